@@ -1,0 +1,63 @@
+// The adapters of this machine (a GPU seen through one API, or a software one) and how a device is chosen.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rlx/caps.h"
+
+namespace rlx {
+
+struct AdapterInfo {
+  int index = -1;       // the position among all adapters of the machine, whatever the filters: a stable name
+  std::string name;     // "llvmpipe (LLVM 21.1.8, 256 bits)"
+  std::string backend;  // "vulkan", "metal", "d3d12", "d3d11", "opengl", "opengles", "null"
+  std::string kind;     // "discrete", "integrated", "cpu", "unknown"
+  std::string vendor;
+  std::string architecture;
+  std::string driver;
+  uint64_t memory_bytes = 0;          // of all heaps the adapter can use; 0 is unknown
+  Caps caps;                          // what the adapter offers, no override applied
+  std::vector<std::string> features;  // names as WebGPU spells them: "shader-f16"
+  std::vector<std::pair<std::string, uint64_t>> limits;
+};
+
+// Which adapter, and how the device on it is set up. The empty options choose the best adapter there is:
+// discrete before integrated before software, and the platform's own API before OpenGL.
+struct DeviceOptions {
+  // One backend or a comma list of those allowed ("vulkan,dx12"); "" reads $WGPU_BACKEND, which has the same
+  // form, and failing that allows every backend but null. Names as in AdapterInfo::backend, or wgpu's: dx12,
+  // gl.
+  std::string backend = {};
+  // A part of the name, in any case; "" reads $WGPU_ADAPTER_NAME, and failing that allows any.
+  std::string adapter_name = {};
+  // AdapterInfo::index; -1 is any.
+  int adapter_index = -1;
+  // True: only software adapters; false: never one; unset: one only if nothing else fits.
+  std::optional<bool> software = {};
+
+  // What lowering is to see of the limits (Device::caps); the device itself is opened with all that the
+  // adapter has.
+  CapsOverride limits = {};
+
+  // Keeps Dawn's bounds checks in shaders and its zeroing of workgroup memory. Kernels that check their own
+  // indices and write before they read may run without. (No difference was measured on lavapipe: a naive and
+  // a tiled 256 x 256 matmul took 33 and 8 ms either way.)
+  bool safe = true;
+
+  // Also offers Dawn's unfinished extensions: subgroup matrices.
+  bool experimental = false;
+
+  // Compiled shaders are kept on disk, so that a second start does not translate them again.
+  bool disk_cache = true;
+  // "" is cache_folder() of base/flags.h + "/pipelines".
+  std::string cache_dir = {};
+};
+
+// The adapters that fit the options, best first. None is an empty list, not an error.
+std::vector<AdapterInfo> list_adapters(const DeviceOptions& options = {});
+
+}  // namespace rlx

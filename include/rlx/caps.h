@@ -1,0 +1,41 @@
+// What a device can do, as plain numbers: lowering and planning need no device, only this.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace rlx {
+
+struct Caps {
+  std::string adapter = "none";  // names the adapter in reports and in the key of kernel choices
+  bool software = false;         // the "GPU" is the CPU (lavapipe, SwiftShader)
+  bool shader_f16 = false;
+  bool subgroups = false;
+  bool timestamps = false;
+  uint32_t subgroup_min_size = 0;
+  uint32_t subgroup_max_size = 0;
+  uint64_t max_buffer_bytes = 256u << 20;
+  uint64_t max_binding_bytes = 128u << 20;
+  uint32_t max_storage_buffers = 8;            // per shader stage
+  uint32_t max_workgroups_per_dimension = 65535;
+  uint32_t max_invocations_per_workgroup = 256;
+  uint32_t max_workgroup_bytes = 16384;
+  uint32_t max_uniform_bytes = 65536;
+};
+
+// Every offset that is bound is a multiple of this, the largest alignment that any device asks for.
+inline constexpr int64_t kBindingAlignment = 256;
+
+// The limits that a user or a test may lower below what the device offers; 0 and false leave them.
+struct CapsOverride {
+  uint64_t max_binding_bytes = 0;
+  uint64_t max_buffer_bytes = 0;
+  uint32_t max_storage_buffers = 0;
+  uint32_t max_workgroups_per_dimension = 0;
+  bool no_f16 = false;
+  bool no_subgroups = false;
+
+  Caps apply(Caps caps) const;
+};
+
+}  // namespace rlx

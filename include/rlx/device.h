@@ -1,0 +1,36 @@
+// The GPU that graphs run on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rlx/adapter.h"
+
+namespace rlx {
+
+namespace gpu {
+class Device;
+}
+
+// A handle; copies share the device.
+class Device {
+ public:
+  // The best adapter that fits the options; an error that lists the adapters when none does.
+  static Device open(const DeviceOptions& options = {});
+  // Whether open() would find an adapter.
+  static bool is_available(const DeviceOptions& options = {});
+
+  const AdapterInfo& info() const;
+  const Caps& caps() const;  // the adapter's, with DeviceOptions::limits applied
+  bool lost() const;
+  void force_loss();  // for tests of recovery
+
+  const std::shared_ptr<gpu::Device>& impl() const { return impl_; }
+
+ private:
+  explicit Device(std::shared_ptr<gpu::Device> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<gpu::Device> impl_;
+};
+
+}  // namespace rlx

@@ -1,0 +1,131 @@
+// A computation: nodes in order, each an op with inputs, attributes and typed outputs.
+//
+//   rlx::Graph g;
+//   auto x = g.input("x", rlx::DType::f32, {"batch", 768});
+//   auto w = g.param("w", rlx::DType::f32, {768, 10});
+//   g.output("probs", rlx::softmax(rlx::matmul(x, w)));
+//
+// Shapes are inferred and checked as nodes are added. rlx/ops.h has the functions that add ops.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rlx/dtype.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
+
+namespace rlx {
+
+class Op;
+class Graph;
+using OpPtr = std::shared_ptr<const Op>;
+using GraphPtr = std::shared_ptr<const Graph>;
+
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;
+
+  std::string text() const;  // f32[batch, 768]
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+
+// Output `output` of node number `node`.
+struct ValueId {
+  int32_t node = -1;
+  int32_t output = 0;
+  friend auto operator<=>(const ValueId&, const ValueId&) = default;
+};
+
+struct Node {
+  OpPtr op;
+  std::string name;  // unique in the graph; for inputs, params and states the name callers use
+  std::vector<ValueId> inputs;
+  std::vector<TensorType> outputs;
+};
+
+// A handle on a value while a graph is built; valid as long as the graph stays where it is.
+class Value {
+ public:
+  Value() = default;
+  Value(Graph* graph, ValueId id) : graph_(graph), id_(id) {}
+
+  Graph& graph() const;
+  ValueId id() const { return id_; }
+  const TensorType& type() const;
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  // Names the node that makes this value: messages, dumps and traces speak of it by this name.
+  Value named(std::string name) const;
+  explicit operator bool() const { return graph_ != nullptr; }
+
+ private:
+  Graph* graph_ = nullptr;
+  ValueId id_;
+};
+
+class Graph {
+ public:
+  struct Output {
+    std::string name;
+    ValueId value;
+  };
+
+  std::string name = "graph";
+
+  Value input(std::string name, DType dtype, Shape shape);
+  // A weight: set by name after compiling, any number of times.
+  Value param(std::string name, DType dtype, Shape shape);
+  Value constant(Tensor value, std::string name = "");
+  Value scalar(DType dtype, double value);
+  // Memory that stays on the device from run to run, zero at first; write_state (rlx/ops.h) updates it.
+  Value state(std::string name, DType dtype, Shape shape);
+  void output(std::string name, Value value);
+  // The largest value of a symbol: memory is planned for it, and smaller values need no new plan.
+  void set_capacity(std::string symbol, int64_t largest);
+
+  // Adds a node; its output types are inferred and a mistake is an error that names the node.
+  ValueId add(OpPtr op, std::vector<ValueId> inputs, std::string name = "");
+  Value add_value(OpPtr op, const std::vector<Value>& inputs, std::string name = "");
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node& node(int32_t id) const { return nodes_[static_cast<size_t>(id)]; }
+  const Node& producer(ValueId v) const { return node(v.node); }
+  const TensorType& type(ValueId v) const { return node(v.node).outputs[static_cast<size_t>(v.output)]; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+  const std::map<std::string, int64_t>& capacities() const { return capacities_; }
+  int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
+  void rename(int32_t node, std::string name);
+  // The node of that name, or -1.
+  int32_t find(std::string_view name) const;
+  void add_output(std::string name, ValueId value);
+
+  std::set<std::string> symbols() const;  // of all shapes and attributes
+  bool is_static() const { return symbols().empty(); }
+
+ private:
+  std::string unique_name(std::string wanted) const;
+
+  std::vector<Node> nodes_;
+  std::vector<Output> outputs_;
+  std::map<std::string, int64_t> capacities_;
+  std::map<std::string, int32_t, std::less<>> by_name_;
+};
+
+// The graph with symbols replaced by numbers; types are inferred again, so a bad binding is an error here.
+Graph bind_symbols(const Graph& graph, const Bindings& bindings);
+
+// Throws the first thing that is wrong with a graph: order, types, duplicate names, use of an overwritten state.
+void verify(const Graph& graph);
+
+// The text form, which parse_graph reads back. Constants longer than max_constant elements are abbreviated
+// when it is not 0; such a text can be read by people only.
+std::string print(const Graph& graph, int64_t max_constant = 0);
+Graph parse_graph(std::string_view text);
+
+}  // namespace rlx

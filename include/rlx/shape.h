@@ -1,0 +1,92 @@
+// Dimensions that are numbers or expressions of named symbols, and shapes made of them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rlx {
+
+// What each symbol stands for in one run.
+using Bindings = std::map<std::string, int64_t, std::less<>>;
+
+// A whole number, or a polynomial of symbols such as batch*seq + 1; kept in one canonical form, so that two
+// dims are equal exactly when their texts are. floor_div makes an opaque factor: floor(n/2).
+class Dim {
+ public:
+  Dim(int64_t number = 0) : constant_(number) {}
+  Dim(int number) : constant_(number) {}
+  Dim(const char* symbol_name) : Dim(symbol(symbol_name)) {}
+  static Dim symbol(std::string name);
+  static Dim parse(std::string_view text);  // what text() gives, and ordinary arithmetic of it
+
+  bool is_static() const { return !terms_; }
+  int64_t value() const;  // an error when symbolic
+  bool is(int64_t number) const { return is_static() && constant_ == number; }
+
+  friend Dim operator+(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a, const Dim& b);
+  friend Dim operator*(const Dim& a, const Dim& b);
+  Dim& operator*=(const Dim& b) { return *this = *this * b; }
+  Dim& operator+=(const Dim& b) { return *this = *this + b; }
+  friend bool operator==(const Dim& a, const Dim& b);
+
+  Dim floor_div(int64_t divisor) const;
+  Dim ceil_div(int64_t divisor) const { return (*this + Dim(divisor - 1)).floor_div(divisor); }
+  // a / b when that has no remainder for every value of the symbols, else nothing.
+  static std::optional<Dim> exact_div(const Dim& a, const Dim& b);
+
+  Dim bind(const Bindings& bindings) const;  // symbols that are not bound stay
+  void collect_symbols(std::set<std::string>& into) const;
+  std::string text() const;
+  // The symbol's name when the dim is exactly one symbol.
+  std::optional<std::string> as_symbol() const;
+
+ private:
+  struct Atom;  // a symbol, or the floor of a quotient
+  struct Term;  // coefficient times atoms
+  using Terms = std::vector<Term>;
+  static Dim from_terms(int64_t constant, Terms terms);
+  const Terms& terms() const;
+
+  int64_t constant_ = 0;
+  std::shared_ptr<const Terms> terms_;  // null for a number: static shapes cost no allocation
+};
+
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<Dim> dims) : dims_(dims) {}
+  explicit Shape(std::vector<Dim> dims) : dims_(std::move(dims)) {}
+  static Shape of(const std::vector<int64_t>& dims) { return Shape(std::vector<Dim>(dims.begin(), dims.end())); }
+
+  int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
+  const Dim& operator[](int64_t axis) const { return dims_[static_cast<size_t>(axis)]; }
+  Dim& operator[](int64_t axis) { return dims_[static_cast<size_t>(axis)]; }
+  auto begin() const { return dims_.begin(); }
+  auto end() const { return dims_.end(); }
+  void push_back(Dim d) { dims_.push_back(std::move(d)); }
+  void insert(int64_t at, Dim d) { dims_.insert(dims_.begin() + at, std::move(d)); }
+  void erase(int64_t at) { dims_.erase(dims_.begin() + at); }
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+  bool is_static() const;
+  Dim elements() const;
+  std::vector<int64_t> values() const;  // an error when a dim is symbolic
+  Shape bind(const Bindings& bindings) const;
+  std::string text() const;  // [batch, 128, 768]
+
+ private:
+  std::vector<Dim> dims_;
+};
+
+// NumPy's rule: aligned at the right, equal or one of them 1. `what` names the op in the error.
+Shape broadcast(const Shape& a, const Shape& b, std::string_view what);
+
+}  // namespace rlx

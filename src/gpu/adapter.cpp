@@ -1,0 +1,262 @@
+#include "gpu/adapter.h"
+
+#include <dawn/native/DawnNative.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <ranges>
+#include <tuple>
+
+#include "base/flags.h"
+#include "gpu/adapter_search.h"
+#include "gpu/call_scope.h"
+#include "rlx/error.h"
+
+namespace rlx::gpu {
+
+namespace {
+
+struct BackendName {
+  wgpu::BackendType type;
+  const char* name;
+  std::array<const char*, 2> aliases;  // what wgpu's WGPU_BACKEND also takes
+};
+
+// In order of preference: the platform's own API first. Only one of the first three exists on a platform,
+// mostly.
+constexpr BackendName kBackends[] = {
+    {wgpu::BackendType::Metal, "metal", {"mtl"}},  {wgpu::BackendType::D3D12, "d3d12", {"dx12"}},
+    {wgpu::BackendType::Vulkan, "vulkan", {"vk"}}, {wgpu::BackendType::D3D11, "d3d11", {"dx11"}},
+    {wgpu::BackendType::OpenGL, "opengl", {"gl"}}, {wgpu::BackendType::OpenGLES, "opengles", {"gles"}},
+    {wgpu::BackendType::Null, "null", {"noop"}},
+};
+
+int preference(wgpu::BackendType type) {
+  const auto* row = std::ranges::find(kBackends, type, &BackendName::type);
+  return static_cast<int>(row - std::begin(kBackends));
+}
+
+std::string backend_name(wgpu::BackendType type) {
+  const auto* row = std::ranges::find(kBackends, type, &BackendName::type);
+  return row == std::end(kBackends) ? "unknown" : row->name;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
+std::string_view trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// The canonical names in a comma list; empty for "any".
+std::vector<std::string> wanted_backends(const DeviceOptions& options) {
+  const bool from_environment = options.backend.empty();
+  const std::string list = from_environment ? env_text("WGPU_BACKEND") : options.backend;
+  std::vector<std::string> names;
+  for (const auto part : std::views::split(list, ',')) {
+    const std::string name = lower_case(trim(std::string_view(part)));
+    if (name.empty()) continue;
+    const auto* row = std::ranges::find_if(kBackends, [&](const BackendName& b) {
+      return name == b.name || std::ranges::any_of(b.aliases, [&](const char* a) { return a && name == a; });
+    });
+    if (row == std::end(kBackends)) {
+      fail(ErrorKind::invalid_argument,
+           "the backend '{}'{} is none of metal, d3d12 (dx12), vulkan (vk), d3d11 (dx11), opengl (gl), "
+           "opengles (gles) "
+           "and null",
+           name, from_environment ? " in the environment variable WGPU_BACKEND" : "");
+    }
+    names.push_back(row->name);
+  }
+  return names;
+}
+
+const char* kind_name(wgpu::AdapterType type) {
+  switch (type) {
+    case wgpu::AdapterType::DiscreteGPU:
+      return "discrete";
+    case wgpu::AdapterType::IntegratedGPU:
+      return "integrated";
+    case wgpu::AdapterType::CPU:
+      return "cpu";
+    default:
+      return "unknown";
+  }
+}
+
+int kind_rank(std::string_view kind) {
+  if (kind == "discrete") return 0;
+  if (kind == "integrated") return 1;
+  return kind == "cpu" ? 3 : 2;
+}
+
+struct LimitName {
+  const char* name;
+  uint64_t (*value)(const wgpu::Limits&);
+};
+
+#define RLX_LIMIT(field)                                              \
+  LimitName {                                                         \
+    #field, [](const wgpu::Limits& l) -> uint64_t { return l.field; } \
+  }
+// Those that matter to compute; textures and vertices are left out.
+constexpr LimitName kLimits[] = {
+    RLX_LIMIT(maxBufferSize),
+    RLX_LIMIT(maxStorageBufferBindingSize),
+    RLX_LIMIT(maxUniformBufferBindingSize),
+    RLX_LIMIT(maxStorageBuffersPerShaderStage),
+    RLX_LIMIT(maxUniformBuffersPerShaderStage),
+    RLX_LIMIT(maxBindGroups),
+    RLX_LIMIT(maxBindingsPerBindGroup),
+    RLX_LIMIT(minUniformBufferOffsetAlignment),
+    RLX_LIMIT(minStorageBufferOffsetAlignment),
+    RLX_LIMIT(maxComputeWorkgroupStorageSize),
+    RLX_LIMIT(maxComputeInvocationsPerWorkgroup),
+    RLX_LIMIT(maxComputeWorkgroupSizeX),
+    RLX_LIMIT(maxComputeWorkgroupSizeY),
+    RLX_LIMIT(maxComputeWorkgroupSizeZ),
+    RLX_LIMIT(maxComputeWorkgroupsPerDimension),
+    RLX_LIMIT(maxImmediateSize),
+};
+#undef RLX_LIMIT
+
+std::vector<std::string> feature_names(const wgpu::Adapter& adapter) {
+  wgpu::SupportedFeatures features;
+  adapter.GetFeatures(&features);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < features.featureCount; ++i) {
+    if (const auto* info = dawn::native::GetFeatureInfo(features.features[i])) names.push_back(info->name);
+  }
+  return names;
+}
+
+uint64_t memory_of(const wgpu::Adapter& adapter) {
+  if (!adapter.HasFeature(wgpu::FeatureName::AdapterPropertiesMemoryHeaps)) return 0;
+  wgpu::AdapterPropertiesMemoryHeaps heaps;
+  wgpu::AdapterInfo info;
+  info.nextInChain = &heaps;
+  adapter.GetInfo(&info);
+  uint64_t total = 0;
+  for (size_t i = 0; i < heaps.heapCount; ++i) total += heaps.heapInfo[i].size;
+  return total;
+}
+
+AdapterInfo describe(int index, const wgpu::Adapter& adapter) {
+  wgpu::AdapterInfo raw;
+  adapter.GetInfo(&raw);
+  wgpu::Limits limits;
+  adapter.GetLimits(&limits);
+
+  AdapterInfo info;
+  info.index = index;
+  info.name = std::string_view(raw.device);
+  info.backend = backend_name(raw.backendType);
+  info.kind = kind_name(raw.adapterType);
+  info.vendor = std::string_view(raw.vendor);
+  info.architecture = std::string_view(raw.architecture);
+  info.driver = std::string_view(raw.description);
+  info.memory_bytes = memory_of(adapter);
+  info.features = feature_names(adapter);
+  for (const LimitName& limit : kLimits) info.limits.emplace_back(limit.name, limit.value(limits));
+  info.caps = {
+      .adapter = info.name,
+      .software = raw.adapterType == wgpu::AdapterType::CPU,
+      .shader_f16 = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::ShaderF16)),
+      .subgroups = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::Subgroups)),
+      .timestamps = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::TimestampQuery)),
+      .subgroup_min_size = raw.subgroupMinSize,
+      .subgroup_max_size = raw.subgroupMaxSize,
+      // Sizes of buffers and copies are multiples of 4; 4 GiB - 1 is what drivers with a 32-bit limit say.
+      .max_buffer_bytes = limits.maxBufferSize / 4 * 4,
+      .max_binding_bytes = limits.maxStorageBufferBindingSize / 4 * 4,
+      .max_storage_buffers = limits.maxStorageBuffersPerShaderStage,
+      .max_workgroups_per_dimension = limits.maxComputeWorkgroupsPerDimension,
+      .max_invocations_per_workgroup = limits.maxComputeInvocationsPerWorkgroup,
+      .max_workgroup_bytes = limits.maxComputeWorkgroupStorageSize,
+      .max_uniform_bytes =
+          static_cast<uint32_t>(std::min<uint64_t>(limits.maxUniformBufferBindingSize, 1u << 30)),
+  };
+  return info;
+}
+
+bool fits(const AdapterInfo& info, const DeviceOptions& options, const std::vector<std::string>& backends) {
+  const bool named = options.adapter_index >= 0;
+  if (named && info.index != options.adapter_index) return false;
+  // The null backend computes nothing, so it is never chosen unless it is asked for.
+  if (backends.empty() ? (!named && info.backend == "null")
+                       : !std::ranges::contains(backends, info.backend)) {
+    return false;
+  }
+  if (options.software.has_value() && *options.software != info.caps.software) return false;
+  const std::string part =
+      lower_case(options.adapter_name.empty() ? env_text("WGPU_ADAPTER_NAME") : options.adapter_name);
+  return lower_case(info.name).contains(part);
+}
+
+// Where Dawn's log goes while this thread searches: Dawn's default is stderr, and the callback outlives the
+// search.
+thread_local std::string* search_log = nullptr;
+
+struct LogScope {
+  explicit LogScope(std::string& log) { search_log = &log; }
+  ~LogScope() { search_log = nullptr; }
+};
+
+void keep_log(WGPULoggingType, WGPUStringView message, void*, void*) {
+  if (search_log == nullptr) return;
+  if (!search_log->empty()) *search_log += "; ";
+  *search_log += std::string_view(wgpu::StringView(message));
+}
+
+}  // namespace
+
+AdapterSearch search_adapters(const DeviceOptions& options) {
+  const std::vector<std::string> backends = wanted_backends(options);
+  AdapterSearch search;
+  const LogScope log_scope(search.log);
+
+  dawn::native::DawnInstanceDescriptor dawn_descriptor;
+  dawn_descriptor.loggingCallbackInfo.callback = keep_log;
+  const wgpu::InstanceFeatureName features[] = {wgpu::InstanceFeatureName::TimedWaitAny};
+  wgpu::InstanceDescriptor descriptor;
+  descriptor.nextInChain = &dawn_descriptor;
+  descriptor.requiredFeatureCount = std::size(features);
+  descriptor.requiredFeatures = features;
+  const dawn::native::Instance instance(&descriptor);
+  search.instance = wgpu::Instance(instance.Get());
+
+  // Dawn hides its unfinished extensions unless this is said before the adapter is made.
+  const char* const unsafe = "allow_unsafe_apis";
+  wgpu::DawnTogglesDescriptor toggles;
+  toggles.enabledToggleCount = options.experimental ? 1 : 0;
+  toggles.enabledToggles = &unsafe;
+  wgpu::RequestAdapterOptions request;
+  request.nextInChain = &toggles;
+  for (const dawn::native::Adapter& native : instance.EnumerateAdapters(&request)) {
+    const wgpu::Adapter adapter(native.Get());
+    const AdapterInfo& info = search.all.emplace_back(describe(static_cast<int>(search.all.size()), adapter));
+    if (fits(info, options, backends)) search.fitting.push_back({info, adapter});
+  }
+
+  std::ranges::stable_sort(search.fitting, {}, [](const FoundAdapter& found) {
+    wgpu::AdapterInfo raw;
+    found.adapter.GetInfo(&raw);
+    return std::tuple(kind_rank(found.info.kind), preference(raw.backendType));
+  });
+  return search;
+}
+
+std::vector<AdapterInfo> list_adapters(const DeviceOptions& options) {
+  const CallScope scope;
+  std::vector<AdapterInfo> infos;
+  for (FoundAdapter& found : search_adapters(options).fitting) infos.push_back(std::move(found.info));
+  return infos;
+}
+
+}  // namespace rlx::gpu

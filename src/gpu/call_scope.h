@@ -1,0 +1,19 @@
+// Marks the code between the entry into src/gpu and the return from it. Two things hang on the mark: an error
+// that Dawn reports while a call is under way is thrown by that very call, and a test that counts allocations
+// leaves out those made inside (Dawn makes some 30 for every run).
+#pragma once
+
+namespace rlx::gpu {
+
+// Whether this thread is inside a call into src/gpu, or inside one of its callbacks.
+bool inside_call();
+
+class CallScope {
+ public:
+  CallScope();
+  ~CallScope();
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+};
+
+}  // namespace rlx::gpu

@@ -1,0 +1,125 @@
+#include "gpu/core.h"
+
+#include <chrono>
+#include <thread>
+
+namespace rlx::gpu {
+
+namespace {
+
+thread_local Call* innermost_call = nullptr;
+
+// A small run is over in some 20 us, and to sleep and be woken takes more than that; so look for a while
+// before blocking. One small dispatch and its readback, measured on a software device: 26 us; 95 us when
+// blocking at once.
+constexpr std::chrono::microseconds kSpin{60};
+// A blocked wait looks up this often whether the device is lost, should a driver not wake it.
+constexpr uint64_t kWaitSliceNs = 100'000'000;
+
+ErrorKind kind_of(wgpu::ErrorType type) {
+  return type == wgpu::ErrorType::OutOfMemory ? ErrorKind::out_of_memory : ErrorKind::internal;
+}
+
+std::string_view without_trailing_newlines(std::string_view text) {
+  const size_t last = text.find_last_not_of("\n ");
+  return last == text.npos ? std::string_view() : text.substr(0, last + 1);
+}
+
+}  // namespace
+
+// Destroying the device waits for Dawn's worker threads and calls back about the loss: both need the members
+// below.
+Core::~Core() {
+  free_staging.clear();
+  pipelines.clear();
+  if (device) device.Destroy();
+  queue = nullptr;
+  device = nullptr;
+}
+
+bool Core::poll(wgpu::Future future) { return instance.WaitAny(future, 0) == wgpu::WaitStatus::Success; }
+
+void Core::wait(wgpu::Future future) {
+  const auto spin_end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    if (poll(future)) return;
+    std::this_thread::yield();  // the driver's own thread may share our core
+  } while (std::chrono::steady_clock::now() < spin_end);
+
+  for (;;) {
+    const wgpu::WaitStatus status = instance.WaitAny(future, kWaitSliceNs);
+    if (status == wgpu::WaitStatus::Success) return;
+    if (lost && !poll(future)) fail_lost();
+    if (status == wgpu::WaitStatus::Error)
+      fail(ErrorKind::internal, "waiting for the device '{}' failed", info.name);
+  }
+}
+
+std::shared_ptr<Completion> Core::completion_of_queue() {
+  auto completion = std::make_shared<Completion>();
+  completion->future = queue.OnSubmittedWorkDone(
+      wgpu::CallbackMode::AllowSpontaneous,
+      [](wgpu::QueueWorkDoneStatus status, wgpu::StringView, std::shared_ptr<Completion>* share) {
+        const CallScope scope;
+        (*share)->failed = status != wgpu::QueueWorkDoneStatus::Success;
+        (*share)->done = true;
+        delete share;
+      },
+      new std::shared_ptr(completion));
+  return completion;
+}
+
+void Core::wait(Completion& completion) {
+  if (!completion.done) wait(completion.future);
+  // Another thread's wait may be the one that runs our callback, and may not be through with it.
+  while (!completion.done && !lost) std::this_thread::yield();
+  if (completion.done && !completion.failed) return;
+  if (lost) fail_lost();
+  fail(ErrorKind::internal, "the work on the device '{}' was not completed", info.name);
+}
+
+void Core::note_loss(std::string reason) {
+  {
+    const std::lock_guard lock(error_mutex);
+    if (lost_reason.empty()) lost_reason = std::move(reason);
+  }
+  lost = true;
+}
+
+void Core::note_error(wgpu::ErrorType type, std::string_view message) {
+  const Error error(kind_of(type),
+                    std::format("device '{}': {}", info.name, without_trailing_newlines(message)));
+  for (Call* call = innermost_call; call != nullptr; call = call->outer_) {
+    if (&call->core_ != this) continue;
+    if (!call->error_) call->error_ = error;
+    return;
+  }
+  const std::lock_guard lock(error_mutex);
+  if (!stray_error) stray_error = error;
+}
+
+void Core::fail_lost() const {
+  const std::lock_guard lock(error_mutex);
+  fail(ErrorKind::device_lost, "the device '{}' was lost: {}", info.name,
+       lost_reason.empty() ? "no reason was given" : lost_reason);
+}
+
+Call::Call(Core& core) : core_(core), outer_(innermost_call) {
+  if (core.lost) core.fail_lost();
+  innermost_call = this;
+}
+
+Call::~Call() { innermost_call = outer_; }
+
+void Call::check() {
+  if (core_.lost) core_.fail_lost();
+  if (std::optional<Error> error = take_error()) throw *error;
+}
+
+std::optional<Error> Call::take_error() {
+  if (error_) return std::exchange(error_, std::nullopt);
+  const std::lock_guard lock(core_.error_mutex);
+  return std::exchange(core_.stray_error, std::nullopt);
+}
+
+}  // namespace rlx::gpu

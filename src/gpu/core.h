@@ -1,0 +1,138 @@
+// Internal to src/gpu: the WebGPU objects of one open device, and what its handles hold.
+#pragma once
+
+#include <webgpu/webgpu_cpp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "gpu/device.h"
+#include "gpu/disk_cache.h"
+#include "rlx/error.h"
+
+namespace rlx::gpu {
+
+// Bytes in the buffers of a device. Apart from Core, since a buffer may outlive it.
+using MemoryCount = std::shared_ptr<std::atomic<uint64_t>>;
+
+struct Buffer::Impl {
+  Impl(wgpu::Buffer buffer, std::string_view label, uint64_t bytes, MemoryCount count)
+      : buffer(std::move(buffer)), label(label), bytes(bytes), count(std::move(count)) {
+    *this->count += bytes;
+  }
+  ~Impl() { *count -= bytes; }
+  Impl(const Impl&) = delete;
+
+  wgpu::Buffer buffer;
+  std::string label;
+  uint64_t bytes;
+  MemoryCount count;
+};
+
+struct BindGroup::Impl {
+  wgpu::BindGroup group;
+};
+
+struct Pipeline::Impl {
+  PipelineRequest request;  // the whole of it: the cache compares contents, not only hashes
+  wgpu::ComputePipeline pipeline;
+  wgpu::BindGroupLayout layout;
+};
+
+// Staging memory. Its future is of the kind that only WaitAny completes, so the callback runs on the thread
+// that waits, or on the one that lets go, and needs no lock.
+struct Readback::Impl {
+  enum class State { idle, pending, mapped, failed };
+
+  std::shared_ptr<Core> core;  // set while it is out of the pool: the pool is a part of Core
+  wgpu::Buffer buffer;
+  uint64_t capacity = 0;
+  wgpu::Future future;
+  State state = State::idle;
+  std::string failure;
+};
+
+// The end of all work submitted so far. Shared with Dawn's callback, which comes sooner or later, so that
+// whoever waits may give up first.
+struct Completion {
+  wgpu::Future future;
+  std::atomic<bool> done = false;
+  std::atomic<bool> failed = false;
+};
+
+struct Ticket::Impl {
+  std::shared_ptr<Core> core;
+  std::shared_ptr<Completion> completion;
+};
+
+struct Core {
+  explicit Core(std::filesystem::path cache_folder) : disk(std::move(cache_folder)) {}
+  ~Core();
+
+  // True if the future is complete; its callback has then run.
+  bool poll(wgpu::Future future);
+  // Blocks; throws when the device is lost and the future will not complete.
+  void wait(wgpu::Future future);
+
+  std::shared_ptr<Completion> completion_of_queue();
+  void wait(Completion& completion);
+
+  void note_loss(std::string reason);
+  void note_error(wgpu::ErrorType type, std::string_view message);
+  [[noreturn]] void fail_lost() const;
+
+  wgpu::Instance instance;
+  wgpu::Device device;
+  wgpu::Queue queue;
+  AdapterInfo info;
+  Caps caps;
+
+  MemoryCount memory_in_use = std::make_shared<std::atomic<uint64_t>>(0);
+
+  DiskCache disk;  // Dawn's worker threads use it until the device is destroyed
+
+  std::mutex pipelines_mutex;
+  std::unordered_multimap<uint64_t, std::shared_ptr<const Pipeline::Impl>>
+      pipelines;  // by hash of the contents
+  std::atomic<uint64_t> memory_hits = 0, pipelines_created = 0;
+
+  std::mutex staging_mutex;
+  std::vector<std::unique_ptr<Readback::Impl>> free_staging;
+
+  std::atomic<uint64_t> bytes_in_upload = 0;  // written since the queue was last known to be empty
+
+  std::atomic<bool> lost = false;
+  mutable std::mutex error_mutex;  // guards the two below
+  std::string lost_reason;
+  std::optional<Error> stray_error;  // raised outside of any call (a worker thread); the next call throws it
+};
+
+// One call from outside. Dawn reports errors through a callback on the thread that made them; the call under
+// way there collects the first, and check() throws it.
+class Call {
+ public:
+  explicit Call(Core& core);  // throws if the device is lost
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // Throws what was reported since the call began.
+  void check();
+  // The first error so far, which is then no longer thrown.
+  std::optional<Error> take_error();
+
+ private:
+  friend struct Core;
+  CallScope scope_;
+  Core& core_;
+  Call* outer_;
+  std::optional<Error> error_;
+};
+
+}  // namespace rlx::gpu

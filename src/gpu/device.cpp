@@ -1,0 +1,220 @@
+// Buffers, their contents, and bind groups.
+#include "gpu/device.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "gpu/core.h"
+
+namespace rlx::gpu {
+
+namespace {
+
+// Dawn stages every write in memory of the same size until the queue has run it. In pieces, with a wait now
+// and then, a model of gigabytes needs no second copy of itself.
+constexpr uint64_t kUploadPiece = 16u << 20;
+constexpr uint64_t kMaxBytesInUpload = 64u << 20;
+
+wgpu::BufferUsage usage_of(BufferUse use) {
+  const wgpu::BufferUsage copies = wgpu::BufferUsage::CopySrc | wgpu::BufferUsage::CopyDst;
+  return copies | (use == BufferUse::storage ? wgpu::BufferUsage::Storage : wgpu::BufferUsage::Uniform);
+}
+
+const Buffer::Impl& checked(const Buffer& buffer, uint64_t offset, uint64_t bytes, const char* action) {
+  if (!buffer) fail(ErrorKind::invalid_argument, "{} needs a buffer, and got an empty handle", action);
+  if (offset > buffer.size() || bytes > buffer.size() - offset) {
+    fail(ErrorKind::invalid_argument, "{} {} bytes at offset {} is outside the {} bytes of the buffer '{}'",
+         action, bytes, offset, buffer.size(), buffer.impl()->label);
+  }
+  return *buffer.impl();
+}
+
+void need_multiple_of_4(uint64_t number, const char* what, const Buffer& buffer) {
+  if (number % 4 != 0) {
+    fail(ErrorKind::invalid_argument, "the {} {} in the buffer '{}' is not a multiple of 4", what, number,
+         buffer.impl()->label);
+  }
+}
+
+}  // namespace
+
+Buffer::Buffer() = default;
+Buffer::~Buffer() {
+  const CallScope scope;
+  impl_.reset();
+}
+Buffer::Buffer(Buffer&& other) noexcept
+    : impl_(std::move(other.impl_)), size_(std::exchange(other.size_, 0)) {}
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  const CallScope scope;
+  impl_ = std::move(other.impl_);
+  size_ = std::exchange(other.size_, 0);
+  return *this;
+}
+
+BindGroup::BindGroup() = default;
+BindGroup::~BindGroup() {
+  const CallScope scope;
+  impl_.reset();
+}
+BindGroup::BindGroup(BindGroup&&) noexcept = default;
+BindGroup& BindGroup::operator=(BindGroup&& other) noexcept {
+  const CallScope scope;
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+
+Device::Device(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+Device::~Device() {
+  const CallScope scope;
+  core_.reset();
+}
+
+const AdapterInfo& Device::info() const { return core_->info; }
+const Caps& Device::caps() const { return core_->caps; }
+bool Device::lost() const { return core_->lost; }
+
+void Device::force_loss() {
+  const CallScope scope;
+  core_->device.ForceLoss(wgpu::DeviceLostReason::Unknown, "the loss was forced by a test");
+}
+
+CacheStats Device::stats() const {
+  return {.memory_hits = core_->memory_hits,
+          .pipelines_created = core_->pipelines_created,
+          .shaders_translated = core_->disk.shaders_translated(),
+          .disk_hits = core_->disk.hits(),
+          .disk_misses = core_->disk.misses(),
+          .disk_stores = core_->disk.stores()};
+}
+
+namespace {
+
+// A software device promises more memory than there is and dies when it is touched; so we count.
+void need_room(const Core& core, uint64_t bytes, std::string_view label) {
+  const uint64_t limit = core.info.caps.max_buffer_bytes;
+  if (bytes > limit) {
+    fail(ErrorKind::out_of_memory,
+         "the buffer '{}' needs {} bytes, and a buffer of the device '{}' has at most {}", label, bytes,
+         core.info.name, limit);
+  }
+  const uint64_t total = core.info.memory_bytes;
+  const uint64_t used = *core.memory_in_use;
+  if (total != 0 && bytes > total - std::min(used, total)) {
+    fail(ErrorKind::out_of_memory,
+         "the buffer '{}' needs {} bytes, and of the {} bytes of the device '{}' {} are in use", label, bytes,
+         total, core.info.name, used);
+  }
+}
+
+}  // namespace
+
+Buffer Device::create_buffer(BufferUse use, uint64_t bytes, std::string_view label) {
+  Call call(*core_);
+  need_room(*core_, bytes, label);
+  wgpu::BufferDescriptor descriptor;
+  descriptor.label = label;
+  descriptor.usage = usage_of(use);
+  descriptor.size = std::max<uint64_t>(4, (bytes + 3) / 4 * 4);
+
+  Buffer buffer;
+  buffer.impl_ = std::make_unique<Buffer::Impl>(core_->device.CreateBuffer(&descriptor), label,
+                                                descriptor.size, core_->memory_in_use);
+  buffer.size_ = descriptor.size;
+  if (std::optional<Error> error = call.take_error()) {
+    throw error->within(std::format("the buffer '{}' of {} bytes", label, descriptor.size));
+  }
+  call.check();
+  return buffer;
+}
+
+void Device::write(const Buffer& to, uint64_t offset, std::span<const std::byte> bytes) {
+  Call call(*core_);
+  const Buffer::Impl& target = checked(to, offset, bytes.size(), "writing");
+  need_multiple_of_4(offset, "offset of a write", to);
+
+  const uint64_t whole_words = bytes.size() / 4 * 4;
+  for (uint64_t done = 0; done < whole_words;) {
+    const uint64_t piece = std::min(whole_words - done, kUploadPiece);
+    core_->queue.WriteBuffer(target.buffer, offset + done, bytes.data() + done, piece);
+    done += piece;
+    if ((core_->bytes_in_upload += piece) > kMaxBytesInUpload) {
+      core_->queue.Submit(0, nullptr);
+      core_->wait(*core_->completion_of_queue());
+      core_->bytes_in_upload = 0;
+    }
+  }
+  if (whole_words < bytes.size()) {
+    std::array<std::byte, 4> tail{};
+    std::ranges::copy(bytes.subspan(whole_words), tail.begin());
+    core_->queue.WriteBuffer(target.buffer, offset + whole_words, tail.data(), tail.size());
+  }
+  call.check();
+}
+
+void Device::clear(const Buffer& buffer, uint64_t offset, uint64_t bytes) {
+  Call call(*core_);
+  const Buffer::Impl& target = checked(buffer, offset, bytes, "clearing");
+  need_multiple_of_4(offset, "offset of a clear", buffer);
+  need_multiple_of_4(bytes, "length of a clear", buffer);
+  if (bytes == 0) return;
+  const wgpu::CommandEncoder encoder = core_->device.CreateCommandEncoder();
+  encoder.ClearBuffer(target.buffer, offset, bytes);
+  const wgpu::CommandBuffer commands = encoder.Finish();
+  core_->queue.Submit(1, &commands);
+  call.check();
+}
+
+void Device::read(const Buffer& from, uint64_t offset, std::span<std::byte> bytes) {
+  const CallScope scope;
+  checked(from, offset, bytes.size(), "reading");
+  if (bytes.empty()) return;
+  // In pieces: the staging of a large read would stay in the pool.
+  for (uint64_t done = 0; done < bytes.size();) {
+    const uint64_t begin = (offset + done) / 4 * 4;
+    const uint64_t piece = std::min(bytes.size() - done, kUploadPiece);
+    const uint64_t end = (offset + done + piece + 3) / 4 * 4;
+    Readback staging = readback(end - begin);
+    const Copy copy{.from = &from, .from_offset = begin, .bytes = end - begin};
+    submit({.after = {&copy, 1}, .readback = &staging});
+    std::memcpy(bytes.data() + done, staging.wait().data() + (offset + done - begin), piece);
+    done += piece;
+  }
+}
+
+BindGroup Device::bind_group(const Pipeline& pipeline, std::span<const BufferRange> ranges) {
+  Call call(*core_);
+  if (!pipeline) fail(ErrorKind::invalid_argument, "a bind group needs a pipeline, and got an empty handle");
+  const Pipeline::Impl& target = *pipeline.impl();
+  if (ranges.size() != target.request.bindings.size()) {
+    fail(ErrorKind::invalid_argument, "the kernel '{}' has {} bindings, and {} buffers were given",
+         target.request.label, target.request.bindings.size(), ranges.size());
+  }
+  std::vector<wgpu::BindGroupEntry> entries(ranges.size());
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].buffer == nullptr || !*ranges[i].buffer) {
+      fail(ErrorKind::invalid_argument, "binding {} of the kernel '{}' got an empty buffer handle", i,
+           target.request.label);
+    }
+    entries[i].binding = static_cast<uint32_t>(i);
+    entries[i].buffer = ranges[i].buffer->impl()->buffer;
+    entries[i].offset = ranges[i].offset;
+    entries[i].size = ranges[i].bytes == 0 ? wgpu::kWholeSize : ranges[i].bytes;
+  }
+  wgpu::BindGroupDescriptor descriptor;
+  descriptor.label = std::string_view(target.request.label);
+  descriptor.layout = target.layout;
+  descriptor.entryCount = entries.size();
+  descriptor.entries = entries.data();
+
+  BindGroup group;
+  group.impl_ = std::make_unique<BindGroup::Impl>(core_->device.CreateBindGroup(&descriptor));
+  if (std::optional<Error> error = call.take_error()) {
+    throw error->within(std::format("binding the buffers of the kernel '{}'", target.request.label));
+  }
+  call.check();
+  return group;
+}
+
+}  // namespace rlx::gpu

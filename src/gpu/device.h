@@ -1,0 +1,237 @@
+// An open GPU: buffers, pipelines, submits and what comes back from them.
+//
+// Every function here may be called from any thread. Handles (Buffer, Pipeline, BindGroup, Readback, Ticket)
+// keep alive what they need, so they and the Device may be destroyed in any order; several Devices may live
+// in one process.
+//
+// Errors arrive as rlx::Error from the call that caused them. After the device is lost every call, and every
+// wait that was under way, throws ErrorKind::device_lost with the reason; nothing hangs. A new Device is the
+// way on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpu/adapter.h"
+#include "gpu/call_scope.h"
+
+namespace rlx::gpu {
+
+struct Core;  // the WebGPU objects, in core.h
+
+enum class BufferUse {
+  storage,  // bound to kernels, written by the host, copied in both directions
+  uniform,  // parameters: bound as uniform, written by the host or by a copy
+};
+
+// Memory on the device. Work that was submitted keeps its buffers until it is done, and a bind group keeps
+// those it names: letting go of the handle is safe at any time.
+class Buffer {
+ public:
+  Buffer();
+  ~Buffer();
+  Buffer(Buffer&&) noexcept;
+  Buffer& operator=(Buffer&&) noexcept;
+
+  explicit operator bool() const { return impl_ != nullptr; }
+  uint64_t size() const { return size_; }  // a multiple of 4, at least what was asked for
+
+  struct Impl;
+  const Impl* impl() const { return impl_.get(); }
+
+ private:
+  friend class Device;
+  std::unique_ptr<Impl> impl_;
+  uint64_t size_ = 0;
+};
+
+// A compiled kernel; a cheap handle, copies share it.
+class Pipeline {
+ public:
+  explicit operator bool() const { return impl_ != nullptr; }
+  bool operator==(const Pipeline&) const = default;
+  const std::string& label() const;
+
+  struct Impl;
+  const Impl* impl() const { return impl_.get(); }
+
+ private:
+  friend class Device;
+  std::shared_ptr<const Impl> impl_;
+};
+
+// The buffers of one dispatch, in the order of the pipeline's bindings.
+class BindGroup {
+ public:
+  BindGroup();
+  ~BindGroup();
+  BindGroup(BindGroup&&) noexcept;
+  BindGroup& operator=(BindGroup&&) noexcept;
+
+  explicit operator bool() const { return impl_ != nullptr; }
+
+  struct Impl;
+  const Impl* impl() const { return impl_.get(); }
+
+ private:
+  friend class Device;
+  std::unique_ptr<Impl> impl_;
+};
+
+enum class BindingKind : uint8_t { uniform, read, read_write };
+
+struct PipelineRequest {
+  std::string label = {};                  // for messages and debuggers; no part of the cache key
+  std::string wgsl = {};                   // a complete module whose compute entry point is `main`
+  std::vector<BindingKind> bindings = {};  // the index is the @binding number in @group(0)
+  std::vector<std::pair<std::string, double>> constants =
+      {};  // values of the module's `override` declarations
+};
+
+struct BufferRange {
+  const Buffer* buffer = nullptr;
+  uint64_t offset = 0;  // a multiple of kBindingAlignment
+  uint64_t bytes = 0;   // a multiple of 4; 0 is the rest of the buffer
+};
+
+struct Dispatch {
+  const Pipeline* pipeline = nullptr;
+  const BindGroup* group = nullptr;
+  uint32_t x = 1, y = 1, z = 1;  // workgroups; a zero dispatches nothing
+};
+
+// Offsets and length are multiples of 4.
+struct Copy {
+  const Buffer* from = nullptr;
+  uint64_t from_offset = 0;
+  const Buffer* to = nullptr;  // null: into the readback of the same submit
+  uint64_t to_offset = 0;
+  uint64_t bytes = 0;
+};
+
+// Host-visible memory from the device's pool, into which one submit copies results. Destroying it gives it
+// back, finished or not.
+class Readback {
+ public:
+  Readback();
+  ~Readback();
+  Readback(Readback&&) noexcept;
+  Readback& operator=(Readback&&) noexcept;
+
+  explicit operator bool() const { return impl_ != nullptr; }
+  uint64_t size() const { return size_; }
+
+  // True once wait() would not block (also after a failure, which wait() then throws).
+  bool ready();
+  // Blocks until the submit that was given this readback is done; the bytes stay valid until the handle goes.
+  std::span<const std::byte> wait();
+
+  struct Impl;
+
+ private:
+  friend class Device;
+  std::unique_ptr<Impl> impl_;
+  uint64_t size_ = 0;
+};
+
+// The end of all work that was submitted before the ticket was drawn.
+class Ticket {
+ public:
+  Ticket();
+  ~Ticket();
+  Ticket(Ticket&&) noexcept;
+  Ticket& operator=(Ticket&&) noexcept;
+
+  bool ready();
+  void wait();  // throws if the device was lost before the work was done
+
+  struct Impl;
+
+ private:
+  friend class Device;
+  std::unique_ptr<Impl> impl_;
+};
+
+// One submit, in this order: copies, dispatches in one compute pass, copies. Any part may be empty.
+// Dispatches see the writes of those before them. The spans are read during the call only.
+struct Work {
+  std::span<const Copy> before = {};
+  std::span<const Dispatch> dispatches = {};
+  std::span<const Copy> after = {};
+  Readback* readback = nullptr;  // filled by the copies whose `to` is null
+};
+
+// The device's clock around one dispatch, in nanoseconds from an arbitrary start.
+struct DispatchTime {
+  uint64_t begin_ns = 0;
+  uint64_t end_ns = 0;
+};
+
+struct CacheStats {
+  uint64_t memory_hits = 0;         // requests answered with a pipeline that already existed
+  uint64_t pipelines_created = 0;   // pipelines made by the driver, from source or from the disk cache
+  uint64_t shaders_translated = 0;  // WGSL that Tint had to translate: the disk cache did not have it
+  uint64_t disk_hits = 0;           // entries read from disk
+  uint64_t disk_misses = 0;         // entries looked for in vain
+  uint64_t disk_stores = 0;         // entries written
+};
+
+class Device {
+ public:
+  // ErrorKind::unsupported, with the adapters that exist, when none fits the options.
+  static std::shared_ptr<Device> open(const DeviceOptions& options = {});
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const AdapterInfo& info() const;
+  const Caps& caps() const;  // the adapter's, with DeviceOptions::limits applied
+
+  // New memory reads as zeros. The size is rounded up to a multiple of 4. ErrorKind::out_of_memory when the
+  // device has no room, ErrorKind::unsupported when it is above caps().max_buffer_bytes.
+  Buffer create_buffer(BufferUse use, uint64_t bytes, std::string_view label);
+
+  // Takes effect before any later submit, after any earlier one; the bytes are copied before the call
+  // returns. The offset is a multiple of 4. A length that is not is padded with zero bytes up to one: the
+  // last 1 to 3 bytes behind the data become zero, so a tensor whose size is no multiple of 4 must own its
+  // padding.
+  void write(const Buffer& to, uint64_t offset, std::span<const std::byte> bytes);
+  // Zeros, in the same order as a write; offset and length are multiples of 4.
+  void clear(const Buffer& buffer, uint64_t offset, uint64_t bytes);
+  // Waits for all earlier work, then copies out. Any offset and length. Not for the hot path: see Readback.
+  void read(const Buffer& from, uint64_t offset, std::span<std::byte> bytes);
+
+  // In the order of the requests. Those not seen before (same text, bindings and constants) are compiled in
+  // parallel. ErrorKind::internal with the label, the compiler's message and its line when the WGSL is wrong.
+  std::vector<Pipeline> pipelines(std::span<const PipelineRequest> requests);
+  Pipeline pipeline(const PipelineRequest& request);
+
+  BindGroup bind_group(const Pipeline& pipeline, std::span<const BufferRange> ranges);
+
+  // At least `bytes` of host-visible memory; reused memory when there is some.
+  Readback readback(uint64_t bytes);
+
+  void submit(const Work& work);
+  Ticket ticket();
+
+  // As submit(), but with a pass for each dispatch and a timestamp at both its ends; waits for the end. Empty
+  // passes cost time, so the sum is more than the plain submit takes. Needs caps().timestamps.
+  std::vector<DispatchTime> submit_timed(const Work& work);
+
+  bool lost() const;
+  void force_loss();  // for tests of recovery
+
+  CacheStats stats() const;
+
+ private:
+  explicit Device(std::shared_ptr<Core> core);
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace rlx::gpu

@@ -1,0 +1,175 @@
+// Opening a device: the choice of the adapter, the features and toggles, the callbacks.
+#include <algorithm>
+#include <format>
+
+#include "base/flags.h"
+#include "gpu/adapter_search.h"
+#include "gpu/core.h"
+
+namespace rlx::gpu {
+
+namespace {
+
+std::filesystem::path cache_path(const DeviceOptions& options) {
+  if (!options.disk_cache) return {};
+  if (!options.cache_dir.empty()) return options.cache_dir;
+  const std::string folder = cache_folder();
+  return folder.empty() ? std::filesystem::path() : std::filesystem::path(folder) / "pipelines";
+}
+
+// "adapters with 'nvidia' in their name on the backend 'vulkan'"
+std::string request_text(const DeviceOptions& options) {
+  const auto choice = [](const std::string& option, const char* variable) {
+    return option.empty() ? env_text(variable) : option;
+  };
+  std::string text = "no ";
+  if (options.software) text += *options.software ? "software " : "hardware ";
+  text += "adapter";
+  if (options.adapter_index >= 0) text += std::format(" of index {}", options.adapter_index);
+  if (const std::string name = choice(options.adapter_name, "WGPU_ADAPTER_NAME"); !name.empty()) {
+    text += std::format(" with '{}' in its name", name);
+  }
+  if (const std::string backend = choice(options.backend, "WGPU_BACKEND"); !backend.empty()) {
+    text += std::format(" on the backend '{}'", backend);
+  }
+  return text;
+}
+
+[[noreturn]] void fail_without_adapter(const DeviceOptions& options, const AdapterSearch& search) {
+  std::string existing;
+  for (const AdapterInfo& info : search.all) {
+    existing += std::format("{}[{}] '{}' ({}, {})", existing.empty() ? "" : ", ", info.index, info.name,
+                            info.backend, info.kind);
+  }
+  fail(ErrorKind::unsupported, "there is {}; this machine has {}{}", request_text(options),
+       existing.empty() ? "no adapter at all (is a Vulkan driver installed?)" : existing,
+       search.log.empty() ? "" : ". Dawn says: " + search.log);
+}
+
+// Everything that some kernel variant or the profiler can use, as far as the adapter has it.
+std::vector<wgpu::FeatureName> useful_features(const wgpu::Adapter& adapter) {
+  std::vector<wgpu::FeatureName> features = {
+      wgpu::FeatureName::ImplicitDeviceSynchronization,  // calls from several threads
+      wgpu::FeatureName::ShaderF16,
+      wgpu::FeatureName::Subgroups,
+      wgpu::FeatureName::SubgroupSizeControl,
+      wgpu::FeatureName::TimestampQuery,
+      wgpu::FeatureName::ChromiumExperimentalSubgroupMatrix,  // hidden without DeviceOptions::experimental
+  };
+  std::erase_if(features, [&](wgpu::FeatureName feature) { return !adapter.HasFeature(feature); });
+  return features;
+}
+
+struct Toggles {
+  std::vector<const char*> on, off;
+};
+
+Toggles toggles_for(const DeviceOptions& options) {
+  // Quantised to 100 us, timestamps would say nothing about a dispatch of 10 us.
+  Toggles toggles{.on = {}, .off = {"timestamp_quantization"}};
+  if (!options.safe || options.experimental) toggles.on.push_back("allow_unsafe_apis");
+  if (!options.safe) toggles.on.insert(toggles.on.end(), {"disable_robustness", "disable_workgroup_init"});
+  return toggles;
+}
+
+std::span<const std::byte> as_bytes(const uint8_t* data, size_t size) {
+  return std::as_bytes(std::span(data, size));
+}
+
+size_t load_from_disk(size_t key_size, const uint8_t* key, size_t value_size, uint8_t* value, void* disk,
+                      void*) {
+  const CallScope scope;
+  return static_cast<DiskCache*>(disk)->load(as_bytes(key, key_size),
+                                             std::as_writable_bytes(std::span(value, value_size)));
+}
+
+void store_on_disk(size_t key_size, const uint8_t* key, size_t value_size, const uint8_t* value, void* disk,
+                   void*) {
+  const CallScope scope;
+  static_cast<DiskCache*>(disk)->store(as_bytes(key, key_size), as_bytes(value, value_size));
+}
+
+void on_loss(const WGPUDevice*, WGPUDeviceLostReason, WGPUStringView message, void* core, void*) {
+  const CallScope scope;
+  static_cast<Core*>(core)->note_loss(std::string(std::string_view(wgpu::StringView(message))));
+}
+
+void on_error(const WGPUDevice*, WGPUErrorType type, WGPUStringView message, void* core, void*) {
+  const CallScope scope;
+  static_cast<Core*>(core)->note_error(static_cast<wgpu::ErrorType>(type), wgpu::StringView(message));
+}
+
+// The C structures: the setters of Dawn's C++ wrapper for the cache do not compile with every compiler.
+void request_device(Core& core, const wgpu::Adapter& adapter, const DeviceOptions& options) {
+  const std::vector<wgpu::FeatureName> features = useful_features(adapter);
+  const Toggles toggles = toggles_for(options);
+  wgpu::Limits limits;
+  adapter.GetLimits(&limits);
+
+  WGPUDawnTogglesDescriptor toggle_link = WGPU_DAWN_TOGGLES_DESCRIPTOR_INIT;
+  toggle_link.enabledToggleCount = toggles.on.size();
+  toggle_link.enabledToggles = toggles.on.data();
+  toggle_link.disabledToggleCount = toggles.off.size();
+  toggle_link.disabledToggles = toggles.off.data();
+
+  WGPUDawnCacheDeviceDescriptor cache_link = WGPU_DAWN_CACHE_DEVICE_DESCRIPTOR_INIT;
+  cache_link.chain.next = &toggle_link.chain;
+  cache_link.isolationKey = {DiskCache::kFormat, WGPU_STRLEN};
+  cache_link.dawnLoadCacheDataCallbackInfo.callback = load_from_disk;
+  cache_link.dawnLoadCacheDataCallbackInfo.userdata1 = &core.disk;
+  cache_link.dawnStoreCacheDataCallbackInfo.callback = store_on_disk;
+  cache_link.dawnStoreCacheDataCallbackInfo.userdata1 = &core.disk;
+
+  WGPUDeviceDescriptor descriptor = WGPU_DEVICE_DESCRIPTOR_INIT;
+  descriptor.nextInChain = &cache_link.chain;
+  descriptor.requiredFeatureCount = features.size();
+  descriptor.requiredFeatures = reinterpret_cast<const WGPUFeatureName*>(features.data());
+  descriptor.requiredLimits = reinterpret_cast<const WGPULimits*>(&limits);
+  descriptor.deviceLostCallbackInfo.mode = WGPUCallbackMode_AllowSpontaneous;
+  descriptor.deviceLostCallbackInfo.callback = on_loss;
+  descriptor.deviceLostCallbackInfo.userdata1 = &core;
+  descriptor.uncapturedErrorCallbackInfo.callback = on_error;
+  descriptor.uncapturedErrorCallbackInfo.userdata1 = &core;
+
+  struct Result {
+    wgpu::Device device;
+    std::string message;
+  } result;
+  const wgpu::Future future = adapter.RequestDevice(
+      reinterpret_cast<const wgpu::DeviceDescriptor*>(&descriptor), wgpu::CallbackMode::WaitAnyOnly,
+      [](wgpu::RequestDeviceStatus, wgpu::Device device, wgpu::StringView message, Result* result) {
+        result->device = std::move(device);
+        result->message = std::string_view(message);
+      },
+      &result);
+  core.instance.WaitAny(future, UINT64_MAX);
+  if (!result.device) {
+    fail(ErrorKind::unsupported, "the adapter '{}' ({}) did not open: {}", core.info.name, core.info.backend,
+         result.message);
+  }
+  core.device = std::move(result.device);
+  core.queue = core.device.GetQueue();
+
+  // Warnings would go to stderr; what is an error also arrives at on_error.
+  WGPULoggingCallbackInfo logging = WGPU_LOGGING_CALLBACK_INFO_INIT;
+  logging.callback = [](WGPULoggingType, WGPUStringView, void*, void*) {};
+  wgpuDeviceSetLoggingCallback(core.device.Get(), logging);
+}
+
+}  // namespace
+
+std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
+  const CallScope scope;
+  const AdapterSearch search = search_adapters(options);
+  if (search.fitting.empty()) fail_without_adapter(options, search);
+  const FoundAdapter& best = search.fitting.front();
+
+  auto core = std::make_shared<Core>(cache_path(options));
+  core->instance = search.instance;
+  core->info = best.info;
+  core->caps = options.limits.apply(best.info.caps);
+  request_device(*core, best.adapter, options);
+  return std::shared_ptr<Device>(new Device(std::move(core)));
+}
+
+}  // namespace rlx::gpu

@@ -1,0 +1,157 @@
+// Pipelines: found in memory, or compiled, many at a time.
+#include <algorithm>
+
+#include "base/hash.h"
+#include "base/parallel.h"
+#include "gpu/core.h"
+
+namespace rlx::gpu {
+
+namespace {
+
+using PipelinePtr = std::shared_ptr<const Pipeline::Impl>;
+
+uint64_t hash_of(const PipelineRequest& request) {
+  Hash hash;
+  hash.text(request.wgsl).number(request.bindings.size());
+  for (const BindingKind kind : request.bindings) hash.number(static_cast<uint64_t>(kind));
+  hash.number(request.constants.size());
+  for (const auto& [name, value] : request.constants) hash.text(name).bytes(&value, sizeof value);
+  return hash.value();
+}
+
+bool same_contents(const PipelineRequest& a, const PipelineRequest& b) {
+  return a.wgsl == b.wgsl && a.bindings == b.bindings && a.constants == b.constants;
+}
+
+// Needs pipelines_mutex.
+PipelinePtr find(const Core& core, const PipelineRequest& request, uint64_t hash) {
+  const auto [begin, end] = core.pipelines.equal_range(hash);
+  for (auto entry = begin; entry != end; ++entry) {
+    if (same_contents(entry->second->request, request)) return entry->second;
+  }
+  return nullptr;
+}
+
+wgpu::BufferBindingType binding_type(BindingKind kind) {
+  switch (kind) {
+    case BindingKind::uniform:
+      return wgpu::BufferBindingType::Uniform;
+    case BindingKind::read:
+      return wgpu::BufferBindingType::ReadOnlyStorage;
+    case BindingKind::read_write:
+      return wgpu::BufferBindingType::Storage;
+  }
+  return wgpu::BufferBindingType::Undefined;
+}
+
+wgpu::BindGroupLayout make_layout(const wgpu::Device& device, const PipelineRequest& request) {
+  std::vector<wgpu::BindGroupLayoutEntry> entries(request.bindings.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i].binding = static_cast<uint32_t>(i);
+    entries[i].visibility = wgpu::ShaderStage::Compute;
+    entries[i].buffer.type = binding_type(request.bindings[i]);
+  }
+  wgpu::BindGroupLayoutDescriptor descriptor;
+  descriptor.label = std::string_view(request.label);
+  descriptor.entryCount = entries.size();
+  descriptor.entries = entries.data();
+  return device.CreateBindGroupLayout(&descriptor);
+}
+
+// Throws if the WGSL or the layout is wrong.
+std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest& request) {
+  Call call(core);
+  auto result = std::make_shared<Pipeline::Impl>();
+  result->request = request;
+  result->layout = make_layout(core.device, request);
+  const auto check = [&] {
+    if (const std::optional<Error> error = call.take_error()) {
+      fail(ErrorKind::internal, "the kernel '{}' does not compile: {}", request.label, error->what());
+    }
+  };
+
+  wgpu::ShaderSourceWGSL source;
+  source.code = std::string_view(request.wgsl);
+  wgpu::ShaderModuleDescriptor module;
+  module.nextInChain = &source;
+  module.label = std::string_view(request.label);
+  wgpu::ComputePipelineDescriptor descriptor;
+  descriptor.compute.module = core.device.CreateShaderModule(&module);
+  check();  // here: the pipeline made of a wrong module would only say that the module is wrong
+
+  std::vector<wgpu::ConstantEntry> constants(request.constants.size());
+  for (size_t i = 0; i < constants.size(); ++i) {
+    constants[i].key = std::string_view(request.constants[i].first);
+    constants[i].value = request.constants[i].second;
+  }
+  wgpu::PipelineLayoutDescriptor layout;
+  layout.bindGroupLayoutCount = 1;
+  layout.bindGroupLayouts = &result->layout;
+  descriptor.label = std::string_view(request.label);
+  descriptor.layout = core.device.CreatePipelineLayout(&layout);
+  descriptor.compute.entryPoint = "main";
+  descriptor.compute.constantCount = constants.size();
+  descriptor.compute.constants = constants.data();
+  result->pipeline = core.device.CreateComputePipeline(&descriptor);
+  check();
+  call.check();
+  return result;
+}
+
+struct Missing {
+  const PipelineRequest* request = nullptr;
+  uint64_t hash = 0;
+  PipelinePtr compiled;
+};
+
+}  // namespace
+
+const std::string& Pipeline::label() const {
+  static const std::string none;
+  return impl_ ? impl_->request.label : none;
+}
+
+std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> requests) {
+  const Call call(*core_);
+  Core& core = *core_;
+  std::vector<Pipeline> found(requests.size());
+  std::vector<Missing> missing;
+  {
+    const std::lock_guard lock(core.pipelines_mutex);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const uint64_t hash = hash_of(requests[i]);
+      found[i].impl_ = find(core, requests[i], hash);
+      const bool known = found[i] || std::ranges::any_of(missing, [&](const Missing& other) {
+                           return other.hash == hash && same_contents(*other.request, requests[i]);
+                         });
+      if (known) {
+        ++core.memory_hits;
+      } else {
+        missing.push_back({.request = &requests[i], .hash = hash, .compiled = nullptr});
+      }
+    }
+  }
+  if (missing.empty()) return found;
+
+  // On threads of ours: Dawn's asynchronous creation is no faster, parses the WGSL on the calling thread, and
+  // its worker threads hold up the end of the device by 100 ms.
+  parallel_for(static_cast<int64_t>(missing.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) missing[i].compiled = compile(core, *missing[i].request);
+  });
+
+  const std::lock_guard lock(core.pipelines_mutex);
+  for (const Missing& entry : missing) {
+    ++core.pipelines_created;
+    // Another thread may have been faster with the same one; then the first is kept.
+    if (!find(core, *entry.request, entry.hash)) core.pipelines.emplace(entry.hash, entry.compiled);
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (!found[i]) found[i].impl_ = find(core, requests[i], hash_of(requests[i]));
+  }
+  return found;
+}
+
+Pipeline Device::pipeline(const PipelineRequest& request) { return pipelines({&request, 1}).front(); }
+
+}  // namespace rlx::gpu

@@ -1,0 +1,184 @@
+// What an op is: its attributes, shape inference, lowering and reference, in one class (see ARCHITECTURE.md).
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ir/view.h"
+#include "rlx/error.h"
+#include "rlx/graph.h"
+
+namespace rlx {
+
+class Lowering;    // kernels/lowering.h: emits dispatches
+class RefContext;  // ir/reference.h: typed values on the host
+
+using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Dim, std::vector<int64_t>, Shape, TensorType,
+                               Tensor, GraphPtr>;
+
+// Visits the attributes of an op: one `fields` function serves printing, parsing, comparing and binding symbols.
+class Fields {
+ public:
+  virtual ~Fields() = default;
+
+  // An attribute with a default is left out of the text when it has it.
+  template <class T>
+  void operator()(std::string_view name, T& field) {
+    exchange(name, field, std::nullopt);
+  }
+  template <class T>
+  void operator()(std::string_view name, T& field, std::type_identity_t<T> otherwise) {
+    exchange(name, field, AttrValue(std::move(otherwise)));
+  }
+  // An enum, written by its name in `names` (in the order of the enumerators).
+  template <class Enum>
+  void choice(std::string_view name, Enum& field, std::initializer_list<std::string_view> names,
+              std::optional<Enum> otherwise = std::nullopt) {
+    const auto text = [&](Enum e) { return std::string(names.begin()[static_cast<size_t>(e)]); };
+    AttrValue value = text(field);
+    visit(name, value, otherwise ? std::optional<AttrValue>(text(*otherwise)) : std::nullopt);
+    field = static_cast<Enum>(find_choice(name, std::get<std::string>(value), names));
+  }
+
+ protected:
+  // Reads or replaces `value`; what comes back has the same alternative.
+  virtual void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise) = 0;
+
+ private:
+  template <class T>
+  void exchange(std::string_view name, T& field, const std::optional<AttrValue>& otherwise) {
+    AttrValue value = field;
+    visit(name, value, otherwise);
+    field = std::get<T>(std::move(value));
+  }
+  static size_t find_choice(std::string_view name, const std::string& value,
+                            std::initializer_list<std::string_view> names);
+};
+
+// The input types that inference sees, with the checks every op needs.
+class InferArgs {
+ public:
+  InferArgs(std::string_view op, std::span<const TensorType> inputs) : op_(op), inputs_(inputs) {}
+
+  int64_t count() const { return static_cast<int64_t>(inputs_.size()); }
+  const TensorType& operator[](int64_t i) const { return inputs_[static_cast<size_t>(i)]; }
+  const Shape& shape(int64_t i) const { return (*this)[i].shape; }
+  DType dtype(int64_t i) const { return (*this)[i].dtype; }
+  std::string_view op() const { return op_; }
+
+  void expect_count(int64_t low, int64_t high) const;
+  void expect_count(int64_t n) const { expect_count(n, n); }
+  // The axis in [0, rank); negative ones count from the end.
+  int64_t axis(int64_t axis, int64_t rank) const;
+  void expect_dtype(int64_t input, bool allowed, std::string_view wanted) const;
+  void expect_float(int64_t input) const { expect_dtype(input, is_float(dtype(input)), "a float type"); }
+  void expect_same_dtype(int64_t a, int64_t b) const;
+
+ private:
+  std::string_view op_;
+  std::span<const TensorType> inputs_;
+};
+
+enum class Trait {
+  leaf,         // input, param, constant or state: no computation
+  view,         // output 0 is input 0 read another way (View Op::view)
+  elementwise,  // a scalar function of its inputs, broadcast (ops/elementwise.h)
+};
+
+// How far a correct result may be from the double reference: |got - want| <= eps(type) * (ulps + 4*sqrt(terms)) *
+// max(|want|, scale), plus one rounding of the output type. See tests/support/compare.h.
+struct Tolerance {
+  double ulps = 4;    // what WGSL grants the functions used, in f32 units in the last place
+  double terms = 0;   // length of a sum
+  double scale = 0;   // magnitude of the summands, where the result can be much smaller than they are
+};
+
+class Op {
+ public:
+  virtual ~Op() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual std::shared_ptr<Op> clone() const = 0;
+  virtual void fields(Fields&) {}
+  virtual std::vector<TensorType> infer(const InferArgs& in) const = 0;
+  virtual void reference(RefContext& r) const = 0;
+  virtual void lower(Lowering& l) const;
+
+  virtual bool has(Trait) const { return false; }
+  // Whether the kernels read this layout of the input as it is; else materialize_views puts a copy before.
+  virtual bool reads_view(int64_t /*input*/, const View& /*view*/) const { return true; }
+  // For Trait::view: the output as a layout of the input's memory; nothing if that needs a copy.
+  virtual std::optional<View> view(const View& /*input*/, const std::vector<int64_t>& /*out_dims*/) const {
+    return std::nullopt;
+  }
+  // Whether the node replaces the contents of this input, which must be a state or an earlier write of one.
+  virtual bool overwrites(int64_t /*input*/) const { return false; }
+  // Sub-graphs (If, Loop, Scan), for passes that walk them.
+  virtual std::vector<GraphPtr> subgraphs() const { return {}; }
+  virtual Tolerance tolerance(std::span<const TensorType> /*inputs*/) const { return {}; }
+};
+
+// struct Softmax final : OpOf<Softmax> { static constexpr auto kName = "softmax"; ... };
+template <class Self>
+class OpOf : public Op {
+ public:
+  std::string_view name() const override { return Self::kName; }
+  std::shared_ptr<Op> clone() const override { return std::make_shared<Self>(static_cast<const Self&>(*this)); }
+};
+
+template <class T>
+const T* op_cast(const Op& op) {
+  return dynamic_cast<const T*>(&op);
+}
+
+// Attributes as name and value, those that have their default left out.
+using Attrs = std::vector<std::pair<std::string, AttrValue>>;
+Attrs attributes(const Op& op);
+// Sets attributes; a name that the op does not have, or a value of the wrong kind, is an error.
+void set_attributes(Op& op, const Attrs& attrs);
+// The op with the symbols in its attributes bound; the same pointer when it has none.
+OpPtr bind_symbols(const OpPtr& op, const Bindings& bindings);
+void collect_symbols(const Op& op, std::set<std::string>& into);
+// Equal name and attributes.
+bool same(const Op& a, const Op& b);
+
+// --- The leaves. Their name in a graph is the node's name. ---
+
+struct Leaf : Op {
+  TensorType type;
+  void fields(Fields& f) override { f("type", type); }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  bool has(Trait t) const override { return t == Trait::leaf; }
+};
+
+template <class Self>
+struct LeafOf : Leaf {
+  std::string_view name() const override { return Self::kName; }
+  std::shared_ptr<Op> clone() const override { return std::make_shared<Self>(static_cast<const Self&>(*this)); }
+};
+
+struct Input final : LeafOf<Input> { static constexpr auto kName = "input"; };
+struct Param final : LeafOf<Param> { static constexpr auto kName = "param"; };
+struct State final : LeafOf<State> { static constexpr auto kName = "state"; };
+
+struct Constant final : OpOf<Constant> {
+  static constexpr auto kName = "constant";
+  Tensor value;
+  void fields(Fields& f) override { f("value", value); }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  bool has(Trait t) const override { return t == Trait::leaf; }
+};
+
+// A default op of that name, to set attributes on; an error when there is none. Defined in ops/op_table.cpp: ir/ can not
+// see the ops, and a text needs them all.
+std::shared_ptr<Op> make_op(std::string_view name);
+
+}  // namespace rlx

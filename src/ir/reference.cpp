@@ -1,0 +1,86 @@
+#include "ir/reference.h"
+
+#include "ir/view.h"
+
+namespace rlx {
+
+RefTensor RefTensor::zeros(DType dtype, std::vector<int64_t> dims) {
+  RefTensor t{.dtype = dtype, .dims = std::move(dims), .real = {}, .ints = {}, .complex = {}};
+  const auto n = static_cast<size_t>(product(t.dims));
+  t.visit([n](auto& values) { values.resize(n); });
+  return t;
+}
+
+RefTensor RefTensor::from(const Tensor& tensor) {
+  RefTensor t{.dtype = tensor.type(), .dims = tensor.dims(), .real = {}, .ints = {}, .complex = {}};
+  if (t.dtype == DType::c64) {
+    for (int64_t i = 0; i < tensor.elements(); ++i) t.complex.push_back(tensor.complex(i));
+  } else if (is_float(t.dtype)) {
+    t.real = tensor.doubles();
+  } else {
+    t.ints = tensor.integers();
+  }
+  return t;
+}
+
+Tensor RefTensor::to_tensor() const {
+  if (is_float(dtype)) return Tensor::from_doubles(dtype, dims, real);
+  if (dtype != DType::c64) return Tensor::from_ints(dtype, dims, ints);
+  std::vector<std::complex<float>> values(complex.begin(), complex.end());
+  return Tensor::of<std::complex<float>>(dims, values);
+}
+
+int64_t RefTensor::elements() const { return product(dims); }
+
+RefContext::RefContext(std::vector<const RefTensor*> inputs, std::span<const TensorType> output_types)
+    : inputs_(std::move(inputs)) {
+  for (const TensorType& type : output_types) outputs_.push_back(RefTensor::zeros(type.dtype, type.shape.values()));
+}
+
+std::vector<RefTensor> run_reference(const Node& node, const std::vector<const RefTensor*>& inputs) {
+  RefContext context(inputs, node.outputs);
+  try {
+    node.op->reference(context);
+  } catch (const Error& e) {
+    throw e.within(std::format("while computing node '{}' ({}) on the CPU", node.name, node.op->name()));
+  }
+  return context.take_outputs();
+}
+
+std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const NamedTensors& leaves) {
+  std::vector<std::vector<RefTensor>> values;
+  for (const Node& node : graph.nodes()) {
+    const auto leaf = leaves.find(node.name);
+    if (const auto* op = dynamic_cast<const Leaf*>(node.op.get())) {
+      if (leaf != leaves.end()) {
+        values.push_back({RefTensor::from(leaf->second)});
+      } else if (node.op->name() == State::kName) {
+        values.push_back({RefTensor::zeros(op->type.dtype, op->type.shape.values())});
+      } else {
+        fail(ErrorKind::invalid_argument, "no value was given for the {} '{}'", node.op->name(), node.name);
+      }
+      if (values.back()[0].dims != node.outputs[0].shape.values() || values.back()[0].dtype != node.outputs[0].dtype) {
+        fail(ErrorKind::invalid_argument, "the {} '{}' needs {}, but {} was given", node.op->name(), node.name,
+             node.outputs[0].text(), leaf->second.type_text());
+      }
+      continue;
+    }
+    std::vector<const RefTensor*> inputs;
+    for (ValueId v : node.inputs) {
+      inputs.push_back(&values[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)]);
+    }
+    values.push_back(run_reference(node, inputs));
+  }
+  return values;
+}
+
+std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTensors& leaves) {
+  const auto values = reference_values(graph, leaves);
+  std::map<std::string, RefTensor> outputs;
+  for (const Graph::Output& out : graph.outputs()) {
+    outputs[out.name] = values[static_cast<size_t>(out.value.node)][static_cast<size_t>(out.value.output)];
+  }
+  return outputs;
+}
+
+}  // namespace rlx

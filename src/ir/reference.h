@@ -1,0 +1,87 @@
+// The CPU reference: every op computed plainly in double, int64 or complex<double>.
+#pragma once
+
+#include <complex>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/op.h"
+#include "rlx/graph.h"
+
+namespace rlx {
+
+// Exactly one of the vectors is in use, by dtype: real for floats, ints for integers and bool, complex for c64.
+struct RefTensor {
+  DType dtype = DType::f32;
+  std::vector<int64_t> dims;
+  std::vector<double> real;
+  std::vector<int64_t> ints;
+  std::vector<std::complex<double>> complex;
+
+  static RefTensor zeros(DType dtype, std::vector<int64_t> dims);
+  static RefTensor from(const Tensor& tensor);
+  Tensor to_tensor() const;  // rounded to the type
+  int64_t elements() const;
+
+  // Calls f with the vector in use.
+  template <class F>
+  decltype(auto) visit(F&& f) {
+    if (dtype == DType::c64) return f(complex);
+    if (is_float(dtype)) return f(real);
+    return f(ints);
+  }
+  template <class F>
+  decltype(auto) visit(F&& f) const {
+    if (dtype == DType::c64) return f(complex);
+    if (is_float(dtype)) return f(real);
+    return f(ints);
+  }
+};
+
+class RefContext {
+ public:
+  RefContext(std::vector<const RefTensor*> inputs, std::span<const TensorType> output_types);
+
+  int64_t input_count() const { return static_cast<int64_t>(inputs_.size()); }
+  const RefTensor& in(int64_t i) const { return *inputs_[static_cast<size_t>(i)]; }
+  RefTensor& out(int64_t i = 0) { return outputs_[static_cast<size_t>(i)]; }
+  std::vector<RefTensor> take_outputs() { return std::move(outputs_); }
+
+ private:
+  std::vector<const RefTensor*> inputs_;
+  std::vector<RefTensor> outputs_;  // zeros of the inferred types
+};
+
+// Reads `source` through a view into row-major order.
+template <class T>
+std::vector<T> gather_view(const std::vector<T>& source, const View& view) {
+  const int64_t n = view.elements();
+  std::vector<T> out(static_cast<size_t>(n));
+  std::vector<int64_t> index(view.dims.size(), 0);
+  int64_t at = view.offset;
+  for (int64_t i = 0; i < n; ++i) {
+    out[static_cast<size_t>(i)] = source[static_cast<size_t>(at)];
+    for (size_t axis = view.dims.size(); axis-- > 0;) {
+      at += view.strides[axis];
+      if (++index[axis] < view.dims[axis]) break;
+      at -= view.strides[axis] * view.dims[axis];
+      index[axis] = 0;
+    }
+  }
+  return out;
+}
+
+using NamedTensors = std::map<std::string, Tensor, std::less<>>;
+
+// Runs one node.
+std::vector<RefTensor> run_reference(const Node& node, const std::vector<const RefTensor*>& inputs);
+
+// All values of a static graph, by node; `leaves` gives inputs, params and states by name (states default to zero).
+std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const NamedTensors& leaves);
+
+// The outputs by name; states that were written are returned in `leaves` when asked.
+std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTensors& leaves);
+
+}  // namespace rlx

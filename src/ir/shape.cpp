@@ -1,0 +1,344 @@
+#include "rlx/shape.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "base/checked.h"
+#include "rlx/error.h"
+
+namespace rlx {
+
+struct Dim::Atom {
+  std::string symbol;                    // the name, or the canonical text of the quotient
+  std::shared_ptr<const Dim> dividend;  // set for floor(dividend / divisor)
+  int64_t divisor = 1;
+
+  friend bool operator==(const Atom& a, const Atom& b) { return a.symbol == b.symbol; }
+  friend auto operator<=>(const Atom& a, const Atom& b) { return a.symbol <=> b.symbol; }
+};
+
+struct Dim::Term {
+  int64_t coefficient;
+  std::vector<Atom> atoms;  // sorted, not empty
+};
+
+const Dim::Terms& Dim::terms() const {
+  static const Terms none;
+  return terms_ ? *terms_ : none;
+}
+
+Dim Dim::from_terms(int64_t constant, Terms terms) {
+  std::ranges::sort(terms, {}, &Term::atoms);
+  Terms merged;
+  for (Term& term : terms) {
+    if (!merged.empty() && merged.back().atoms == term.atoms) {
+      merged.back().coefficient = checked_add(merged.back().coefficient, term.coefficient);
+    } else {
+      merged.push_back(std::move(term));
+    }
+  }
+  std::erase_if(merged, [](const Term& t) { return t.coefficient == 0; });
+  Dim dim(constant);
+  if (!merged.empty()) dim.terms_ = std::make_shared<const Terms>(std::move(merged));
+  return dim;
+}
+
+Dim Dim::symbol(std::string name) {
+  const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
+  const auto inner = [&](char c) { return letter(c) || std::isdigit(static_cast<unsigned char>(c)); };
+  if (name.empty() || !letter(name[0]) || !std::ranges::all_of(name, inner) || name == "floor") {
+    fail("'{}' is not a name for a symbolic dimension; use letters, digits and _", name);
+  }
+  return from_terms(0, {Term{1, {Atom{std::move(name), nullptr, 1}}}});
+}
+
+int64_t Dim::value() const {
+  if (terms_) fail("the dimension {} is symbolic where a number is needed", text());
+  return constant_;
+}
+
+Dim operator+(const Dim& a, const Dim& b) {
+  const int64_t constant = checked_add(a.constant_, b.constant_);
+  if (a.is_static() && b.is_static()) return Dim(constant);
+  Dim::Terms terms = a.terms();
+  terms.insert(terms.end(), b.terms().begin(), b.terms().end());
+  return Dim::from_terms(constant, std::move(terms));
+}
+
+Dim operator-(const Dim& a, const Dim& b) { return a + b * Dim(-1); }
+
+Dim operator*(const Dim& a, const Dim& b) {
+  const int64_t constant = checked_mul(a.constant_, b.constant_);
+  if (a.is_static() && b.is_static()) return Dim(constant);
+  Dim::Terms terms;
+  const auto scaled = [&](const Dim& of, int64_t factor) {
+    for (const Dim::Term& t : of.terms()) terms.push_back({checked_mul(t.coefficient, factor), t.atoms});
+  };
+  scaled(a, b.constant_);
+  scaled(b, a.constant_);
+  for (const Dim::Term& x : a.terms()) {
+    for (const Dim::Term& y : b.terms()) {
+      std::vector<Dim::Atom> atoms = x.atoms;
+      atoms.insert(atoms.end(), y.atoms.begin(), y.atoms.end());
+      std::ranges::sort(atoms);
+      terms.push_back({checked_mul(x.coefficient, y.coefficient), std::move(atoms)});
+    }
+  }
+  return Dim::from_terms(constant, std::move(terms));
+}
+
+bool operator==(const Dim& a, const Dim& b) {
+  if (a.constant_ != b.constant_ || a.is_static() != b.is_static()) return false;
+  return std::ranges::equal(a.terms(), b.terms(), [](const Dim::Term& x, const Dim::Term& y) {
+    return x.coefficient == y.coefficient && x.atoms == y.atoms;
+  });
+}
+
+namespace {
+int64_t floor_quotient(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+}  // namespace
+
+Dim Dim::floor_div(int64_t divisor) const {
+  if (divisor <= 0) fail("a dimension can not be divided by {}", divisor);
+  if (divisor == 1) return *this;
+  if (is_static()) return Dim(floor_quotient(constant_, divisor));
+  // floor((d*x + r)/d) = x + floor(r/d): what divides evenly leaves the floor.
+  Terms outside;
+  Terms inside;
+  for (const Term& t : terms()) {
+    if (t.coefficient % divisor == 0) {
+      outside.push_back({t.coefficient / divisor, t.atoms});
+    } else {
+      inside.push_back(t);
+    }
+  }
+  const int64_t whole = floor_quotient(constant_, divisor);
+  if (inside.empty()) return from_terms(whole, std::move(outside));
+  const Dim rest = from_terms(constant_ - whole * divisor, std::move(inside));
+  std::string name = "floor((" + rest.text() + ")/" + std::to_string(divisor) + ")";
+  outside.push_back({1, {Atom{std::move(name), std::make_shared<const Dim>(rest), divisor}}});
+  return from_terms(whole, std::move(outside));
+}
+
+std::optional<Dim> Dim::exact_div(const Dim& a, const Dim& b) {
+  if (b.is(0)) return std::nullopt;
+  if (a == b) return Dim(1);
+  // Only division by a number or a single term is needed: products of dims over products of dims.
+  if (b.terms().size() > 1 || (b.terms_ && b.constant_ != 0)) return std::nullopt;
+  const int64_t number = b.terms_ ? b.terms()[0].coefficient : b.constant_;
+  std::vector<Atom> divisor_atoms;
+  if (b.terms_) divisor_atoms = b.terms()[0].atoms;
+  if (a.constant_ != 0 && (!divisor_atoms.empty() || a.constant_ % number != 0)) return std::nullopt;
+  Terms quotient;
+  int64_t constant = a.constant_ == 0 ? 0 : a.constant_ / number;
+  for (const Term& t : a.terms()) {
+    if (t.coefficient % number != 0 || !std::ranges::includes(t.atoms, divisor_atoms)) return std::nullopt;
+    std::vector<Atom> atoms;
+    std::ranges::set_difference(t.atoms, divisor_atoms, std::back_inserter(atoms));
+    if (atoms.empty()) {
+      constant += t.coefficient / number;
+    } else {
+      quotient.push_back({t.coefficient / number, std::move(atoms)});
+    }
+  }
+  return from_terms(constant, std::move(quotient));
+}
+
+Dim Dim::bind(const Bindings& bindings) const {
+  if (is_static()) return *this;
+  Dim sum(constant_);
+  for (const Term& t : terms()) {
+    Dim product(t.coefficient);
+    for (const Atom& atom : t.atoms) {
+      if (atom.dividend) {
+        product *= atom.dividend->bind(bindings).floor_div(atom.divisor);
+      } else if (const auto it = bindings.find(atom.symbol); it != bindings.end()) {
+        product *= Dim(it->second);
+      } else {
+        product *= symbol(atom.symbol);
+      }
+    }
+    sum += product;
+  }
+  return sum;
+}
+
+void Dim::collect_symbols(std::set<std::string>& into) const {
+  for (const Term& t : terms()) {
+    for (const Atom& atom : t.atoms) {
+      if (atom.dividend) {
+        atom.dividend->collect_symbols(into);
+      } else {
+        into.insert(atom.symbol);
+      }
+    }
+  }
+}
+
+std::optional<std::string> Dim::as_symbol() const {
+  if (constant_ != 0 || terms().size() != 1) return std::nullopt;
+  const Term& t = terms()[0];
+  if (t.coefficient != 1 || t.atoms.size() != 1 || t.atoms[0].dividend) return std::nullopt;
+  return t.atoms[0].symbol;
+}
+
+std::string Dim::text() const {
+  std::string out;
+  for (const Term& t : terms()) {
+    std::string product;
+    const int64_t magnitude = t.coefficient < 0 ? -t.coefficient : t.coefficient;
+    if (magnitude != 1) product = std::to_string(magnitude);
+    for (const Atom& atom : t.atoms) product += (product.empty() ? "" : "*") + atom.symbol;
+    out += (t.coefficient < 0 ? "-" : out.empty() ? "" : "+") + product;
+  }
+  if (constant_ != 0 || out.empty()) {
+    out += (constant_ >= 0 && !out.empty() ? "+" : "") + std::to_string(constant_);
+  }
+  return out;
+}
+
+namespace {
+
+// sum := product (('+'|'-') product)*; product := factor ('*' factor)*; factor := number | name | floor(sum/number) | (sum)
+class DimParser {
+ public:
+  explicit DimParser(std::string_view text) : text_(text) {}
+
+  Dim all() {
+    const Dim dim = sum();
+    if (!peek_is('\0')) wrong();
+    return dim;
+  }
+
+ private:
+  Dim sum() {
+    Dim total = take('-') ? Dim(-1) * product() : product();
+    while (true) {
+      if (take('+')) {
+        total += product();
+      } else if (take('-')) {
+        total = total - product();
+      } else {
+        return total;
+      }
+    }
+  }
+  Dim product() {
+    Dim total = factor();
+    while (take('*')) total *= factor();
+    return total;
+  }
+  Dim factor() {
+    if (++depth_ > 64) wrong();
+    Dim result;
+    if (take('(')) {
+      result = sum();
+      expect(')');
+    } else if (peek_is('0', '9')) {
+      result = Dim(number());
+    } else {
+      const std::string name = word();
+      if (name == "floor") {
+        expect('(');
+        const Dim dividend = sum();
+        expect('/');
+        const int64_t divisor = number();
+        expect(')');
+        result = dividend.floor_div(divisor);
+      } else {
+        result = Dim::symbol(name);
+      }
+    }
+    --depth_;
+    return result;
+  }
+  int64_t number() {
+    skip_spaces();
+    int64_t n = 0;
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), n);
+    if (error != std::errc()) wrong();
+    at_ = static_cast<size_t>(end - text_.data());
+    return n;
+  }
+  std::string word() {
+    skip_spaces();
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    if (begin == at_) wrong();
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+  void skip_spaces() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool peek_is(char first, char last) {
+    skip_spaces();
+    const char c = at_ < text_.size() ? text_[at_] : '\0';
+    return c >= first && c <= last;
+  }
+  bool peek_is(char c) { return peek_is(c, c); }
+  bool take(char c) {
+    if (!peek_is(c)) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) wrong();
+  }
+  [[noreturn]] void wrong() { fail("'{}' is not a dimension (stopped at character {})", text_, at_ + 1); }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Dim Dim::parse(std::string_view text) { return DimParser(text).all(); }
+
+bool Shape::is_static() const { return std::ranges::all_of(dims_, &Dim::is_static); }
+
+Dim Shape::elements() const {
+  Dim product(1);
+  for (const Dim& d : dims_) product *= d;
+  return product;
+}
+
+std::vector<int64_t> Shape::values() const {
+  std::vector<int64_t> out;
+  for (const Dim& d : dims_) out.push_back(d.value());
+  return out;
+}
+
+Shape Shape::bind(const Bindings& bindings) const {
+  Shape out;
+  for (const Dim& d : dims_) out.push_back(d.bind(bindings));
+  return out;
+}
+
+std::string Shape::text() const {
+  std::string out = "[";
+  for (const Dim& d : dims_) out += (out.size() > 1 ? ", " : "") + d.text();
+  return out + "]";
+}
+
+Shape broadcast(const Shape& a, const Shape& b, std::string_view what) {
+  const Shape& longer = a.rank() >= b.rank() ? a : b;
+  const Shape& shorter = a.rank() >= b.rank() ? b : a;
+  Shape out = longer;
+  const int64_t shift = longer.rank() - shorter.rank();
+  for (int64_t i = 0; i < shorter.rank(); ++i) {
+    Dim& mine = out[shift + i];
+    const Dim& other = shorter[i];
+    if (mine == other || other.is(1)) continue;
+    if (mine.is(1)) {
+      mine = other;
+      continue;
+    }
+    fail("{}: the shapes {} and {} do not broadcast: {} against {} on axis {} of the result", what, a.text(), b.text(),
+         longer[shift + i].text(), other.text(), shift + i);
+  }
+  return out;
+}
+
+}  // namespace rlx

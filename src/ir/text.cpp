@@ -1,0 +1,479 @@
+// The text form of a graph:
+//
+//   graph tiny {
+//     symbol seq <= 512
+//     %x = input : f32[batch, seq]
+//     %s = softmax(%x) {axis=0} : f32[batch, seq]
+//     output probs = %s
+//   }
+//
+// The type behind the colon may be left out except for inputs, params and states. A number in place of an operand
+// is a scalar constant of the type of the first tensor operand. %n:1 is the second output of node n.
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "ir/op.h"
+
+namespace rlx {
+namespace {
+
+bool plain_name(std::string_view name) {
+  if (name.empty()) return false;
+  for (char c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') return false;
+  }
+  return true;
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string name_text(std::string_view name) { return plain_name(name) ? std::string(name) : quoted(name); }
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  std::string text(buffer, end);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string hex_text(std::span<const std::byte> bytes) {
+  std::string out;
+  for (std::byte b : bytes) out += std::format("{:02x}", static_cast<unsigned>(b));
+  return out;
+}
+
+std::string tensor_text(const Tensor& t, int64_t max_constant) {
+  std::string out = t.type_text();
+  const auto value = [&](int64_t i) {
+    if (t.type() == DType::c64) {
+      const auto c = t.complex(i);
+      return number_text(c.real()) + "," + number_text(c.imag());
+    }
+    return is_float(t.type()) ? number_text(t.real(i)) : std::to_string(t.integer(i));
+  };
+  if (t.is_fill() && t.elements() > 0) return out + " fill " + value(0);
+  if (max_constant > 0 && t.elements() > max_constant) return out + " (...)";
+  // Long constants as raw bytes: exact, and half the size of numbers.
+  if (t.elements() > 64) return out + " hex " + hex_text(t.stored());
+  out += " (";
+  for (int64_t i = 0; i < t.elements(); ++i) out += (i ? "," : "") + value(i);
+  return out + ")";
+}
+
+std::string attr_text(const AttrValue& value, int64_t max_constant, const std::string& indent);
+
+std::string print_graph(const Graph& graph, int64_t max_constant, const std::string& indent) {
+  std::string out = "graph " + name_text(graph.name) + " {\n";
+  const std::string inner = indent + "  ";
+  for (const auto& [symbol, largest] : graph.capacities()) {
+    out += std::format("{}symbol {} <= {}\n", inner, symbol, largest);
+  }
+  for (const Node& n : graph.nodes()) {
+    out += inner + "%" + name_text(n.name) + " = " + std::string(n.op->name());
+    const bool is_leaf = dynamic_cast<const Leaf*>(n.op.get()) != nullptr;
+    if (!n.inputs.empty()) {
+      out += "(";
+      for (size_t i = 0; i < n.inputs.size(); ++i) {
+        out += (i ? ", %" : "%") + name_text(graph.producer(n.inputs[i]).name);
+        if (n.inputs[i].output != 0) out += ":" + std::to_string(n.inputs[i].output);
+      }
+      out += ")";
+    }
+    std::string attrs;
+    if (!is_leaf) {
+      for (const auto& [name, value] : attributes(*n.op)) {
+        attrs += (attrs.empty() ? "" : ", ") + name + "=" + attr_text(value, max_constant, inner);
+      }
+    }
+    if (!attrs.empty()) out += " {" + attrs + "}";
+    for (size_t i = 0; i < n.outputs.size(); ++i) out += (i ? ", " : " : ") + n.outputs[i].text();
+    out += "\n";
+  }
+  for (const Graph::Output& o : graph.outputs()) {
+    out += inner + "output " + name_text(o.name) + " = %" + name_text(graph.producer(o.value).name);
+    if (o.value.output != 0) out += ":" + std::to_string(o.value.output);
+    out += "\n";
+  }
+  return out + indent + "}";
+}
+
+std::string attr_text(const AttrValue& value, int64_t max_constant, const std::string& indent) {
+  struct Printer {
+    int64_t max_constant;
+    const std::string& indent;
+    std::string operator()(bool b) { return b ? "true" : "false"; }
+    std::string operator()(int64_t n) { return std::to_string(n); }
+    std::string operator()(double d) { return number_text(d); }
+    std::string operator()(const std::string& s) { return quoted(s); }
+    std::string operator()(DType t) { return std::string(to_string(t)); }
+    std::string operator()(const Dim& d) { return d.is_static() ? d.text() : "dim(" + d.text() + ")"; }
+    std::string operator()(const std::vector<int64_t>& v) { return Shape::of(v).text(); }
+    std::string operator()(const Shape& s) { return s.text(); }
+    std::string operator()(const TensorType& t) { return "type " + t.text(); }
+    std::string operator()(const Tensor& t) { return "tensor " + tensor_text(t, max_constant); }
+    std::string operator()(const GraphPtr& g) { return g ? print_graph(*g, max_constant, indent) : "none"; }
+  };
+  return std::visit(Printer{max_constant, indent}, value);
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Graph all() {
+    Graph graph = parse_graph_body();
+    skip();
+    if (at_ != text_.size()) wrong("more text after the end of the graph");
+    return graph;
+  }
+
+ private:
+  Graph parse_graph_body() {
+    if (++depth_ > 32) wrong("graphs are nested more than 32 deep");
+    expect_word("graph");
+    Graph graph;
+    graph.name = name();
+    expect("{");
+    while (!take("}")) {
+      if (take_word("symbol")) {
+        const std::string symbol = name();
+        expect("<=");
+        graph.set_capacity(symbol, integer());
+      } else if (take_word("output")) {
+        const std::string output = name();
+        expect("=");
+        graph.add_output(output, operand(graph));
+      } else {
+        node(graph);
+      }
+    }
+    --depth_;
+    return graph;
+  }
+
+  void node(Graph& graph) {
+    const size_t line = line_number();
+    try {
+      expect("%");
+      const std::string node_name = name();
+      if (graph.find(node_name) >= 0) fail("the name '{}' is used twice", node_name);
+      expect("=");
+      const std::shared_ptr<Op> op = make_op(word());
+      std::vector<ValueId> inputs;
+      std::vector<std::pair<size_t, double>> numbers;
+      if (take("(") && !take(")")) {
+        do {
+          if (peek() == '%') {
+            inputs.push_back(operand(graph));
+          } else {
+            numbers.emplace_back(inputs.size(), number());
+            inputs.push_back({});
+          }
+        } while (take(","));
+        expect(")");
+      }
+      add_scalars(graph, node_name, inputs, numbers);
+      Attrs attrs;
+      if (take("{") && !take("}")) {
+        do {
+          std::string attr = word();
+          expect("=");
+          attrs.emplace_back(std::move(attr), value());
+        } while (take(","));
+        expect("}");
+      }
+      std::vector<TensorType> types;
+      if (take(":")) {
+        do types.push_back(type());
+        while (take(","));
+      }
+      if (dynamic_cast<Leaf*>(op.get())) {
+        if (types.size() != 1) fail("{} '{}' needs its type: `: f32[2, 3]`", op->name(), node_name);
+        attrs.emplace_back("type", types[0]);
+      }
+      set_attributes(*op, attrs);
+      const ValueId id = graph.add(op, inputs, node_name);
+      if (!types.empty() && graph.node(id.node).outputs != types) {
+        fail("node '{}' says its type is {}, but its inputs give {}", node_name, types[0].text(),
+             graph.node(id.node).outputs[0].text());
+      }
+    } catch (const Error& e) {
+      if (std::string_view(e.what()).starts_with("line ")) throw;
+      throw e.within(std::format("line {}", line));
+    }
+  }
+
+  static void add_scalars(Graph& graph, const std::string& node_name, std::vector<ValueId>& inputs,
+                          const std::vector<std::pair<size_t, double>>& numbers) {
+    if (numbers.empty()) return;
+    const TensorType* like = nullptr;
+    for (const ValueId& v : inputs) {
+      if (v.node >= 0 && !like) like = &graph.type(v);
+    }
+    if (!like) fail("node '{}': a number needs a tensor beside it, whose type it takes", node_name);
+    const DType dtype = like->dtype;
+    for (const auto& [index, number] : numbers) inputs[index] = graph.scalar(dtype, number).id();
+  }
+
+  ValueId operand(Graph& graph) {
+    expect("%");
+    const std::string wanted = name();
+    ValueId id{graph.find(wanted), 0};
+    if (id.node < 0) wrong("no value is named '%" + wanted + "' so far");
+    if (at_ < text_.size() && text_[at_] == ':' && at_ + 1 < text_.size() && std::isdigit(text_[at_ + 1])) {
+      ++at_;
+      id.output = static_cast<int32_t>(integer());
+      if (id.output >= static_cast<int32_t>(graph.node(id.node).outputs.size())) {
+        wrong("'" + wanted + "' has no output " + std::to_string(id.output));
+      }
+    }
+    return id;
+  }
+
+  AttrValue value() {
+    skip();
+    if (peek() == '"') return string();
+    if (peek() == '[') return list();
+    if (std::isdigit(static_cast<unsigned char>(peek())) || peek() == '-') return integer_or_double();
+    const size_t start = at_;
+    const std::string w = word();
+    if (w == "true") return true;
+    if (w == "false") return false;
+    if (w == "inf" || w == "nan") return w == "inf" ? std::numeric_limits<double>::infinity() : std::nan("");
+    if (w == "dim") return dim_in_parentheses();
+    if (w == "type") return type();
+    if (w == "tensor") return tensor();
+    if (w == "none") return GraphPtr();
+    if (w == "graph") {
+      at_ = start;
+      return std::make_shared<const Graph>(parse_graph_body());
+    }
+    if (const auto dtype = parse_dtype(w)) return *dtype;
+    wrong("'" + w + "' is not a value for an attribute");
+  }
+
+  AttrValue integer_or_double() {
+    const size_t start = at_;
+    if (take("-") && take_word("inf")) return -std::numeric_limits<double>::infinity();
+    at_ = start;
+    const std::string_view token = number_token();
+    int64_t n = 0;
+    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), n);
+    if (error == std::errc() && end == token.data() + token.size()) return n;
+    at_ = start;
+    return number();
+  }
+
+  AttrValue list() {
+    const Shape shape = dims();
+    if (shape.is_static()) return shape.values();
+    return shape;
+  }
+
+  Shape dims() {
+    expect("[");
+    Shape shape;
+    if (take("]")) return shape;
+    do shape.push_back(Dim::parse(until(",]")));
+    while (take(","));
+    expect("]");
+    return shape;
+  }
+
+  Dim dim_in_parentheses() {
+    expect("(");
+    int open = 1;
+    const size_t start = at_;
+    for (; at_ < text_.size() && open > 0; ++at_) open += text_[at_] == '(' ? 1 : text_[at_] == ')' ? -1 : 0;
+    if (open > 0) wrong("a closing parenthesis is missing");
+    return Dim::parse(text_.substr(start, at_ - 1 - start));
+  }
+
+  TensorType type() {
+    const std::string w = word();
+    const auto dtype = parse_dtype(w);
+    if (!dtype) wrong("'" + w + "' is not an element type (f32, f16, bf16, i32, u32, i64, bool, i8, u8, c64)");
+    return TensorType{*dtype, dims()};
+  }
+
+  Tensor tensor() {
+    const TensorType t = type();
+    const std::vector<int64_t> shape = t.shape.values();
+    if (take_word("fill")) return Tensor::fill(t.dtype, shape, number());
+    if (take_word("hex")) return Tensor(t.dtype, shape, hex());
+    expect("(");
+    std::vector<double> reals;
+    std::vector<int64_t> ints;
+    const bool whole = is_integer(t.dtype) || t.dtype == DType::bool_;
+    if (!take(")")) {
+      do {
+        if (whole) {
+          ints.push_back(integer());
+        } else {
+          reals.push_back(number());
+        }
+      } while (take(","));
+      expect(")");
+    }
+    if (whole) return Tensor::from_ints(t.dtype, shape, ints);
+    if (t.dtype != DType::c64) return Tensor::from_doubles(t.dtype, shape, reals);
+    const std::vector<float> parts(reals.begin(), reals.end());
+    const auto bytes = std::as_bytes(std::span(parts));
+    return Tensor(t.dtype, shape, std::vector<std::byte>(bytes.begin(), bytes.end()));
+  }
+
+  std::vector<std::byte> hex() {
+    skip();
+    std::vector<std::byte> out;
+    const auto digit = [&](char c) -> int {
+      return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    };
+    while (at_ + 1 < text_.size() && digit(text_[at_]) >= 0 && digit(text_[at_ + 1]) >= 0) {
+      out.push_back(static_cast<std::byte>(digit(text_[at_]) * 16 + digit(text_[at_ + 1])));
+      at_ += 2;
+    }
+    return out;
+  }
+
+  std::string_view until(std::string_view stops) {
+    const size_t end = text_.find_first_of(stops, at_);
+    if (end == std::string_view::npos) wrong("a list is not closed");
+    const std::string_view part = text_.substr(at_, end - at_);
+    at_ = end;
+    return part;
+  }
+
+  std::string_view number_token() {
+    skip();
+    size_t end = at_;
+    while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '.' ||
+                                  text_[end] == '-' || text_[end] == '+')) {
+      ++end;
+    }
+    const std::string_view token = text_.substr(at_, end - at_);
+    at_ = end;
+    return token;
+  }
+
+  double number() {
+    const std::string_view token = number_token();
+    double value = 0;
+    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
+    if (error != std::errc() || end != token.data() + token.size()) wrong("'" + std::string(token) + "' is no number");
+    return value;
+  }
+
+  int64_t integer() {
+    const std::string_view token = number_token();
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
+    if (error != std::errc() || end != token.data() + token.size()) {
+      wrong("'" + std::string(token) + "' is no whole number");
+    }
+    return value;
+  }
+
+  std::string string() {
+    expect("\"");
+    std::string out;
+    while (at_ < text_.size() && text_[at_] != '"') {
+      if (text_[at_] == '\\' && at_ + 1 < text_.size()) {
+        ++at_;
+        out += text_[at_] == 'n' ? '\n' : text_[at_];
+      } else {
+        out += text_[at_];
+      }
+      ++at_;
+    }
+    if (at_ >= text_.size()) wrong("a quote is not closed");
+    ++at_;
+    return out;
+  }
+
+  std::string name() {
+    skip();
+    if (peek() == '"') return string();
+    const size_t start = at_;
+    while (at_ < text_.size() && plain_name(text_.substr(at_, 1))) ++at_;
+    if (start == at_) wrong("a name is missing");
+    return std::string(text_.substr(start, at_ - start));
+  }
+
+  std::string word() { return name(); }
+
+  void skip() {
+    while (at_ < text_.size()) {
+      if (std::isspace(static_cast<unsigned char>(text_[at_]))) {
+        ++at_;
+      } else if (text_.substr(at_).starts_with("//")) {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else {
+        return;
+      }
+    }
+  }
+  char peek() {
+    skip();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(std::string_view token) {
+    skip();
+    if (!text_.substr(at_).starts_with(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+  bool take_word(std::string_view wanted) {
+    skip();
+    const size_t end = at_ + wanted.size();
+    if (!text_.substr(at_).starts_with(wanted) || (end < text_.size() && plain_name(text_.substr(end, 1)))) return false;
+    at_ = end;
+    return true;
+  }
+  void expect(std::string_view token) {
+    if (!take(token)) wrong("expected '" + std::string(token) + "'");
+  }
+  void expect_word(std::string_view token) {
+    if (!take_word(token)) wrong("expected '" + std::string(token) + "'");
+  }
+  size_t line_number() {
+    skip();
+    size_t line = 1;
+    for (char c : text_.substr(0, at_)) line += c == '\n';
+    return line;
+  }
+  [[noreturn]] void wrong(const std::string& what) {
+    skip();
+    const std::string_view rest = text_.substr(at_, std::min<size_t>(20, text_.size() - at_));
+    fail("line {}: {}, at '{}'", line_number(), what, rest.substr(0, rest.find('\n')));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+std::string print(const Graph& graph, int64_t max_constant) { return print_graph(graph, max_constant, "") + "\n"; }
+
+Graph parse_graph(std::string_view text) { return Parser(text).all(); }
+
+}  // namespace rlx

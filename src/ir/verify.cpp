@@ -1,0 +1,49 @@
+#include <map>
+
+#include "ir/op.h"
+#include "rlx/graph.h"
+
+namespace rlx {
+namespace {
+
+void verify_node(const Graph& graph, int32_t id) {
+  const Node& n = graph.node(id);
+  std::vector<TensorType> types;
+  for (ValueId v : n.inputs) {
+    if (v.node < 0 || v.node >= id) fail("node '{}' uses a value that is made after it", n.name);
+    const auto& outputs = graph.node(v.node).outputs;
+    if (v.output < 0 || v.output >= static_cast<int32_t>(outputs.size())) {
+      fail("node '{}' uses output {} of '{}', which has {}", n.name, v.output, graph.node(v.node).name, outputs.size());
+    }
+    types.push_back(graph.type(v));
+  }
+  const std::vector<TensorType> inferred = n.op->infer(InferArgs(n.op->name(), types));
+  if (inferred != n.outputs) {
+    fail("node '{}' ({}) is recorded as {}, but its inputs give {}", n.name, n.op->name(), n.outputs[0].text(),
+         inferred[0].text());
+  }
+  for (const GraphPtr& sub : n.op->subgraphs()) verify(*sub);
+}
+
+}  // namespace
+
+void verify(const Graph& graph) {
+  if (graph.outputs().empty()) fail("the graph '{}' has no output", graph.name);
+  for (int32_t id = 0; id < graph.size(); ++id) verify_node(graph, id);
+  for (const Graph::Output& o : graph.outputs()) {
+    if (o.value.node < 0 || o.value.node >= graph.size()) fail("the output '{}' names no value", o.name);
+  }
+  std::map<ValueId, int32_t> writer;  // of each version of a state
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
+      if (const auto [it, fresh] = writer.emplace(n.inputs[i], id); !fresh) {
+        fail("node '{}' writes a state that '{}' has overwritten already; write the value that it returned", n.name,
+             graph.node(it->second).name);
+      }
+    }
+  }
+}
+
+}  // namespace rlx

@@ -1,0 +1,45 @@
+// A strided layout of a tensor in the memory of some buffer, in elements.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rlx {
+
+struct View {
+  std::vector<int64_t> dims;
+  std::vector<int64_t> strides;  // 0 repeats, negative runs backwards
+  int64_t offset = 0;
+
+  static View contiguous(std::vector<int64_t> dims);
+
+  int64_t rank() const { return static_cast<int64_t>(dims.size()); }
+  int64_t elements() const;
+  bool is_contiguous() const;  // row-major without gaps; the offset may be anything
+  // The first and one past the last element that is touched; equal when empty.
+  struct Range {
+    int64_t begin, end;
+  };
+  Range range() const;
+
+  View permute(const std::vector<int64_t>& order) const;
+  View narrow(int64_t axis, int64_t start, int64_t length, int64_t step = 1) const;
+  View broadcast_to(const std::vector<int64_t>& target) const;  // right-aligned
+  // The same elements in row-major order under other dims, when strides can say it.
+  std::optional<View> reshape(const std::vector<int64_t>& target) const;
+  // Neighbouring axes joined where strides allow, axes of length 1 dropped.
+  View coalesced() const;
+  // Splits `axis` into [outer, length / outer].
+  View split_axis(int64_t axis, int64_t outer) const;
+  View slice_axes(int64_t begin, int64_t end) const;  // only those axes, offset kept
+
+  std::string text() const;
+  friend bool operator==(const View&, const View&) = default;
+};
+
+std::vector<int64_t> row_major_strides(const std::vector<int64_t>& dims);
+int64_t product(const std::vector<int64_t>& dims);
+
+}  // namespace rlx

@@ -1,0 +1,218 @@
+#include "kernels/binder.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "base/checked.h"
+
+namespace rlx {
+
+int64_t elements_per_word(DType dtype, const Caps& caps) {
+  if (dtype == DType::f16 && caps.shader_f16) return 1;
+  return std::max<int64_t>(1, 4 / static_cast<int64_t>(device_bytes(dtype)));
+}
+
+namespace {
+
+bool is_packed(DType dtype, bool f16) {
+  return device_bytes(dtype) < 4 && !(dtype == DType::f16 && f16);
+}
+
+// The byte range of its storage that an operand touches, widened to what can be bound.
+View::Range byte_range(const Operand& o) {
+  View::Range r = o.view.range();
+  if (o.window.end > o.window.begin) r = o.window;
+  const auto bytes = static_cast<int64_t>(device_bytes(o.dtype));
+  const int64_t begin = r.begin * bytes / kBindingAlignment * kBindingAlignment;
+  // Reads of whole vec4s and words may reach a little beyond the last element; slots are padded for it.
+  return {begin, std::max(round_up(r.end * bytes, 16), begin + 16)};
+}
+
+Element natural_element(DType dtype, bool f16, bool x4) {
+  switch (dtype) {
+    case DType::f32: return x4 ? Element::vec4f : Element::f32;
+    case DType::f16: return !f16 ? Element::word : x4 ? Element::vec4h : Element::f16;
+    case DType::i32:
+    case DType::i64: return Element::i32;
+    case DType::u32: return Element::u32;
+    case DType::c64: return Element::vec2f;
+    default: return Element::word;
+  }
+}
+
+// Operands that touch the same bytes of a buffer, and so share bindings.
+struct Cluster {
+  int32_t buffer;
+  View::Range bytes;  // in the buffer
+  bool written = false;
+  std::vector<size_t> operands;
+};
+
+std::vector<Cluster> make_clusters(const Dispatch& d, const std::vector<Placement>& placements) {
+  std::vector<Cluster> clusters;
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    const Operand& o = d.operands[i];
+    if (!o.present()) continue;
+    const Placement& place = placements[static_cast<size_t>(o.storage)];
+    const View::Range r = byte_range(o);
+    clusters.push_back({place.buffer, {place.offset + r.begin, place.offset + r.end}, d.kernel->operands[i].out, {i}});
+  }
+  // Join overlapping ones until none are left: a dispatch has a handful of operands.
+  for (size_t a = 0; a < clusters.size(); ++a) {
+    for (size_t b = a + 1; b < clusters.size(); ++b) {
+      Cluster& x = clusters[a];
+      const Cluster& y = clusters[b];
+      if (x.buffer != y.buffer || x.bytes.end <= y.bytes.begin || y.bytes.end <= x.bytes.begin) continue;
+      x.bytes = {std::min(x.bytes.begin, y.bytes.begin), std::max(x.bytes.end, y.bytes.end)};
+      x.written |= y.written;
+      x.operands.insert(x.operands.end(), y.operands.begin(), y.operands.end());
+      clusters.erase(clusters.begin() + static_cast<int64_t>(b));
+      b = a;  // the grown range may reach others
+    }
+  }
+  return clusters;
+}
+
+int64_t segment_bytes(const Caps& caps) {
+  return static_cast<int64_t>(caps.max_binding_bytes) / kBindingAlignment * kBindingAlignment;
+}
+
+Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
+  bool atomic = false;
+  bool mixed = false;
+  std::optional<Element> first;
+  for (size_t i : c.operands) {
+    const OperandDecl& decl = d.kernel->operands[i];
+    const DType dtype = d.operands[i].dtype;
+    const Element e = natural_element(dtype, f16, decl.x4);
+    mixed |= first.has_value() && *first != e;
+    first = e;
+    const bool by_words = std::ranges::contains(d.kernel->libs, "flat");
+    atomic |= decl.out && is_packed(dtype, f16) && !by_words;
+  }
+  return atomic ? Element::atomic_word : mixed ? Element::word : *first;
+}
+
+WalkPattern walk_pattern(const View& coalesced) {
+  return {static_cast<int32_t>(coalesced.rank()), coalesced.rank() == 0 || coalesced.strides.back() == 1};
+}
+
+void append_walk(std::vector<uint32_t>& words, const View& coalesced) {
+  for (int64_t i = 1; i < coalesced.rank(); ++i) words.push_back(to_u32(coalesced.dims[static_cast<size_t>(i)]));
+  for (int64_t s : coalesced.strides) words.push_back(static_cast<uint32_t>(to_i32(s)));
+}
+
+bool uses(const Kernel& k, const std::string& call) { return k.source.find(call + "(") != std::string::npos; }
+bool uses_flat(const Kernel& k, const std::string& name) { return uses(k, name + "_at") || uses(k, name + "_flat"); }
+
+// The grid as three numbers within the limit of each dimension.
+void split_grid(int64_t groups, int64_t limit, uint32_t grid[3]) {
+  const int64_t x = std::min(groups, limit);
+  const int64_t y = std::min(ceil_div(groups, x), limit);
+  grid[0] = to_u32(x);
+  grid[1] = to_u32(y);
+  grid[2] = to_u32(ceil_div(groups, x * y));
+}
+
+}  // namespace
+
+std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Placement>& placements,
+                                         const Caps& caps) {
+  BoundDispatch bound;
+  bound.kernel = d.kernel;
+  bound.params = d.params;
+  bound.node = d.node;
+  bound.variant = d.variant;
+  Pattern& pattern = bound.pattern;
+  pattern.specs = d.specs;
+  pattern.partial = d.partial;
+  pattern.operands.resize(d.operands.size());
+  pattern.f16 = caps.shader_f16 && std::ranges::any_of(d.operands, [](const Operand& o) {
+    return o.present() && o.dtype == DType::f16;
+  });
+  bound.views = {0, to_u32(d.groups)};
+
+  const std::vector<Cluster> clusters = make_clusters(d, placements);
+  // A buffer that is written anywhere in the dispatch is bound for writing everywhere in it.
+  std::map<int32_t, bool> buffer_written;
+  for (const Cluster& c : clusters) buffer_written[c.buffer] |= c.written;
+  std::vector<int64_t> cluster_begin(d.operands.size());
+  const int64_t segment = segment_bytes(caps);
+  for (const Cluster& c : clusters) {
+    const auto first = static_cast<int32_t>(bound.ranges.size());
+    const Element element = cluster_element(d, c, pattern.f16);
+    const int64_t size = c.bytes.end - c.bytes.begin;
+    const int64_t segments = ceil_div(size, segment);
+    if (segments > 1) pattern.segment_bytes = segment;
+    for (int64_t s = 0; s < segments; ++s) {
+      bound.ranges.push_back({c.buffer, c.bytes.begin + s * segment, std::min(segment, size - s * segment)});
+      pattern.bindings.push_back({element, buffer_written[c.buffer]});
+    }
+    for (size_t i : c.operands) {
+      pattern.operands[i].first_binding = first;
+      pattern.operands[i].segments = static_cast<int32_t>(segments);
+      cluster_begin[i] = c.bytes.begin;
+    }
+  }
+  check(bound.ranges.size() <= caps.max_storage_buffers, "a dispatch was lowered to what the device can bind");
+
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    const Operand& o = d.operands[i];
+    OperandPattern& p = pattern.operands[i];
+    if (!o.present()) continue;
+    p.present = true;
+    p.dtype = o.dtype;
+    const auto bytes = static_cast<int64_t>(device_bytes(o.dtype));
+    const Placement& place = placements[static_cast<size_t>(o.storage)];
+    // Modulo 2^32: a window can begin after the view does, and positions in the window still come out right.
+    bound.views.push_back(static_cast<uint32_t>(place.offset / bytes + o.view.offset - cluster_begin[i] / bytes));
+    const std::string& name = d.kernel->operands[i].name;
+    if (o.window.end > o.window.begin && uses(*d.kernel, name + "_has")) {
+      p.windowed = true;
+      bound.views.push_back(static_cast<uint32_t>(o.window.begin - o.view.offset));
+      bound.views.push_back(to_u32(o.window.end - o.window.begin));
+    }
+    if (uses(*d.kernel, name + "_base")) {
+      const View v = o.view.slice_axes(0, o.outer_rank).coalesced();
+      p.outer = walk_pattern(v);
+      append_walk(bound.views, v);
+    }
+    if (uses(*d.kernel, name + "_step")) {
+      const View v = o.view.slice_axes(o.outer_rank, o.view.rank()).coalesced();
+      p.inner = walk_pattern(v);
+      append_walk(bound.views, v);
+    }
+    if (uses_flat(*d.kernel, name)) {
+      const View v = o.view.coalesced();
+      p.flat = walk_pattern(v);
+      append_walk(bound.views, v);
+    }
+  }
+
+  const int64_t limit = caps.max_workgroups_per_dimension;
+  const int64_t most = limit * limit > (int64_t{1} << 31) ? (int64_t{1} << 31) : limit * limit * limit;
+  std::vector<BoundDispatch> out;
+  for (int64_t first = 0; first < d.groups; first += most) {
+    split_grid(std::min(most, d.groups - first), limit, bound.grid);
+    bound.views[0] = to_u32(first);
+    out.push_back(bound);
+  }
+  return out;
+}
+
+int64_t bindings_needed(const Dispatch& d, const Caps& caps) {
+  // Different storages may be placed anywhere, so only operands of one storage can share.
+  std::vector<Placement> apart;
+  for (const Operand& o : d.operands) {
+    if (o.storage >= static_cast<int32_t>(apart.size())) apart.resize(static_cast<size_t>(o.storage) + 1);
+  }
+  for (size_t i = 0; i < apart.size(); ++i) apart[i].buffer = static_cast<int32_t>(i);
+  int64_t n = 0;
+  for (const Cluster& c : make_clusters(d, apart)) n += ceil_div(c.bytes.end - c.bytes.begin, segment_bytes(caps));
+  return n;
+}
+
+bool fits(const Dispatch& d, const Caps& caps) { return bindings_needed(d, caps) <= caps.max_storage_buffers; }
+
+}  // namespace rlx

@@ -1,0 +1,103 @@
+// Decides how the operands of a dispatch are bound and writes the WGSL that reaches them.
+//
+// WebGPU wants the access mode in the module, forbids one buffer to be bound both for reading and for writing or
+// twice over the same bytes, and limits the size and number of bindings. So kernels touch operands only through
+// accessors, and this is the one place that knows where the bytes are:
+//   x_t              the value type (f32, i32, u32, bool or vec2f)
+//   x_present        false for an optional operand that is not there
+//   x_get(p)         the element at position p of the view's memory (p as x_base and x_step give it)
+//   x_get4(q)        four elements from position 4*q (declared x4)
+//   x_base(o), x_step(i), x_flat(i)   positions: of the outer index, of the inner one, of the index over all axes
+//   x_at(i)          x_get(x_flat(i))
+//   x_has(p)         whether position p lies in the operand's window
+//   y_put(p, v), y_put4(q, v)         writes
+//   y_pack, y_store(first)            whole words of element(i), for kernels that use lib/flat
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rlx/caps.h"
+#include "kernels/kernel.h"
+
+namespace rlx {
+
+// Where the plan put a storage.
+struct Placement {
+  int32_t buffer = -1;
+  int64_t offset = 0;  // bytes, a multiple of kBindingAlignment
+  int64_t bytes = 0;
+};
+
+struct BoundRange {
+  int32_t buffer = -1;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  friend bool operator==(const BoundRange&, const BoundRange&) = default;
+};
+
+// How one axis group of a view is walked; only what changes the text.
+struct WalkPattern {
+  int32_t rank = 0;
+  bool unit = true;  // the last axis has stride 1
+  friend bool operator==(const WalkPattern&, const WalkPattern&) = default;
+};
+
+struct OperandPattern {
+  bool present = false;
+  DType dtype = DType::f32;
+  int32_t first_binding = 0;  // among the storage bindings
+  int32_t segments = 1;
+  bool windowed = false;
+  WalkPattern outer, inner, flat;
+  friend bool operator==(const OperandPattern&, const OperandPattern&) = default;
+};
+
+// How a storage binding is declared.
+enum class Element : uint8_t { f32, f16, i32, u32, vec2f, vec4f, vec4h, word, atomic_word };
+
+struct BindingPattern {
+  Element element = Element::word;
+  bool writable = false;
+  friend bool operator==(const BindingPattern&, const BindingPattern&) = default;
+};
+
+// Everything besides the kernel that the text depends on.
+struct Pattern {
+  std::vector<OperandPattern> operands;
+  std::vector<BindingPattern> bindings;
+  std::vector<SpecValue> specs;
+  int64_t segment_bytes = 0;
+  bool partial = false;
+  bool f16 = false;  // the module enables f16
+  friend bool operator==(const Pattern&, const Pattern&) = default;
+};
+
+struct BoundDispatch {
+  std::shared_ptr<const Kernel> kernel;
+  Pattern pattern;
+  std::vector<BoundRange> ranges;  // one for each storage binding
+  std::vector<std::byte> params;
+  std::vector<uint32_t> views;  // the words of the generated uniform `views`
+  uint32_t grid[3] = {0, 0, 0};
+  int32_t node = -1;
+  std::string variant;
+};
+
+// More than one when the grid has more workgroups than x*y*z can count.
+std::vector<BoundDispatch> bind_dispatch(const Dispatch& dispatch, const std::vector<Placement>& placements,
+                                         const Caps& caps);
+
+// The complete module.
+std::string module_text(const Kernel& kernel, const Pattern& pattern);
+
+// Whether the dispatch can be bound on the device wherever its storages are placed.
+bool fits(const Dispatch& dispatch, const Caps& caps);
+// The number of storage bindings it needs, for messages.
+int64_t bindings_needed(const Dispatch& dispatch, const Caps& caps);
+
+// The text with all operands f32 and contiguous: what the checks of kernel sources compile.
+std::string default_module_text(const Kernel& kernel);
+
+}  // namespace rlx

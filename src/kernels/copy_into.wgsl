@@ -1,0 +1,18 @@
+// A part of y, any view of it, = x: an invocation for each element of x.
+//@ in x any
+//@ out y any
+
+struct Params {
+  first: u32,
+  end: u32,
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let i = params.first + group_index(group, groups) * 256u + lane;
+  if (i >= params.end) { return; }
+  let from = x_flat(i);
+  let to = y_flat(i);
+  if (x_has(from) && y_has(to)) { y_put(to, x_get(from)); }
+}

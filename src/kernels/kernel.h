@@ -1,0 +1,93 @@
+// What ops speak when they lower: kernels, operands and dispatches. No GPU here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rlx/caps.h"
+#include "ir/view.h"
+#include "rlx/dtype.h"
+
+namespace rlx {
+
+// What a kernel's source says of an operand: `//@ in x float`, `//@ out y any`, `//@ in b float x4`.
+struct OperandDecl {
+  enum class Kind { float_, int_, any };
+  std::string name;
+  Kind kind = Kind::any;
+  bool out = false;
+  bool x4 = false;  // also read or written four neighbours at a time
+};
+
+// `const TILE: u32 = 8u;  //@ spec` can be given another value when the text is made.
+struct SpecDecl {
+  std::string name;
+  std::string type;
+};
+
+struct Kernel {
+  std::string name;
+  std::string source;  // WGSL without operand declarations: the binder writes those
+  std::vector<OperandDecl> operands;
+  std::vector<SpecDecl> specs;
+  std::vector<std::string> libs;  // fragments of kernels/lib that it uses, in order
+  size_t params_bytes = 0;
+};
+
+// A fragment of kernels/lib by its name.
+std::string_view library_source(std::string_view name);
+
+// A tensor as a kernel sees it: a layout of a storage (a piece of memory that the plan places).
+struct Operand {
+  int32_t storage = -1;  // -1: absent (an optional operand)
+  DType dtype = DType::f32;
+  View view;
+  // The leading axes that x_base(o) walks; the others are walked by x_step(i). x_at(i) walks all.
+  int64_t outer_rank = 0;
+  // Only these elements of the storage are bound; the kernel asks x_has(i). Empty: all.
+  View::Range window{0, 0};
+
+  bool present() const { return storage >= 0; }
+  Operand with_view(View v, int64_t outer = 0) const {
+    Operand o = *this;
+    o.view = std::move(v);
+    o.outer_rank = outer;
+    return o;
+  }
+};
+
+struct SpecValue {
+  std::string name;
+  std::string value;  // as WGSL
+  friend bool operator==(const SpecValue&, const SpecValue&) = default;
+};
+
+inline SpecValue spec_value(std::string name, uint32_t v) { return {std::move(name), std::to_string(v) + "u"}; }
+inline SpecValue spec_value(std::string name, bool v) { return {std::move(name), v ? "true" : "false"}; }
+
+// One launch: everything the executor needs to know.
+struct Dispatch {
+  std::shared_ptr<const Kernel> kernel;
+  std::vector<Operand> operands;  // in the order of the kernel's declarations
+  std::vector<SpecValue> specs;
+  std::vector<std::byte> params;
+  int64_t groups = 0;          // workgroups; the grid is split over x, y, z by the binder
+  bool partial = false;        // writes only the elements that its owns(i) claims, by whole words
+  int32_t node = -1;           // of the graph, for messages and reports
+  std::string variant;         // the row of the op's table that was chosen
+  struct InPlace {
+    int32_t output, input;  // operands that may share memory: each element is read only by who writes it
+  };
+  std::vector<InPlace> in_place;
+};
+
+// How many invocations the workgroups of flat kernels have (kernels/lib/flat.wgsl).
+inline constexpr int64_t kFlatGroup = 256;
+// Elements that share a 32-bit word in device memory, so that one invocation must write them together.
+int64_t elements_per_word(DType dtype, const Caps& caps);
+
+}  // namespace rlx

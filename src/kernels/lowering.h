@@ -1,0 +1,129 @@
+// What an op sees while it lowers: its operands, the device's limits, and a place for dispatches.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rlx/caps.h"
+#include "base/checked.h"
+#include "kernels/kernel.h"
+#include "rlx/error.h"
+
+namespace rlx {
+
+// A piece of device memory that the plan places: what one node makes, or a leaf.
+struct Storage {
+  enum class Kind { input, param, constant, state, temp };
+  Kind kind = Kind::temp;
+  int64_t bytes = 0;
+  int32_t node = -1;
+};
+
+inline int64_t storage_bytes(DType dtype, int64_t elements) {
+  // Padded, since kernels read and write whole vec4s and words.
+  return round_up(std::max<int64_t>(elements, 1) * static_cast<int64_t>(device_bytes(dtype)), 16);
+}
+
+// Kernel variants that were asked for by name, by op: {"matmul": "plain"}.
+using ForcedVariants = std::map<std::string, std::string, std::less<>>;
+
+// One row of an op's table of kernels. `Problem` is what the op knows of the case at hand.
+template <class Problem>
+struct Variant {
+  std::string_view name;
+  bool (*applies)(const Caps& caps, const Problem& problem);
+  // Estimated nanoseconds; the smallest is taken.
+  double (*cost)(const Caps& caps, const Problem& problem);
+};
+
+class Lowering {
+ public:
+  Lowering(const Caps& caps, const ForcedVariants& forced, int32_t node, std::vector<Operand> inputs,
+           std::vector<Operand> outputs, std::vector<Storage>& storages, std::vector<Dispatch>& dispatches)
+      : caps_(caps),
+        forced_(forced),
+        node_(node),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        storages_(storages),
+        dispatches_(dispatches) {}
+
+  const Caps& caps() const { return caps_; }
+  int64_t input_count() const { return static_cast<int64_t>(inputs_.size()); }
+  const Operand& in(int64_t i) const { return inputs_[static_cast<size_t>(i)]; }
+  // An absent operand beyond the last input: optional inputs come last.
+  Operand optional_in(int64_t i) const { return i < input_count() ? in(i) : Operand{}; }
+  const Operand& out(int64_t i = 0) const { return outputs_[static_cast<size_t>(i)]; }
+  const std::vector<Operand>& inputs() const { return inputs_; }
+
+  // Memory for this node only.
+  Operand scratch(DType dtype, std::vector<int64_t> dims);
+
+  // A dispatch of kernel K with named operands and parameters; emit it, or let split() try sizes.
+  template <class K>
+  Dispatch make(const typename K::Operands& operands, const typename K::Params& params, int64_t groups,
+                const typename K::Spec& spec = {}) const {
+    return make(K::kernel(), operands.list(), std::as_bytes(std::span(&params, 1)), groups, spec.list());
+  }
+  Dispatch make(std::shared_ptr<const Kernel> kernel, std::vector<Operand> operands, std::span<const std::byte> params,
+                int64_t groups, std::vector<SpecValue> specs = {}) const;
+
+  // Adds the dispatch; an error that says how much is too much if the device can not bind it.
+  void emit(Dispatch dispatch);
+
+  // Emits make_part(begin, length) for parts that cover [0, extent): the whole if it can be bound, else pieces whose
+  // length is a multiple of `grain`, as long as the device allows.
+  void split(int64_t extent, int64_t grain, const std::function<Dispatch(int64_t begin, int64_t length)>& make_part);
+
+  // For kernels that use lib/flat. The first two words of `params` are filled in here. Contiguous operands with as
+  // many elements as the output are bound in step with it; a kernel with owns(i) may also meet one operand in pieces.
+  template <class K>
+  void flat(const typename K::Operands& operands, typename K::Params params, const typename K::Spec& spec = {}) {
+    flat(make<K>(operands, params, 0, spec));
+  }
+  void flat(Dispatch whole);
+
+  // For kernels with rows: the first two words of `params` are the first row and the row after the last, and a
+  // workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there.
+  void rows(Dispatch whole, int64_t row_count, int64_t rows_per_group);
+
+  // The row of the table to use: the forced one if it applies, else the cheapest. Its name goes into the plan.
+  template <class Problem, size_t N>
+  std::string_view choose(std::string_view op, const Variant<Problem> (&table)[N], const Problem& problem) {
+    std::string_view best;
+    double best_cost = std::numeric_limits<double>::infinity();
+    const auto forced = forced_.find(op);
+    for (const Variant<Problem>& row : table) {
+      if (!row.applies(caps_, problem)) continue;
+      const bool wanted = forced != forced_.end() && forced->second == row.name;
+      const double cost = wanted ? -1 : row.cost(caps_, problem);
+      if (best.empty() || cost < best_cost) {
+        best = row.name;
+        best_cost = cost;
+      }
+    }
+    check(!best.empty(), "every op has a kernel that always applies");
+    variant_ = best;
+    return best;
+  }
+
+ private:
+  void split_windows(const Dispatch& whole);
+
+  const Caps& caps_;
+  const ForcedVariants& forced_;
+  int32_t node_;
+  std::string_view variant_;
+  std::vector<Operand> inputs_;
+  std::vector<Operand> outputs_;
+  std::vector<Storage>& storages_;
+  std::vector<Dispatch>& dispatches_;
+};
+
+}  // namespace rlx

@@ -1,0 +1,68 @@
+#include "ops/copy.h"
+
+#include "ir/reference.h"
+#include "kernels/binder.h"
+#include "kernels/copy.wgsl.h"
+#include "kernels/copy_into.wgsl.h"
+#include "ops/op_table.h"
+
+namespace rlx {
+
+void lower_copy(Lowering& l, const Operand& x, const Operand& y) {
+  l.flat<kernels::copy>({.x = x.with_view(x.view.broadcast_to(y.view.dims)), .y = y}, {});
+}
+
+namespace {
+
+// Pieces of an operand's memory of at most `length` elements.
+std::vector<View::Range> windows(const Operand& o, int64_t length) {
+  std::vector<View::Range> out;
+  const View::Range all = o.view.range();
+  for (int64_t begin = all.begin; begin < all.end; begin += length) out.push_back({begin, std::min(all.end, begin + length)});
+  return out;
+}
+
+}  // namespace
+
+void lower_copy_into(Lowering& l, const Operand& x, const Operand& y) {
+  const int64_t count = y.view.elements();
+  const Dispatch whole = l.make<kernels::copy_into>({.x = x, .y = y}, {.first = 0, .end = to_u32(count)},
+                                                    ceil_div(count, 256));
+  if (fits(whole, l.caps())) {
+    l.emit(whole);
+    return;
+  }
+  // Every piece of x against every piece of y, half of the bindings for each.
+  const auto bytes = static_cast<int64_t>(device_bytes(y.dtype));
+  const int64_t length = static_cast<int64_t>(l.caps().max_binding_bytes / kBindingAlignment * kBindingAlignment) / bytes *
+                         (l.caps().max_storage_buffers / 2) - kBindingAlignment;
+  for (const View::Range& from : windows(x, length)) {
+    for (const View::Range& to : windows(y, length)) {
+      Dispatch d = whole;
+      d.operands[0].window = from;
+      d.operands[1].window = to;
+      l.emit(std::move(d));
+    }
+  }
+}
+
+std::vector<TensorType> Contiguous::infer(const InferArgs& in) const {
+  in.expect_count(1);
+  return {in[0]};
+}
+
+void Contiguous::reference(RefContext& r) const { r.out() = r.in(0); }
+
+namespace ops {
+void register_contiguous(OpTable& table) {
+  table.add<Contiguous>({.name = {},
+                         .formula = "y = x, in memory of its own",
+                         .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
+                         .variants = {"copy"},
+                         .samples = {"contiguous(T[3,17])", "contiguous(T[1])", "contiguous(T[0,3])", "contiguous(T[257])",
+                                     "contiguous(T[65537])", "contiguous(T[])"},
+                         .make = {}});
+}
+}  // namespace ops
+
+}  // namespace rlx

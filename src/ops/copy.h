@@ -1,0 +1,22 @@
+// Copies between layouts, the helper of many ops and an op of its own (contiguous).
+#pragma once
+
+#include "ir/op.h"
+#include "kernels/lowering.h"
+
+namespace rlx {
+
+// y = x in row-major order, for a contiguous y.
+void lower_copy(Lowering& l, const Operand& x, const Operand& y);
+// The same for any y; each element of y's view is written, what lies between them is kept.
+void lower_copy_into(Lowering& l, const Operand& x, const Operand& y);
+
+// The input with memory of its own in row-major order; materialize_views puts it where a view can not be read.
+struct Contiguous final : OpOf<Contiguous> {
+  static constexpr auto kName = "contiguous";
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override { lower_copy(l, l.in(0), l.out()); }
+};
+
+}  // namespace rlx

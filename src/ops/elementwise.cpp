@@ -1,0 +1,247 @@
+#include "ops/elementwise.h"
+
+#include <algorithm>
+#include <format>
+
+#include "kernels/binder.h"
+#include "kernels/lowering.h"
+#include "ops/op_table.h"
+
+namespace rlx {
+
+Expr Elementwise::expr(const std::vector<DType>& inputs) const {
+  Expr e;
+  e.inputs = inputs;
+  std::vector<Expr::Arg> args;
+  for (size_t i = 0; i < inputs.size(); ++i) args.push_back(Expr::input(static_cast<int32_t>(i)));
+  e.apply(*fn, std::move(args));
+  return e;
+}
+
+Expr Cast::expr(const std::vector<DType>& inputs) const {
+  if (inputs.size() != 1) fail("cast: takes 1 input, not {}", inputs.size());
+  Expr e;
+  e.inputs = inputs;
+  e.cast(Expr::input(0), to);
+  return e;
+}
+
+OpPtr elementwise(std::string_view function) {
+  const ScalarFn* fn = find_scalar(function);
+  check(fn != nullptr, "a scalar function has the name that is asked for");
+  return std::make_shared<Elementwise>(fn);
+}
+
+std::vector<TensorType> ElementwiseOp::infer(const InferArgs& in) const {
+  std::vector<DType> types;
+  Shape shape;
+  for (int64_t i = 0; i < in.count(); ++i) {
+    types.push_back(in.dtype(i));
+    shape = i == 0 ? in.shape(0) : broadcast(shape, in.shape(i), name());
+  }
+  return {TensorType{expr(types).result_type(), shape}};
+}
+
+namespace {
+std::vector<DType> dtypes(const std::vector<Operand>& operands) {
+  std::vector<DType> types;
+  for (const Operand& o : operands) types.push_back(o.dtype);
+  return types;
+}
+}  // namespace
+
+void ElementwiseOp::reference(RefContext& r) const {
+  std::vector<DType> types;
+  for (int64_t i = 0; i < r.input_count(); ++i) types.push_back(r.in(i).dtype);
+  rlx::reference(expr(types), r);
+}
+
+void ElementwiseOp::lower(Lowering& l) const { lower_expr(l, expr(dtypes(l.inputs())), l.inputs(), l.out()); }
+
+Tolerance ElementwiseOp::tolerance(std::span<const TensorType> inputs) const {
+  std::vector<DType> types;
+  for (const TensorType& t : inputs) types.push_back(t.dtype);
+  return {.ulps = expr(types).ulps()};
+}
+
+namespace {
+
+struct Problem {
+  const Expr& expr;
+  const std::vector<Operand>& inputs;  // broadcast to y
+  const Operand& y;
+};
+
+enum class Lanes { vector, splat, neither };
+
+// How four neighbours of the output meet an operand: four neighbours too, one element, or something else.
+Lanes lanes(const Operand& o) {
+  const View v = o.view.coalesced();
+  if (v.rank() == 0) return Lanes::splat;
+  const auto multiple = [](int64_t n) { return n % 4 == 0; };
+  if (!multiple(v.dims.back())) return Lanes::neither;
+  if (v.strides.back() == 0) return Lanes::splat;
+  const bool aligned = v.strides.back() == 1 && multiple(v.offset) &&
+                       std::all_of(v.strides.begin(), v.strides.end() - 1, multiple);
+  const bool wide = o.dtype == DType::f32 || o.dtype == DType::f16;
+  return aligned && wide ? Lanes::vector : Lanes::neither;
+}
+
+bool vec4_applies(const Caps& caps, const Problem& p) {
+  if (p.y.dtype != DType::f32 && !(p.y.dtype == DType::f16 && caps.shader_f16)) return false;
+  if (lanes(p.y) != Lanes::vector || p.y.view.elements() / 4 >= (int64_t{1} << 31)) return false;
+  return std::ranges::all_of(p.inputs, [](const Operand& o) { return lanes(o) != Lanes::neither; });
+}
+
+constexpr Variant<Problem> kVariants[] = {
+    {"vec4", vec4_applies, [](const Caps&, const Problem&) { return 1.0; }},
+    {"scalar", [](const Caps&, const Problem&) { return true; }, [](const Caps&, const Problem&) { return 2.0; }},
+};
+
+// The kernel's text up to its main: parameters and `compute`, the expression as a function of the operands' values.
+Kernel expression_kernel(const Expr& expr, std::vector<uint32_t>& params) {
+  Kernel k;
+  k.name = "elementwise";
+  std::vector<std::string> names;
+  std::string signature;
+  for (size_t i = 0; i < expr.inputs.size(); ++i) {
+    names.push_back(std::format("v{}", i));
+    signature += std::format("{}v{}: a{}_t", i ? ", " : "", i, i);
+    k.operands.push_back({std::format("a{}", i), OperandDecl::Kind::any, false, false});
+  }
+  k.operands.push_back({"y", OperandDecl::Kind::any, true, false});
+  const ExprCode code = generate(expr, names);
+  std::string members = "  first: u32,\n  end: u32,\n";
+  for (const std::string& m : code.params) members += "  " + m + ",\n";
+  k.source = std::format("struct Params {{\n{}}}\nfn compute({}) -> y_t {{\n{}  return {};\n}}\n", members, signature,
+                         code.statements, code.result);
+  params.assign({0, 0});
+  params.insert(params.end(), code.words.begin(), code.words.end());
+  k.params_bytes = params.size() * 4;
+  k.libs = {"math"};
+  return k;
+}
+
+std::string arguments(size_t count, std::string_view form) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) out += std::vformat(i ? std::string(", ") + std::string(form) : form, std::make_format_args(i));
+  return out;
+}
+
+void add_scalar_main(Kernel& k, size_t inputs) {
+  k.libs.push_back("flat");
+  k.source += std::format("fn element(i: u32) -> y_t {{ return compute({}); }}\n", arguments(inputs, "a{}_at(i)"));
+}
+
+// Four elements an invocation; `first` and `end` count groups of four.
+void add_vec4_main(Kernel& k, const std::vector<Operand>& inputs) {
+  std::string loads;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool vector = lanes(inputs[i]) == Lanes::vector;
+    k.operands[i].x4 = vector;
+    loads += vector ? std::format("  let v{0} = a{0}_get4(a{0}_flat(4u * q) / 4u);\n", i)
+                    : std::format("  let v{0} = vec4<a{0}_t>(a{0}_at(4u * q));\n", i);
+  }
+  k.operands.back().x4 = true;
+  k.source += std::format(
+      R"(@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {{
+  let q = params.first + group_index(group, groups) * 256u + lane;
+  if (q >= params.end) {{ return; }}
+{}  y_put4(q, vec4<y_t>(compute({}), compute({}), compute({}), compute({})));
+}}
+)",
+      loads, arguments(inputs.size(), "v{}.x"), arguments(inputs.size(), "v{}.y"), arguments(inputs.size(), "v{}.z"),
+      arguments(inputs.size(), "v{}.w"));
+}
+
+// The output may take the memory of an input that is read at the very same places, and at no others.
+void allow_in_place(Dispatch& d) {
+  const auto y = static_cast<int32_t>(d.operands.size()) - 1;
+  const Operand& out = d.operands.back();
+  for (int32_t i = 0; i < y; ++i) {
+    const Operand& in = d.operands[static_cast<size_t>(i)];
+    const bool same_places = in.dtype == out.dtype && in.view == out.view;
+    const bool read_elsewhere = std::any_of(d.operands.begin(), d.operands.end() - 1, [&](const Operand& o) {
+      return o.storage == in.storage && !(o.view == in.view);
+    });
+    if (same_places && !read_elsewhere) d.in_place.push_back({y, i});
+  }
+}
+
+}  // namespace
+
+void lower_expr(Lowering& l, const Expr& expr, const std::vector<Operand>& inputs, const Operand& y) {
+  if (y.view.elements() == 0) return;
+  std::vector<Operand> operands;
+  for (const Operand& o : inputs) operands.push_back(o.with_view(o.view.broadcast_to(y.view.dims)));
+  const Problem problem{expr, operands, y};
+  std::vector<uint32_t> params;
+  Kernel kernel = expression_kernel(expr, params);
+  const bool vec4 = l.choose("elementwise", kVariants, problem) == "vec4";
+  if (vec4) {
+    add_vec4_main(kernel, operands);
+  } else {
+    add_scalar_main(kernel, operands.size());
+  }
+  operands.push_back(y);
+  const int64_t quads = y.view.elements() / 4;
+  if (vec4) params[1] = to_u32(quads);
+  Dispatch d = l.make(std::make_shared<const Kernel>(std::move(kernel)), std::move(operands),
+                      std::as_bytes(std::span(params)), vec4 ? ceil_div(quads, 256) : 0);
+  allow_in_place(d);
+  if (vec4 && fits(d, l.caps())) {
+    l.emit(std::move(d));
+  } else if (vec4) {
+    Kernel plain = expression_kernel(expr, params);
+    add_scalar_main(plain, inputs.size());
+    d.kernel = std::make_shared<const Kernel>(std::move(plain));
+    l.flat(std::move(d));
+  } else {
+    l.flat(std::move(d));
+  }
+}
+
+namespace ops {
+
+void register_elementwise(OpTable& table) {
+  for (const ScalarFn& fn : scalar_functions()) {
+    OpInfo info;
+    info.name = fn.name;
+    info.formula = fn.formula;
+    for (DType t : kAllDTypes) {
+      if (defined_for(fn, t)) info.types += (info.types.empty() ? "" : " ") + std::string(to_string(t));
+    }
+    info.variants = {"vec4", "scalar"};
+    // The condition of `where` is a bool; every other argument has the type of the op.
+    const std::string first = fn.name == "where" ? "bool" : "T";
+    const auto sample = [&](std::string_view a, std::string_view b, std::string_view c) {
+      std::string call = std::string(fn.name) + "(" + first + std::string(a);
+      if (fn.arity > 1) call += ", T" + std::string(b);
+      if (fn.arity > 2) call += ", T" + std::string(c);
+      return call + ")";
+    };
+    info.samples = {sample("[3,17]", "[3,17]", "[3,17]"), sample("[2,1,5]", "[3,1]", "[5]"), sample("[257]", "[]", "[1]"),
+                    sample("[0,4]", "[4]", "[]"), sample("[65540]", "[65540]", "[65540]"), sample("[]", "[]", "[]")};
+    info.make = [&fn] { return std::make_shared<Elementwise>(&fn); };
+    table.add(std::move(info));
+  }
+  std::string all;
+  for (DType t : kAllDTypes) all += (all.empty() ? "" : " ") + std::string(to_string(t));
+  OpInfo cast{.name = {}, .formula = "x as another type: floats to nearest even, to integers truncated and saturated",
+              .types = all, .variants = {"vec4", "scalar"}, .samples = {}, .make = {}};
+  for (DType t : kAllDTypes) cast.samples.push_back(std::format("cast(T[3,17] in -300..300) {{to={}}}", to_string(t)));
+  table.add<Cast>(std::move(cast));
+  table.add<FusedElementwise>(
+      {.name = {},
+       .formula = "an expression of scalar functions over broadcast inputs",
+       .types = "f32 f16 bf16",
+       .variants = {"vec4", "scalar"},
+       .samples = {"fused_elementwise(T[3,17], T[17]) {expr=\"t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)\"}",
+                   "fused_elementwise(T[8,64], T[64], T[8,1]) {expr=\"t0=add($0,$1); t1=tanh(t0); sub(t1,$2)\"}"},
+       .make = {}});
+}
+
+}  // namespace ops
+}  // namespace rlx

@@ -1,0 +1,418 @@
+#include "ops/expr.h"
+
+#include <bit>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <format>
+
+#include "base/checked.h"
+#include "base/half.h"
+#include "base/parallel.h"
+
+namespace rlx {
+
+std::string_view wgsl_type(DType dtype) {
+  switch (dtype) {
+    case DType::i32:
+    case DType::i64:
+    case DType::i8: return "i32";
+    case DType::u32:
+    case DType::u8: return "u32";
+    case DType::bool_: return "bool";
+    case DType::c64: return "vec2f";
+    default: return "f32";
+  }
+}
+
+DType infer_scalar(const ScalarFn& fn, const std::vector<DType>& args) {
+  if (static_cast<int>(args.size()) != fn.arity) {
+    fail("{}: takes {} input{}, not {}", fn.name, fn.arity, fn.arity == 1 ? "" : "s", args.size());
+  }
+  const bool is_where = fn.name == "where";
+  if (is_where && args[0] != DType::bool_) {
+    fail("where: the condition has type {}; it must be bool", to_string(args[0]));
+  }
+  const DType type = args.back();
+  for (size_t i = is_where ? 1 : 0; i < args.size(); ++i) {
+    if (args[i] != type) {
+      fail("{}: the inputs have the types {} and {}; they must be equal (use cast)", fn.name, to_string(args[i]),
+           to_string(type));
+    }
+  }
+  if (!defined_for(fn, type)) fail("{}: is not defined for {}", fn.name, to_string(type));
+  return fn.result == ScalarFn::Result::boolean ? DType::bool_ : type;
+}
+
+DType Expr::arg_type(const Step& step, size_t index) const {
+  const Arg& a = step.args[index];
+  if (a.kind == Arg::Kind::input) return inputs[static_cast<size_t>(a.index)];
+  if (a.kind == Arg::Kind::step) return steps[static_cast<size_t>(a.index)].type;
+  // A number takes the type of what it is combined with.
+  for (size_t i = step.fn && step.fn->name == "where" ? 1 : 0; i < step.args.size(); ++i) {
+    if (step.args[i].kind != Arg::Kind::number) return arg_type(step, i);
+  }
+  return DType::f32;
+}
+
+Expr::Arg Expr::apply(const ScalarFn& fn, std::vector<Arg> args) {
+  Step step{&fn, DType::f32, std::move(args)};
+  std::vector<DType> types;
+  for (size_t i = 0; i < step.args.size(); ++i) types.push_back(arg_type(step, i));
+  step.type = infer_scalar(fn, types);
+  steps.push_back(std::move(step));
+  return {Arg::Kind::step, static_cast<int32_t>(steps.size()) - 1, 0};
+}
+
+Expr::Arg Expr::cast(Arg value, DType to) {
+  steps.push_back({nullptr, to, {value}});
+  return {Arg::Kind::step, static_cast<int32_t>(steps.size()) - 1, 0};
+}
+
+double Expr::ulps() const {
+  double sum = 0;
+  for (const Step& s : steps) sum += s.fn ? s.fn->ulps : 1;
+  return sum;
+}
+
+std::string Expr::text() const {
+  std::string out;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& s = steps[i];
+    if (i + 1 < steps.size()) out += std::format("t{}=", i);
+    out += s.fn ? std::string(s.fn->name) : "cast_" + std::string(to_string(s.type));
+    out += "(";
+    for (size_t a = 0; a < s.args.size(); ++a) {
+      if (a) out += ",";
+      switch (s.args[a].kind) {
+        case Arg::Kind::input: out += std::format("${}", s.args[a].index); break;
+        case Arg::Kind::step: out += std::format("t{}", s.args[a].index); break;
+        case Arg::Kind::number: out += std::format("{}", s.args[a].number); break;
+      }
+    }
+    out += i + 1 < steps.size() ? "); " : ")";
+  }
+  return out;
+}
+
+namespace {
+
+class ExprParser {
+ public:
+  ExprParser(std::string_view text, std::vector<DType> inputs) : text_(text) { expr_.inputs = std::move(inputs); }
+
+  Expr all() {
+    do {
+      skip();
+      if (at_ == text_.size()) break;
+      step();
+    } while (take(';'));
+    skip();
+    if (at_ != text_.size() || expr_.steps.empty()) wrong();
+    return std::move(expr_);
+  }
+
+ private:
+  void step() {
+    std::string name = word();
+    if (take('=')) {
+      if (name != std::format("t{}", expr_.steps.size())) wrong();
+      name = word();
+    }
+    if (!take('(')) wrong();
+    std::vector<Expr::Arg> args;
+    do args.push_back(arg());
+    while (take(','));
+    if (!take(')')) wrong();
+    if (name.starts_with("cast_")) {
+      const auto to = parse_dtype(std::string_view(name).substr(5));
+      if (!to || args.size() != 1) wrong();
+      expr_.cast(args[0], *to);
+      return;
+    }
+    const ScalarFn* fn = find_scalar(name);
+    if (!fn) fail("the expression '{}' calls '{}', which is no scalar function", text_, name);
+    expr_.apply(*fn, std::move(args));
+  }
+
+  Expr::Arg arg() {
+    skip();
+    if (take('$')) {
+      const int64_t i = integer();
+      if (i < 0 || i >= static_cast<int64_t>(expr_.inputs.size())) {
+        fail("the expression '{}' uses input {}, but there are {}", text_, i, expr_.inputs.size());
+      }
+      return Expr::input(static_cast<int32_t>(i));
+    }
+    if (at_ + 1 < text_.size() && text_[at_] == 't' && std::isdigit(static_cast<unsigned char>(text_[at_ + 1]))) {
+      ++at_;
+      const int64_t i = integer();
+      if (i >= static_cast<int64_t>(expr_.steps.size())) wrong();
+      return {Expr::Arg::Kind::step, static_cast<int32_t>(i), 0};
+    }
+    double value = 0;
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) wrong();
+    at_ = static_cast<size_t>(end - text_.data());
+    return Expr::constant(value);
+  }
+
+  int64_t integer() {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) wrong();
+    at_ = static_cast<size_t>(end - text_.data());
+    return value;
+  }
+  std::string word() {
+    skip();
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+  void skip() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(char c) {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  [[noreturn]] void wrong() { fail("'{}' is not an expression (stopped at character {})", text_, at_ + 1); }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  Expr expr_;
+};
+
+// --- WGSL ---
+
+std::string substitute(std::string_view form, const std::vector<std::string>& args) {
+  std::string out;
+  for (size_t i = 0; i < form.size(); ++i) {
+    if (form[i] == '$') {
+      out += args.at(static_cast<size_t>(form[++i] - '0'));
+    } else {
+      out += form[i];
+    }
+  }
+  return out;
+}
+
+std::string_view form_for(const ScalarFn& fn, DType dtype) {
+  const std::string_view type = wgsl_type(dtype);
+  if (type == "i32") return fn.i32;
+  if (type == "u32") return fn.u32;
+  if (type == "bool") return fn.boolean;
+  if (type == "vec2f") return fn.c64;
+  return fn.f32;
+}
+
+// Values of 8-bit types are kept in 32 bits; what an 8-bit register would have lost is cut off.
+std::string wrapped(const std::string& value, DType type) {
+  return type == DType::i8 || type == DType::u8 ? "extractBits(" + value + ", 0u, 8u)" : value;
+}
+
+std::string rounded(const std::string& value, DType type) {
+  if (type == DType::f16) return "unpack2x16float(f16_bits(" + value + ")).x";
+  if (type == DType::bf16) return "bitcast<f32>(bf16_bits(" + value + ") << 16u)";
+  return value;
+}
+
+std::string cast_text(const std::string& value, DType from, DType to) {
+  const std::string_view a = wgsl_type(from);
+  const std::string_view b = wgsl_type(to);
+  if (to == DType::bool_) {
+    if (from == DType::bool_) return value;
+    if (a == "vec2f") return "any(" + value + " != vec2f(0.0))";
+    // NaN is true, and `!=` may not say so.
+    return a == "f32" ? "((bitcast<u32>(" + value + ") << 1u) != 0u)" : std::format("({} != {}(0))", value, a);
+  }
+  if (a == "vec2f") return b == "vec2f" ? value : cast_text(value + ".x", DType::f32, to);
+  if (b == "vec2f") return "vec2f(f32(" + value + "), 0.0)";
+  if (b == "f32") return rounded(a == "f32" ? value : "f32(" + value + ")", to);
+  if (a == "f32") {
+    if (to == DType::i8) return "clamp(f32_to_i32(" + value + "), -128, 127)";
+    if (to == DType::u8) return "min(f32_to_u32(" + value + "), 255u)";
+    return std::string(b == "i32" ? "f32_to_i32(" : "f32_to_u32(") + value + ")";
+  }
+  return wrapped(std::format("{}({})", b, value), to);  // between integers: modulo, as C does
+}
+
+}  // namespace
+
+Expr Expr::parse(std::string_view text, std::vector<DType> inputs) { return ExprParser(text, std::move(inputs)).all(); }
+
+ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix) {
+  ExprCode code;
+  const auto number = [&](double value, DType type) {
+    const std::string name = std::format("c{}", code.words.size());
+    const std::string_view wgsl = wgsl_type(type);
+    if (wgsl == "f32" || wgsl == "vec2f") {
+      code.params.push_back(name + ": f32");
+      code.words.push_back(std::bit_cast<uint32_t>(static_cast<float>(value)));
+      return wgsl == "f32" ? "params." + name : "vec2f(params." + name + ", 0.0)";
+    }
+    code.params.push_back(name + ": " + (wgsl == "i32" ? "i32" : "u32"));
+    code.words.push_back(wgsl == "i32" ? static_cast<uint32_t>(to_i32(static_cast<int64_t>(value)))
+                                       : to_u32(static_cast<int64_t>(value)));
+    return wgsl == "bool" ? "(params." + name + " != 0u)" : "params." + name;
+  };
+  code.result = inputs.empty() ? "" : inputs[0];
+  for (size_t i = 0; i < expr.steps.size(); ++i) {
+    const Expr::Step& s = expr.steps[i];
+    std::vector<std::string> args;
+    for (size_t a = 0; a < s.args.size(); ++a) {
+      const Expr::Arg& arg = s.args[a];
+      args.push_back(arg.kind == Expr::Arg::Kind::input  ? inputs[static_cast<size_t>(arg.index)]
+                     : arg.kind == Expr::Arg::Kind::step ? std::format("{}{}", prefix, arg.index)
+                                                         : number(arg.number, expr.arg_type(s, a)));
+    }
+    const DType operand_type = expr.arg_type(s, s.args.size() - 1);
+    const std::string value = s.fn ? wrapped(substitute(form_for(*s.fn, operand_type), args), s.type)
+                                   : cast_text(args[0], operand_type, s.type);
+    code.result = std::format("{}{}", prefix, i);
+    code.statements += std::format("  let {} = {};\n", code.result, value);
+  }
+  return code;
+}
+
+// --- Reference ---
+
+namespace {
+
+int64_t wrap(int64_t value, DType type) {
+  switch (type) {
+    case DType::i32: return static_cast<int32_t>(value);
+    case DType::u32: return static_cast<uint32_t>(value);
+    case DType::i8: return static_cast<int8_t>(value);
+    case DType::u8: return static_cast<uint8_t>(value);
+    case DType::bool_: return value != 0;
+    default: return value;
+  }
+}
+
+int64_t saturated(double value, DType type) {
+  static constexpr std::pair<double, double> limits[] = {
+      {-2147483648.0, 2147483647.0}, {0, 4294967295.0}, {-128, 127}, {0, 255}};
+  if (std::isnan(value)) return 0;
+  // i64 is i32 on the device, so a float saturates there.
+  const auto& [low, high] = limits[type == DType::u32 ? 1 : type == DType::i8 ? 2 : type == DType::u8 ? 3 : 0];
+  return static_cast<int64_t>(std::trunc(std::clamp(value, low, high)));
+}
+
+Expr::Scalar cast_value(const Expr::Scalar& v, DType from, DType to) {
+  Expr::Scalar out;
+  const bool from_real = is_float(from) || from == DType::c64;
+  const double real = from == DType::c64 ? v.complex.real() : is_float(from) ? v.real : static_cast<double>(v.integer);
+  if (to == DType::c64) {
+    out.complex = from == DType::c64 ? v.complex : real;
+  } else if (to == DType::bool_) {
+    out.integer = from == DType::c64 ? v.complex != 0.0 : from_real ? real != 0 : v.integer != 0;
+  } else if (is_float(to)) {
+    out.real = to == DType::f16    ? float_from_f16(f16_from_double(real))
+               : to == DType::bf16 ? float_from_bf16(bf16_from_double(real))
+                                   : real;
+  } else {
+    out.integer = from_real ? saturated(real, to) : wrap(v.integer, to);
+  }
+  return out;
+}
+
+}  // namespace
+
+Expr::Scalar Expr::evaluate(const Scalar* values) const {
+  Scalar small[16];
+  std::vector<Scalar> many;
+  Scalar* results = small;
+  if (steps.size() > std::size(small)) {
+    many.resize(steps.size());
+    results = many.data();
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& s = steps[i];
+    double real[3] = {};
+    int64_t integer[3] = {};
+    std::complex<double> complex[3] = {};
+    Scalar first;
+    for (size_t a = 0; a < s.args.size(); ++a) {
+      const Arg& arg = s.args[a];
+      Scalar v;
+      if (arg.kind == Arg::Kind::number) {
+        v = {arg.number, std::isfinite(arg.number) ? static_cast<int64_t>(arg.number) : 0, arg.number};
+      } else {
+        v = arg.kind == Arg::Kind::input ? values[arg.index] : results[arg.index];
+      }
+      if (a == 0) first = v;
+      real[a] = v.real;
+      integer[a] = v.integer;
+      complex[a] = v.complex;
+    }
+    Scalar& out = results[i];
+    const DType type = arg_type(s, s.args.size() - 1);
+    if (!s.fn) {
+      out = cast_value(first, type, s.type);
+      continue;
+    }
+    if (s.fn->name == "where") {
+      real[0] = static_cast<double>(integer[0]);
+      complex[0] = real[0];
+    }
+    if (type == DType::c64) {
+      const std::complex<double> v = s.fn->complex(complex);
+      out.complex = v;
+      out.integer = v.real() != 0;
+    } else if (is_float(type)) {
+      if (s.fn->compare_real) {
+        out.integer = s.fn->compare_real(real);
+      } else {
+        out.real = s.fn->real(real);
+      }
+    } else {
+      out.integer = wrap(s.fn->integer(integer), s.type);
+    }
+  }
+  return results[steps.size() - 1];
+}
+
+void reference(const Expr& expr, RefContext& r) {
+  RefTensor& out = r.out();
+  const auto inputs = static_cast<size_t>(r.input_count());
+  std::vector<View> views;
+  for (size_t i = 0; i < inputs; ++i) {
+    views.push_back(View::contiguous(r.in(static_cast<int64_t>(i)).dims).broadcast_to(out.dims));
+  }
+  const std::vector<int64_t> strides = row_major_strides(out.dims);
+  parallel_for(out.elements(), 1 << 14, [&](int64_t begin, int64_t end) {
+    std::vector<Expr::Scalar> values(inputs);
+    for (int64_t i = begin; i < end; ++i) {
+      for (size_t n = 0; n < inputs; ++n) {
+        int64_t at = 0;
+        for (size_t axis = 0; axis < out.dims.size(); ++axis) {
+          at += i / strides[axis] % out.dims[axis] * views[n].strides[axis];
+        }
+        const RefTensor& in = r.in(static_cast<int64_t>(n));
+        const auto p = static_cast<size_t>(at);
+        if (in.dtype == DType::c64) {
+          values[n].complex = in.complex[p];
+        } else if (is_float(in.dtype)) {
+          values[n].real = in.real[p];
+        } else {
+          values[n].integer = in.ints[p];
+        }
+      }
+      const Expr::Scalar v = expr.evaluate(values.data());
+      const auto p = static_cast<size_t>(i);
+      if (out.dtype == DType::c64) {
+        out.complex[p] = v.complex;
+      } else if (is_float(out.dtype)) {
+        out.real[p] = v.real;
+      } else {
+        out.ints[p] = v.integer;
+      }
+    }
+  });
+}
+
+}  // namespace rlx

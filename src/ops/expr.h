@@ -1,0 +1,78 @@
+// An expression over scalars: what a fused element-wise region, or the tail of a matmul, computes for one element.
+//
+// Text form: "t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)". $n is input n, tn the n-th step, the last step the result.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/reference.h"
+#include "ops/scalar.h"
+
+namespace rlx {
+
+struct Expr {
+  struct Arg {
+    enum class Kind { input, step, number } kind = Kind::input;
+    int32_t index = 0;
+    double number = 0;
+    friend bool operator==(const Arg&, const Arg&) = default;
+  };
+  struct Step {
+    const ScalarFn* fn = nullptr;  // null: a cast
+    DType type = DType::f32;       // of the result
+    std::vector<Arg> args;
+  };
+
+  std::vector<DType> inputs;
+  std::vector<Step> steps;
+
+  DType result_type() const { return steps.empty() ? inputs.at(0) : steps.back().type; }
+  DType arg_type(const Step& step, size_t arg) const;
+
+  // Adds a step and gives it as an argument for later ones. The type of the result is inferred; an error when the
+  // function is not defined for the types.
+  Arg apply(const ScalarFn& fn, std::vector<Arg> args);
+  Arg cast(Arg value, DType to);
+  static Arg input(int32_t index) { return {Arg::Kind::input, index, 0}; }
+  static Arg constant(double number) { return {Arg::Kind::number, 0, number}; }
+
+  std::string text() const;
+  static Expr parse(std::string_view text, std::vector<DType> inputs);
+
+  // The tolerance of the composition: the steps' errors added up.
+  double ulps() const;
+
+  // One value on the host, in place of the double, int64 or complex of each type.
+  struct Scalar {
+    double real = 0;
+    int64_t integer = 0;
+    std::complex<double> complex = 0;
+  };
+  Scalar evaluate(const Scalar* values) const;
+};
+
+// What the WGSL of an expression needs besides its text: the numbers in it, which travel as parameters so that a new
+// number is not a new shader (and because a constant infinity does not compile).
+struct ExprCode {
+  std::string statements;           // let t0 = ...;
+  std::string result;               // the expression that names the result
+  std::vector<std::string> params;  // members for struct Params: "c0: f32"
+  std::vector<uint32_t> words;      // their values
+};
+
+// `inputs` are WGSL expressions of the inputs' values; names of steps begin with `prefix`, parameters with "c".
+ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix = "t");
+
+// The result type of a scalar function on arguments of these types, with the checks; `what` names it in errors.
+DType infer_scalar(const ScalarFn& fn, const std::vector<DType>& args);
+
+// The value type in WGSL (f32, i32, u32, bool, vec2f).
+std::string_view wgsl_type(DType dtype);
+
+// Evaluates over whole tensors with broadcasting; `r.out()` has the broadcast shape.
+void reference(const Expr& expr, RefContext& r);
+
+}  // namespace rlx

@@ -1,0 +1,34 @@
+#include "ops/op_table.h"
+
+namespace rlx {
+
+void OpTable::add(OpInfo info) {
+  const std::string name = info.name;
+  check(ops_.emplace(name, std::move(info)).second, "every op has a name of its own");
+}
+
+const OpInfo* OpTable::find(std::string_view name) const {
+  const auto it = ops_.find(name);
+  return it == ops_.end() ? nullptr : &it->second;
+}
+
+const OpTable& op_table() {
+  static const OpTable table = [] {
+    OpTable t;
+    ops::register_all(t);
+    return t;
+  }();
+  return table;
+}
+
+std::shared_ptr<Op> make_op(std::string_view name) {
+  if (name == Input::kName) return std::make_shared<Input>();
+  if (name == Param::kName) return std::make_shared<Param>();
+  if (name == State::kName) return std::make_shared<State>();
+  if (name == Constant::kName) return std::make_shared<Constant>();
+  const OpInfo* info = op_table().find(name);
+  if (!info) fail("there is no op named '{}' (`rlx ops` lists them)", name);
+  return info->make();
+}
+
+}  // namespace rlx

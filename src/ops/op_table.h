@@ -1,0 +1,49 @@
+// The table of all ops. Each ops/*.cpp has a function register_<name>(OpTable&); the build collects them in a
+// generated register_all, since objects that register themselves are dropped when a static library is linked.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/op.h"
+
+namespace rlx {
+
+struct OpInfo {
+  std::string name;
+  std::string formula;  // what it computes, in a line
+  std::string types;    // element types of the data input, as in "f32 f16 bf16"
+  std::vector<std::string> variants;  // rows of its kernel table; "view" or "folded" when no kernel runs
+  // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in 0..9" bounds
+  // the random values of an input.
+  std::vector<std::string> samples;
+  std::function<std::shared_ptr<Op>()> make;
+};
+
+class OpTable {
+ public:
+  template <class T>
+  void add(OpInfo info) {
+    info.name = T::kName;
+    info.make = [] { return std::make_shared<T>(); };
+    add(std::move(info));
+  }
+  void add(OpInfo info);
+  const OpInfo* find(std::string_view name) const;
+  const std::map<std::string, OpInfo, std::less<>>& all() const { return ops_; }
+
+ private:
+  std::map<std::string, OpInfo, std::less<>> ops_;
+};
+
+const OpTable& op_table();
+
+namespace ops {
+void register_all(OpTable& table);  // generated
+}
+
+}  // namespace rlx

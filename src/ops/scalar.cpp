@@ -1,0 +1,462 @@
+#include "ops/scalar.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <vector>
+
+namespace rlx {
+namespace {
+
+using R = const double*;
+using I = const int64_t*;
+using C = const std::complex<double>*;
+constexpr auto kBoolean = ScalarFn::Result::boolean;
+
+// ---- host forms that do not fit a line ----
+
+// Overflow of int64 wraps, as i32 does on the device: the low 32 bits of both agree.
+int64_t wrap(uint64_t v) { return static_cast<int64_t>(v); }
+uint64_t bits(int64_t v) { return static_cast<uint64_t>(v); }
+
+// NaN wins, as in PyTorch and NumPy.
+double max_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+double min_nan(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+
+// WGSL gives a meaning to what C++ leaves undefined: x / 0 is x, x % 0 is 0, and INT_MIN / -1 is INT_MIN.
+int64_t divide(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? wrap(-bits(a)) : a / b; }
+int64_t remainder(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+
+// The sign of the divisor, as Python's % and numpy.mod.
+int64_t modulo(int64_t a, int64_t b) {
+  const int64_t r = remainder(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+double modulo(double a, double b) {
+  const double r = std::fmod(a, b);
+  if (r == 0) return std::copysign(0.0, b);
+  return (r < 0) != (b < 0) ? r + b : r;  // also when r is NaN
+}
+
+// A negative power of an integer is 0 unless the base is 1 or -1, as in PyTorch.
+int64_t power(int64_t base, int64_t exponent) {
+  if (exponent < 0) {
+    if (base == 1) return 1;
+    return base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  }
+  uint64_t result = 1, square = bits(base);
+  for (uint64_t e = bits(exponent); e != 0; e >>= 1, square *= square) {
+    if (e & 1) result *= square;
+  }
+  return wrap(result);
+}
+
+// Shifting by the width or more, or by a negative amount, shifts everything out. Taking 64 for the width is right for
+// all types: what remains between 32 and 64 is cut off when the result is wrapped.
+int64_t shift_left(int64_t a, int64_t n) { return n < 0 || n > 63 ? 0 : wrap(bits(a) << n); }
+int64_t shift_right(int64_t a, int64_t n) { return a >> (n < 0 || n > 63 ? 63 : n); }
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double softplus(double x) { return max_nan(x, 0) + std::log1p(std::exp(-std::abs(x))); }
+double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }
+double clamp(double x, double low, double high) { return min_nan(max_nan(x, low), high); }
+
+double gelu_approx(double x) {
+  return x * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x));
+}
+
+// SELU's constants have their definition in the paper (Klambauer et al. 2017), to more digits than ONNX lists.
+double selu(double x) { return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717); }
+
+// The plain formula: no search for infinities among NaNs, as NumPy.
+std::complex<double> multiply(std::complex<double> a, std::complex<double> b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
+// ---- the table; WGSL functions that are called stand in kernels/lib/math.wgsl ----
+
+const ScalarFn kArithmetic[] = {
+    {.name = "add", .arity = 2, .formula = "a + b",
+     .f32 = "($0 + $1)", .i32 = "($0 + $1)", .u32 = "($0 + $1)", .c64 = "($0 + $1)",
+     .real = [](R a) { return a[0] + a[1]; },
+     .integer = [](I a) { return wrap(bits(a[0]) + bits(a[1])); },
+     .complex = [](C a) { return a[0] + a[1]; },
+     .ulps = 1},
+    {.name = "sub", .arity = 2, .formula = "a - b",
+     .f32 = "($0 - $1)", .i32 = "($0 - $1)", .u32 = "($0 - $1)", .c64 = "($0 - $1)",
+     .real = [](R a) { return a[0] - a[1]; },
+     .integer = [](I a) { return wrap(bits(a[0]) - bits(a[1])); },
+     .complex = [](C a) { return a[0] - a[1]; },
+     .ulps = 1},
+    {.name = "mul", .arity = 2, .formula = "a * b",
+     .f32 = "($0 * $1)", .i32 = "($0 * $1)", .u32 = "($0 * $1)", .c64 = "complex_mul($0, $1)",
+     .real = [](R a) { return a[0] * a[1]; },
+     .integer = [](I a) { return wrap(bits(a[0]) * bits(a[1])); },
+     .complex = [](C a) { return multiply(a[0], a[1]); },
+     .ulps = 2},
+    {.name = "div", .arity = 2, .formula = "a / b; integers towards zero, a / 0 = a",
+     .f32 = "($0 / $1)", .i32 = "div_i32($0, $1)", .u32 = "div_u32($0, $1)", .c64 = "complex_div($0, $1)",
+     .real = [](R a) { return a[0] / a[1]; },
+     .integer = [](I a) { return divide(a[0], a[1]); },
+     .complex = [](C a) { return a[0] / a[1]; },
+     .ulps = 6},
+    {.name = "max", .arity = 2, .formula = "the larger, NaN if either is NaN",
+     .f32 = "max_nan($0, $1)", .i32 = "max($0, $1)", .u32 = "max($0, $1)", .boolean = "($0 || $1)",
+     .real = [](R a) { return max_nan(a[0], a[1]); },
+     .integer = [](I a) { return std::max(a[0], a[1]); },
+     .ulps = 0},
+    {.name = "min", .arity = 2, .formula = "the smaller, NaN if either is NaN",
+     .f32 = "min_nan($0, $1)", .i32 = "min($0, $1)", .u32 = "min($0, $1)", .boolean = "($0 && $1)",
+     .real = [](R a) { return min_nan(a[0], a[1]); },
+     .integer = [](I a) { return std::min(a[0], a[1]); },
+     .ulps = 0},
+    {.name = "pow", .arity = 2, .formula = "a ^ b as C's pow; integers wrap, a ^ -n = 0 unless |a| = 1",
+     .f32 = "powf($0, $1)", .i32 = "pow_i32($0, $1)", .u32 = "pow_u32($0, $1)",
+     .real = [](R a) { return std::pow(a[0], a[1]); },
+     .integer = [](I a) { return power(a[0], a[1]); },
+     .ulps = 16, .low = 0.05, .high = 6, .int_low = -6, .int_high = 9},
+    {.name = "mod", .arity = 2, .formula = "a - b floor(a / b), the sign of b; integers a mod 0 = 0",
+     .f32 = "modf_floor($0, $1)", .i32 = "mod_i32($0, $1)", .u32 = "rem_u32($0, $1)",
+     .real = [](R a) { return modulo(a[0], a[1]); },
+     .integer = [](I a) { return modulo(a[0], a[1]); },
+     .ulps = 1},
+    {.name = "fmod", .arity = 2, .formula = "a - b trunc(a / b), the sign of a; integers a mod 0 = 0",
+     .f32 = "fmodf($0, $1)", .i32 = "rem_i32($0, $1)", .u32 = "rem_u32($0, $1)",
+     .real = [](R a) { return std::fmod(a[0], a[1]); },
+     .integer = [](I a) { return remainder(a[0], a[1]); },
+     .ulps = 0},
+    {.name = "clamp", .arity = 3, .formula = "min(max(x, low), high)",
+     .f32 = "min_nan(max_nan($0, $1), $2)", .i32 = "min(max($0, $1), $2)", .u32 = "min(max($0, $1), $2)",
+     .real = [](R a) { return clamp(a[0], a[1], a[2]); },
+     .integer = [](I a) { return std::min(std::max(a[0], a[1]), a[2]); },
+     .ulps = 0},
+    {.name = "where", .arity = 3, .formula = "condition ? a : b",
+     .f32 = "select($2, $1, $0)", .i32 = "select($2, $1, $0)", .u32 = "select($2, $1, $0)",
+     .boolean = "select($2, $1, $0)", .c64 = "select($2, $1, $0)",
+     .real = [](R a) { return a[0] != 0 ? a[1] : a[2]; },
+     .integer = [](I a) { return a[0] != 0 ? a[1] : a[2]; },
+     .complex = [](C a) { return a[0] != 0.0 ? a[1] : a[2]; },
+     .ulps = 0},
+    {.name = "neg", .formula = "-x",
+     .f32 = "(-$0)", .i32 = "(-$0)", .u32 = "(0u - $0)", .c64 = "(-$0)",
+     .real = [](R a) { return -a[0]; },
+     .integer = [](I a) { return wrap(-bits(a[0])); },
+     .complex = [](C a) { return -a[0]; },
+     .ulps = 0},
+    {.name = "abs", .formula = "|x|",
+     .f32 = "abs($0)", .i32 = "abs($0)", .u32 = "($0)",
+     .real = [](R a) { return std::abs(a[0]); },
+     .integer = [](I a) { return a[0] < 0 ? wrap(-bits(a[0])) : a[0]; },
+     .ulps = 0},
+    {.name = "sign", .formula = "-1, 0 or 1; NaN stays, as in NumPy",
+     .f32 = "signf($0)", .i32 = "sign($0)", .u32 = "min($0, 1u)",
+     .real = [](R a) { return a[0] > 0 ? 1.0 : a[0] < 0 ? -1.0 : a[0]; },
+     .integer = [](I a) { return static_cast<int64_t>(a[0] > 0) - static_cast<int64_t>(a[0] < 0); },
+     .ulps = 0},
+    {.name = "square", .formula = "x * x",
+     .f32 = "square_f32($0)", .i32 = "square_i32($0)", .u32 = "square_u32($0)",
+     .real = [](R a) { return a[0] * a[0]; },
+     .integer = [](I a) { return wrap(bits(a[0]) * bits(a[0])); },
+     .ulps = 1},
+    {.name = "reciprocal", .formula = "1 / x",
+     .f32 = "(1.0 / $0)",
+     .real = [](R a) { return 1 / a[0]; },
+     .ulps = 3},
+    {.name = "conj", .formula = "re - i im",
+     .c64 = "complex_conj($0)",
+     .complex = [](C a) { return std::conj(a[0]); },
+     .ulps = 0},
+};
+
+const ScalarFn kBits[] = {
+    {.name = "bit_and", .arity = 2, .formula = "a & b",
+     .i32 = "($0 & $1)", .u32 = "($0 & $1)",
+     .integer = [](I a) { return a[0] & a[1]; }},
+    {.name = "bit_or", .arity = 2, .formula = "a | b",
+     .i32 = "($0 | $1)", .u32 = "($0 | $1)",
+     .integer = [](I a) { return a[0] | a[1]; }},
+    {.name = "bit_xor", .arity = 2, .formula = "a ^ b",
+     .i32 = "($0 ^ $1)", .u32 = "($0 ^ $1)",
+     .integer = [](I a) { return a[0] ^ a[1]; }},
+    {.name = "bit_not", .formula = "~a",
+     .i32 = "(~$0)", .u32 = "(~$0)",
+     .integer = [](I a) { return ~a[0]; }},
+    {.name = "shift_left", .arity = 2, .formula = "a << n; 0 when n is negative or no less than the width",
+     .i32 = "shift_left_i32($0, $1)", .u32 = "shift_left_u32($0, $1)",
+     .integer = [](I a) { return shift_left(a[0], a[1]); },
+     .int_low = -4, .int_high = 40},
+    {.name = "shift_right", .arity = 2,
+     .formula = "a >> n, copying the sign; all bits shifted out when n is negative or no less than the width",
+     .i32 = "shift_right_i32($0, $1)", .u32 = "shift_right_u32($0, $1)",
+     .integer = [](I a) { return shift_right(a[0], a[1]); },
+     .int_low = -4, .int_high = 40},
+};
+
+const ScalarFn kComparisons[] = {
+    {.name = "eq", .arity = 2, .formula = "a == b", .result = kBoolean,
+     .f32 = "eq_f32($0, $1)", .i32 = "($0 == $1)", .u32 = "($0 == $1)", .boolean = "($0 == $1)",
+     .c64 = "complex_eq($0, $1)",
+     .integer = [](I a) { return int64_t{a[0] == a[1]}; },
+     .complex = [](C a) { return std::complex<double>(a[0] == a[1]); },
+     .compare_real = [](R a) { return a[0] == a[1]; }},
+    {.name = "ne", .arity = 2, .formula = "a != b, true if either is NaN", .result = kBoolean,
+     .f32 = "(!eq_f32($0, $1))", .i32 = "($0 != $1)", .u32 = "($0 != $1)", .boolean = "($0 != $1)",
+     .c64 = "(!complex_eq($0, $1))",
+     .integer = [](I a) { return int64_t{a[0] != a[1]}; },
+     .complex = [](C a) { return std::complex<double>(!(a[0] == a[1])); },
+     .compare_real = [](R a) { return a[0] != a[1]; }},
+    {.name = "lt", .arity = 2, .formula = "a < b", .result = kBoolean,
+     .f32 = "lt_f32($0, $1)", .i32 = "($0 < $1)", .u32 = "($0 < $1)",
+     .integer = [](I a) { return int64_t{a[0] < a[1]}; },
+     .compare_real = [](R a) { return a[0] < a[1]; }},
+    {.name = "le", .arity = 2, .formula = "a <= b", .result = kBoolean,
+     .f32 = "le_f32($0, $1)", .i32 = "($0 <= $1)", .u32 = "($0 <= $1)",
+     .integer = [](I a) { return int64_t{a[0] <= a[1]}; },
+     .compare_real = [](R a) { return a[0] <= a[1]; }},
+    {.name = "gt", .arity = 2, .formula = "a > b", .result = kBoolean,
+     .f32 = "lt_f32($1, $0)", .i32 = "($0 > $1)", .u32 = "($0 > $1)",
+     .integer = [](I a) { return int64_t{a[0] > a[1]}; },
+     .compare_real = [](R a) { return a[0] > a[1]; }},
+    {.name = "ge", .arity = 2, .formula = "a >= b", .result = kBoolean,
+     .f32 = "le_f32($1, $0)", .i32 = "($0 >= $1)", .u32 = "($0 >= $1)",
+     .integer = [](I a) { return int64_t{a[0] >= a[1]}; },
+     .compare_real = [](R a) { return a[0] >= a[1]; }},
+    {.name = "is_nan", .formula = "x is NaN", .result = kBoolean,
+     .f32 = "is_nan($0)",
+     .compare_real = [](R a) { return std::isnan(a[0]); }},
+    {.name = "is_inf", .formula = "x is an infinity", .result = kBoolean,
+     .f32 = "is_inf($0)",
+     .compare_real = [](R a) { return std::isinf(a[0]); }},
+    {.name = "logical_and", .arity = 2, .formula = "a and b", .result = kBoolean,
+     .boolean = "($0 && $1)",
+     .integer = [](I a) { return int64_t{a[0] && a[1]}; }},
+    {.name = "logical_or", .arity = 2, .formula = "a or b", .result = kBoolean,
+     .boolean = "($0 || $1)",
+     .integer = [](I a) { return int64_t{a[0] || a[1]}; }},
+    {.name = "logical_xor", .arity = 2, .formula = "a differs from b", .result = kBoolean,
+     .boolean = "($0 != $1)",
+     .integer = [](I a) { return int64_t{!a[0] != !a[1]}; }},
+    {.name = "logical_not", .formula = "not a", .result = kBoolean,
+     .boolean = "(!$0)",
+     .integer = [](I a) { return int64_t{!a[0]}; }},
+};
+
+const ScalarFn kRounding[] = {
+    {.name = "round", .formula = "the nearest integer, ties to even",
+     .f32 = "round($0)", .i32 = "($0)", .u32 = "($0)",
+     .real = [](R a) { return std::nearbyint(a[0]); },
+     .integer = [](I a) { return a[0]; },
+     .ulps = 0},
+    {.name = "floor", .formula = "the largest integer that is not above x",
+     .f32 = "floor($0)", .i32 = "($0)", .u32 = "($0)",
+     .real = [](R a) { return std::floor(a[0]); },
+     .integer = [](I a) { return a[0]; },
+     .ulps = 0},
+    {.name = "ceil", .formula = "the smallest integer that is not below x",
+     .f32 = "ceil($0)", .i32 = "($0)", .u32 = "($0)",
+     .real = [](R a) { return std::ceil(a[0]); },
+     .integer = [](I a) { return a[0]; },
+     .ulps = 0},
+    {.name = "trunc", .formula = "x without its fraction",
+     .f32 = "trunc($0)", .i32 = "($0)", .u32 = "($0)",
+     .real = [](R a) { return std::trunc(a[0]); },
+     .integer = [](I a) { return a[0]; },
+     .ulps = 0},
+};
+
+const ScalarFn kExponentials[] = {
+    {.name = "exp", .formula = "e^x",
+     .f32 = "expf($0)", .c64 = "complex_exp($0)",
+     .real = [](R a) { return std::exp(a[0]); },
+     .complex = [](C a) { return std::exp(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "exp2", .formula = "2^x",
+     .f32 = "exp2f($0)",
+     .real = [](R a) { return std::exp2(a[0]); },
+     .low = -14, .high = 14},
+    {.name = "expm1", .formula = "e^x - 1",
+     .f32 = "expm1f($0)",
+     .real = [](R a) { return std::expm1(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "log", .formula = "ln x",
+     .f32 = "logf($0)", .c64 = "complex_log($0)",
+     .real = [](R a) { return std::log(a[0]); },
+     .complex = [](C a) { return std::log(a[0]); },
+     .low = 1e-3, .high = 20},
+    {.name = "log2", .formula = "ln x / ln 2",
+     .f32 = "log2f($0)",
+     .real = [](R a) { return std::log2(a[0]); },
+     .low = 1e-3, .high = 20},
+    {.name = "log1p", .formula = "ln(1 + x)",
+     .f32 = "log1pf($0)",
+     .real = [](R a) { return std::log1p(a[0]); },
+     .low = -0.99, .high = 20},
+    {.name = "sqrt", .formula = "sqrt x",
+     .f32 = "sqrtf($0)", .c64 = "complex_sqrt($0)",
+     .real = [](R a) { return std::sqrt(a[0]); },
+     .complex = [](C a) { return std::sqrt(a[0]); },
+     .low = 0, .high = 100},
+    {.name = "rsqrt", .formula = "1 / sqrt x",
+     .f32 = "rsqrtf($0)",
+     .real = [](R a) { return 1 / std::sqrt(a[0]); },
+     .low = 1e-3, .high = 100},
+};
+
+const ScalarFn kTrigonometry[] = {
+    {.name = "sin", .formula = "sin x",
+     .f32 = "sinf($0)",
+     .real = [](R a) { return std::sin(a[0]); },
+     .low = -100, .high = 100},
+    {.name = "cos", .formula = "cos x",
+     .f32 = "cosf($0)",
+     .real = [](R a) { return std::cos(a[0]); },
+     .low = -100, .high = 100},
+    {.name = "tan", .formula = "tan x",
+     .f32 = "tanf($0)",
+     .real = [](R a) { return std::tan(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "asin", .formula = "arcsin x",
+     .f32 = "asinf($0)",
+     .real = [](R a) { return std::asin(a[0]); },
+     .low = -1, .high = 1},
+    {.name = "acos", .formula = "arccos x",
+     .f32 = "acosf($0)",
+     .real = [](R a) { return std::acos(a[0]); },
+     .low = -1, .high = 1},
+    {.name = "atan", .formula = "arctan x",
+     .f32 = "atanf($0)",
+     .real = [](R a) { return std::atan(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "atan2", .arity = 2, .formula = "the angle of the point (b, a)",
+     .f32 = "atan2f($0, $1)",
+     .real = [](R a) { return std::atan2(a[0], a[1]); }},
+    {.name = "sinh", .formula = "(e^x - e^-x) / 2",
+     .f32 = "sinhf($0)",
+     .real = [](R a) { return std::sinh(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "cosh", .formula = "(e^x + e^-x) / 2",
+     .f32 = "coshf($0)",
+     .real = [](R a) { return std::cosh(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "tanh", .formula = "tanh x",
+     .f32 = "tanhf($0)",
+     .real = [](R a) { return std::tanh(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "asinh", .formula = "ln(x + sqrt(x^2 + 1))",
+     .f32 = "asinhf($0)",
+     .real = [](R a) { return std::asinh(a[0]); },
+     .low = -20, .high = 20},
+    {.name = "acosh", .formula = "ln(x + sqrt(x^2 - 1))",
+     .f32 = "acoshf($0)",
+     .real = [](R a) { return std::acosh(a[0]); },
+     .low = 1, .high = 20},
+    {.name = "atanh", .formula = "ln((1 + x) / (1 - x)) / 2",
+     .f32 = "atanhf($0)",
+     .real = [](R a) { return std::atanh(a[0]); },
+     .low = -0.999, .high = 0.999},
+    {.name = "erf", .formula = "2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x",
+     .f32 = "erff($0)",
+     .real = [](R a) { return std::erf(a[0]); }},
+};
+
+// -infinity gives NaN for the functions of the form x * f(x) with f(-infinity) = 0, as it does in PyTorch.
+const ScalarFn kActivations[] = {
+    {.name = "relu", .formula = "max(x, 0), NaN stays",
+     .f32 = "max_nan($0, 0.0)", .i32 = "max($0, 0i)", .u32 = "($0)",
+     .real = [](R a) { return max_nan(a[0], 0); },
+     .integer = [](I a) { return std::max<int64_t>(a[0], 0); },
+     .ulps = 0},
+    {.name = "leaky_relu", .arity = 2, .formula = "x > 0 ? x : alpha x",
+     .f32 = "leaky_relu($0, $1)",
+     .real = [](R a) { return a[0] > 0 ? a[0] : a[1] * a[0]; },
+     .ulps = 1},
+    {.name = "thresholded_relu", .arity = 2, .formula = "x <= alpha ? 0 : x",
+     .f32 = "thresholded_relu($0, $1)",
+     .real = [](R a) { return a[0] <= a[1] ? 0 : a[0]; },
+     .ulps = 0},
+    {.name = "sigmoid", .formula = "1 / (1 + e^-x)",
+     .f32 = "sigmoid($0)",
+     .real = [](R a) { return sigmoid(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "hard_sigmoid", .arity = 3, .formula = "clamp(alpha x + beta, 0, 1)",
+     .f32 = "hard_sigmoid($0, $1, $2)",
+     .real = [](R a) { return clamp(a[1] * a[0] + a[2], 0, 1); }},
+    {.name = "gelu", .formula = "x (1 + erf(x / sqrt 2)) / 2",
+     .f32 = "gelu($0)",
+     .real = [](R a) { return a[0] * 0.5 * std::erfc(-a[0] / std::numbers::sqrt2); },
+     .low = -6, .high = 6},
+    {.name = "gelu_approx", .formula = "x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2",
+     .f32 = "gelu_approx($0)",
+     .real = [](R a) { return gelu_approx(a[0]); },
+     .low = -6, .high = 6},
+    {.name = "silu", .formula = "x / (1 + e^-x)",
+     .f32 = "silu($0)",
+     .real = [](R a) { return a[0] * sigmoid(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "hard_swish", .formula = "x clamp(x + 3, 0, 6) / 6",
+     .f32 = "hard_swish($0)",
+     .real = [](R a) { return a[0] * clamp(a[0] + 3, 0, 6) / 6; }},
+    {.name = "mish", .formula = "x tanh(ln(1 + e^x))",
+     .f32 = "mish($0)",
+     .real = [](R a) { return a[0] * std::tanh(softplus(a[0])); },
+     .low = -10, .high = 10},
+    {.name = "softplus", .formula = "ln(1 + e^x)",
+     .f32 = "softplus($0)",
+     .real = [](R a) { return softplus(a[0]); },
+     .low = -10, .high = 10},
+    {.name = "softsign", .formula = "x / (1 + |x|)",
+     .f32 = "softsign($0)",
+     .real = [](R a) { return a[0] / (1 + std::abs(a[0])); }},
+    {.name = "elu", .arity = 2, .formula = "x > 0 ? x : alpha (e^x - 1)",
+     .f32 = "elu($0, $1)",
+     .real = [](R a) { return elu(a[0], a[1]); }},
+    {.name = "celu", .arity = 2, .formula = "x > 0 ? x : alpha (e^(x / alpha) - 1)",
+     .f32 = "celu($0, $1)",
+     .real = [](R a) { return a[0] > 0 ? a[0] : a[1] * std::expm1(a[0] / a[1]); }},
+    {.name = "selu", .formula = "1.0507 (x > 0 ? x : 1.67326 (e^x - 1))",
+     .f32 = "selu($0)",
+     .real = [](R a) { return selu(a[0]); }},
+};
+
+}  // namespace
+
+std::span<const ScalarFn> scalar_functions() {
+  static const std::vector<ScalarFn> all = [] {
+    std::vector<ScalarFn> rows;
+    rows.insert(rows.end(), std::begin(kArithmetic), std::end(kArithmetic));
+    rows.insert(rows.end(), std::begin(kBits), std::end(kBits));
+    rows.insert(rows.end(), std::begin(kComparisons), std::end(kComparisons));
+    rows.insert(rows.end(), std::begin(kRounding), std::end(kRounding));
+    rows.insert(rows.end(), std::begin(kExponentials), std::end(kExponentials));
+    rows.insert(rows.end(), std::begin(kTrigonometry), std::end(kTrigonometry));
+    rows.insert(rows.end(), std::begin(kActivations), std::end(kActivations));
+    return rows;
+  }();
+  return all;
+}
+
+const ScalarFn* find_scalar(std::string_view name) {
+  for (const ScalarFn& fn : scalar_functions()) {
+    if (fn.name == name) return &fn;
+  }
+  return nullptr;
+}
+
+bool defined_for(const ScalarFn& fn, DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16: return !fn.f32.empty();
+    case DType::i32:
+    case DType::i64:
+    case DType::i8: return !fn.i32.empty();
+    case DType::u32:
+    case DType::u8: return !fn.u32.empty();
+    case DType::bool_: return !fn.boolean.empty();
+    case DType::c64: return !fn.c64.empty();
+  }
+  return false;
+}
+
+}  // namespace rlx

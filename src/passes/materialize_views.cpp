@@ -1,0 +1,77 @@
+// Decides where a view needs memory of its own: before a consumer that can not read its strides, where strides can not
+// say it at all, and for outputs, which are read back as plain bytes.
+#include "ops/copy.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace rlx {
+namespace {
+
+struct Placed {
+  View view;
+  bool leaf = false;  // lies in the memory of an input, param, constant or state
+};
+
+class Materializer {
+ public:
+  explicit Materializer(const Graph& graph) : rewriter_(graph) {}
+
+  Graph run() {
+    const Graph& g = rewriter_.source();
+    for (int32_t id = 0; id < g.size(); ++id) node(id);
+    for (const Graph::Output& out : g.outputs()) {
+      const Placed& p = placed_.at(out.value);
+      const bool aligned = p.view.offset * static_cast<int64_t>(device_bytes(g.type(out.value).dtype)) % 4 == 0;
+      if (p.leaf || !p.view.is_contiguous() || !aligned) rewriter_.map(out.value, contiguous(out.value));
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  void node(int32_t id) {
+    const Node& n = rewriter_.source().node(id);
+    std::vector<ValueId> inputs;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId v = n.inputs[i];
+      const bool readable = n.op->has(Trait::view) || n.op->reads_view(static_cast<int64_t>(i), placed_.at(v).view);
+      inputs.push_back(readable ? rewriter_.mapped(v) : contiguous(v));
+    }
+    if (n.op->has(Trait::view)) {
+      const std::vector<int64_t> dims = n.outputs[0].shape.values();
+      const Placed& source = placed_.at(n.inputs[0]);
+      if (auto view = n.op->view(source.view, dims)) {
+        placed_[{id, 0}] = {*view, source.leaf};
+      } else {
+        inputs[0] = contiguous(n.inputs[0]);
+        const auto dense = n.op->view(View::contiguous(source.view.dims), dims);
+        check(dense.has_value(), "a view of contiguous memory can be expressed");
+        placed_[{id, 0}] = {*dense, false};
+      }
+    } else {
+      for (size_t o = 0; o < n.outputs.size(); ++o) {
+        placed_[{id, static_cast<int32_t>(o)}] = {View::contiguous(n.outputs[o].shape.values()), n.op->has(Trait::leaf)};
+      }
+      if (!n.inputs.empty() && n.op->overwrites(0)) placed_[{id, 0}].leaf = true;
+    }
+    rewriter_.replace(id, n.op, std::move(inputs));
+  }
+
+  ValueId contiguous(ValueId v) {
+    const auto [it, fresh] = copies_.emplace(v, ValueId{});
+    if (fresh) {
+      it->second = rewriter_.target().add(std::make_shared<Contiguous>(), {rewriter_.mapped(v)},
+                                          rewriter_.source().producer(v).name + ".copy");
+    }
+    return it->second;
+  }
+
+  Rewriter rewriter_;
+  std::map<ValueId, Placed> placed_;
+  std::map<ValueId, ValueId> copies_;
+};
+
+}  // namespace
+
+Graph materialize_views(const Graph& graph) { return Materializer(graph).run(); }
+
+}  // namespace rlx

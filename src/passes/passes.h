@@ -1,0 +1,31 @@
+// Graph to graph, one pass a file. Each takes a graph and returns a new one, and can be tested as text in, text out.
+#pragma once
+
+#include "rlx/caps.h"
+#include "rlx/graph.h"
+
+namespace rlx {
+
+struct PassOptions {
+  bool packed_attention = true;
+  int64_t max_region_inputs = 7;      // storage bindings of the device less one for the output
+  int64_t fold_max_elements = 65536;  // larger results are computed in the load phase instead
+};
+
+// All passes that do not need sizes, in the order and for the reasons given in pipeline.cpp.
+Graph optimize(const Graph& graph, const PassOptions& options);
+
+Graph remove_dead_code(const Graph& graph);
+Graph merge_common_subexpressions(const Graph& graph);
+Graph fold_constants(const Graph& graph, int64_t max_elements);
+Graph canonicalize(const Graph& graph);
+Graph fuse_attention(const Graph& graph);
+Graph join_matmuls(const Graph& graph);
+Graph fuse_matmul_epilogue(const Graph& graph);
+Graph fuse_residual_norm(const Graph& graph);
+Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
+
+// On a static graph: puts `contiguous` where a view needs memory of its own.
+Graph materialize_views(const Graph& graph);
+
+}  // namespace rlx

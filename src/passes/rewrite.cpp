@@ -1,0 +1,37 @@
+#include "passes/rewrite.h"
+
+namespace rlx {
+
+Rewriter::Rewriter(const Graph& source) : source_(source) {
+  target_.name = source.name;
+  for (const auto& [symbol, largest] : source.capacities()) target_.set_capacity(symbol, largest);
+}
+
+ValueId Rewriter::copy(int32_t node) {
+  std::vector<ValueId> inputs;
+  for (ValueId v : source_.node(node).inputs) inputs.push_back(mapped(v));
+  return replace(node, source_.node(node).op, std::move(inputs));
+}
+
+ValueId Rewriter::replace(int32_t node, OpPtr op, std::vector<ValueId> new_inputs) {
+  const Node& old = source_.node(node);
+  const ValueId fresh = target_.add(std::move(op), std::move(new_inputs), old.name);
+  for (int32_t o = 0; o < static_cast<int32_t>(old.outputs.size()); ++o) map({node, o}, {fresh.node, o});
+  return fresh;
+}
+
+Graph Rewriter::finish() {
+  for (const Graph::Output& out : source_.outputs()) target_.add_output(out.name, mapped(out.value));
+  return std::move(target_);
+}
+
+std::map<ValueId, std::vector<int32_t>> uses(const Graph& graph) {
+  std::map<ValueId, std::vector<int32_t>> out;
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    for (ValueId v : graph.node(id).inputs) out[v].push_back(id);
+  }
+  for (const Graph::Output& o : graph.outputs()) out[o.value].push_back(-1);
+  return out;
+}
+
+}  // namespace rlx

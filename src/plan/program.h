@@ -1,0 +1,39 @@
+// A graph as dispatches over storages that have no place yet.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/lowering.h"
+#include "rlx/graph.h"
+
+namespace rlx {
+
+struct Program {
+  struct Output {
+    std::string name;
+    Operand operand;  // contiguous
+  };
+
+  std::vector<Storage> storages;
+  std::vector<Dispatch> load;  // depend on params and constants only: run once each time a param is set
+  std::vector<Dispatch> main;  // run each time
+  std::map<ValueId, Operand> values;
+  std::vector<Output> outputs;
+};
+
+// Lowers a static graph in which every view can be read by its users (passes/materialize_views.h).
+Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced = {});
+
+// The order in which nodes run: the graph's, but readers of a state's old contents stand before who overwrites it.
+std::vector<int32_t> schedule(const Graph& graph);
+
+// The memory layout of a value: which value's storage it lies in, and how. Views and state writes share storage.
+struct Layout {
+  ValueId root;
+  View view;
+};
+std::map<ValueId, Layout> value_layouts(const Graph& graph);
+
+}  // namespace rlx

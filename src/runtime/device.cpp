@@ -1,0 +1,25 @@
+#include "rlx/device.h"
+
+#include "gpu/device.h"
+#include "rlx/error.h"
+
+namespace rlx {
+
+std::vector<AdapterInfo> list_adapters(const DeviceOptions& options) { return gpu::list_adapters(options); }
+
+Device Device::open(const DeviceOptions& options) { return Device(gpu::Device::open(options)); }
+
+bool Device::is_available(const DeviceOptions& options) {
+  try {
+    return !gpu::list_adapters(options).empty();
+  } catch (const Error&) {
+    return false;  // the options name no backend that exists
+  }
+}
+
+const AdapterInfo& Device::info() const { return impl_->info(); }
+const Caps& Device::caps() const { return impl_->caps(); }
+bool Device::lost() const { return impl_->lost(); }
+void Device::force_loss() { impl_->force_loss(); }
+
+}  // namespace rlx

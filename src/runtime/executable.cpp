@@ -1,0 +1,528 @@
+#include "runtime/executable.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/flags.h"
+#include "ir/op.h"
+#include "passes/passes.h"
+
+namespace rlx {
+namespace {
+
+ForcedVariants forced_variants(const CompileOptions& options) {
+  ForcedVariants forced = options.kernels;
+  const std::string text = env_text("RLX_KERNELS");
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string item = text.substr(at, end - at);
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos) {
+      fail(ErrorKind::invalid_argument, "RLX_KERNELS has the item '{}'; it must be op=variant", item);
+    }
+    forced.emplace(item.substr(0, equals), item.substr(equals + 1));
+    at = end + 1;
+  }
+  if (env_flag("RLX_WGPU_MATMUL_F32_ONLY")) forced.emplace("matmul", "f32");
+  return forced;
+}
+
+std::string dims_text(std::span<const int64_t> dims) {
+  return Shape::of(std::vector<int64_t>(dims.begin(), dims.end())).text();
+}
+
+}  // namespace
+
+Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph, const CompileOptions& compile_options)
+    : device(std::move(d)), options(compile_options), forced(forced_variants(compile_options)), source(source_graph) {
+  verify(source);
+  for (const auto& [symbol, value] : options.bindings) {
+    if (!source.symbols().contains(symbol)) {
+      fail(ErrorKind::invalid_argument, "the graph '{}' has no symbol named '{}'", source.name, symbol);
+    }
+  }
+  graph = options.bindings.empty() ? source : rlx::bind_symbols(source, options.bindings);
+  if (options.optimize) {
+    const PassOptions passes{
+        .packed_attention = options.packed_attention && !env_flag("RLX_WGPU_NO_PACKED_BSHD_ATTN"),
+        .max_region_inputs = static_cast<int64_t>(device->caps().max_storage_buffers) - 1};
+    graph = optimize(graph, passes);
+    verify(graph);
+  }
+  weights = std::make_unique<Weights>(device, graph);
+  for (const std::string& name : graph.symbols()) {
+    const auto it = graph.capacities().find(name);
+    symbols.push_back({name, -1, it == graph.capacities().end() ? 0 : it->second});
+  }
+  if (symbols.empty()) last = &instance_for(Bindings{});
+}
+
+Instance& Executable::Impl::instance_for(const Bindings& bindings) {
+  Bindings key = bindings;
+  for (const Symbol& s : symbols) {
+    if (s.capacity > 0 && key.contains(s.name)) key[s.name] = s.capacity;
+  }
+  const auto at_sizes = [&](const Bindings& b) { return materialize_views(rlx::bind_symbols(graph, b)); };
+  for (auto it = plans.begin(); it != plans.end(); ++it) {
+    if (it->current == bindings) {
+      plans.splice(plans.begin(), plans, it);
+      return *it->instance;
+    }
+  }
+  if (key != bindings) {
+    for (auto it = plans.begin(); it != plans.end(); ++it) {
+      if (it->key != key) continue;
+      if (!it->instance->retarget(at_sizes(bindings), *weights, forced)) break;
+      it->current = bindings;
+      plans.splice(plans.begin(), plans, it);
+      return *it->instance;
+    }
+  }
+  const PlanOptions plan_options{.keep_all = options.keep_intermediates};
+  plans.push_front({key, key, std::make_unique<Instance>(device, *weights, at_sizes(key), forced, plan_options)});
+  while (static_cast<int64_t>(plans.size()) > std::max<int64_t>(options.max_plans, 1)) {
+    if (last == plans.back().instance.get()) last = nullptr;
+    plans.pop_back();
+  }
+  if (key != bindings) {
+    // A shape that changes the kernels themselves (a length of 1 drops an axis) gets a plan of its own.
+    if (!plans.front().instance->retarget(at_sizes(bindings), *weights, forced)) {
+      plans.front() = {bindings, bindings,
+                       std::make_unique<Instance>(device, *weights, at_sizes(bindings), forced, plan_options)};
+    }
+    plans.front().current = bindings;
+  }
+  return *plans.front().instance;
+}
+
+// Reads the value of each symbol off the shapes of the inputs.
+void Executable::Impl::bind_symbols(std::span<const InputRef> inputs, SymbolRefs given) {
+  for (Symbol& s : symbols) s.value = -1;
+  const auto set = [&](std::string_view name, int64_t value, std::string_view from) {
+    const auto it = std::ranges::find(symbols, name, &Symbol::name);
+    if (it == symbols.end()) fail(ErrorKind::invalid_argument, "the graph has no symbol named '{}'", name);
+    if (it->value >= 0 && it->value != value) {
+      fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, but it is {} elsewhere in this run", from, name,
+           value, it->value);
+    }
+    if (it->capacity > 0 && value > it->capacity) {
+      fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, more than its capacity {}", from, name, value,
+           it->capacity);
+    }
+    it->value = value;
+  };
+  for (const auto& [name, value] : given) set(name, value, "the symbols given");
+  for (const InputRef& in : inputs) {
+    const int32_t node = graph.find(in.name);
+    if (node < 0 || graph.node(node).op->name() != Input::kName) continue;  // reported when inputs are uploaded
+    const Shape& shape = graph.node(node).outputs[0].shape;
+    if (shape.is_static()) continue;
+    if (!in.dims.empty()) {
+      if (static_cast<int64_t>(in.dims.size()) != shape.rank()) {
+        fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", in.name, shape.text(), dims_text(in.dims));
+      }
+      for (int64_t axis = 0; axis < shape.rank(); ++axis) {
+        if (const auto name = shape[axis].as_symbol()) set(*name, in.dims[static_cast<size_t>(axis)], in.name);
+      }
+      continue;
+    }
+    // Without dims, the number of elements tells one unknown symbol.
+    int64_t known = 1;
+    std::string unknown;
+    for (const Dim& d : shape) {
+      const auto name = d.as_symbol();
+      const auto it = name ? std::ranges::find(symbols, *name, &Symbol::name) : symbols.end();
+      if (d.is_static()) {
+        known *= d.value();
+      } else if (it != symbols.end() && it->value >= 0) {
+        known *= it->value;
+      } else if (name && unknown.empty()) {
+        unknown = *name;
+      } else {
+        fail(ErrorKind::invalid_argument, "the input '{}' is {}: give its dims, its length alone does not tell them",
+             in.name, shape.text());
+      }
+    }
+    const auto count = static_cast<int64_t>(in.bytes / host_bytes(in.dtype));
+    if (!unknown.empty()) {
+      if (known == 0 || count % known != 0) {
+        fail(ErrorKind::invalid_argument, "the input '{}' is {}, which {} elements can not fill", in.name, shape.text(), count);
+      }
+      set(unknown, count / known, in.name);
+    }
+  }
+  for (const Symbol& s : symbols) {
+    if (s.value < 0) fail(ErrorKind::invalid_argument, "no input of this run tells the symbol '{}'; give its value", s.name);
+  }
+}
+
+Instance& Executable::Impl::instance_for(std::span<const InputRef> inputs, SymbolRefs given) {
+  if (symbols.empty()) {
+    last = plans.front().instance.get();
+    return *last;
+  }
+  bind_symbols(inputs, given);
+  // The plan that ran last usually fits: compare without building a map.
+  if (!plans.empty()) {
+    const Bindings& current = plans.front().current;
+    size_t i = 0;
+    const bool same = current.size() == symbols.size() && std::ranges::all_of(current, [&](const auto& item) {
+      const Symbol& s = symbols[i++];
+      return s.name == item.first && s.value == item.second;
+    });
+    if (same) return *(last = plans.front().instance.get());
+  }
+  Bindings bindings;
+  for (const Symbol& s : symbols) bindings[s.name] = s.value;
+  last = &instance_for(bindings);
+  return *last;
+}
+
+void Executable::Impl::upload_inputs(Instance& instance, std::span<const InputRef> inputs) {
+  for (const InputRef& in : inputs) {
+    if (!std::ranges::contains(instance.inputs(), in.name, &Instance::InputSlot::name)) {
+      fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'", graph.name, in.name);
+    }
+  }
+  for (Instance::InputSlot& slot : instance.inputs()) {
+    const auto it = std::ranges::find(inputs, slot.name, &InputRef::name);
+    if (it == inputs.end()) {
+      if (slot.resident) continue;
+      fail(ErrorKind::invalid_argument, "the input '{}' ({}) was not given", slot.name, slot.type.text());
+    }
+    if (it->dtype != slot.type.dtype) {
+      fail(ErrorKind::invalid_argument, "the input '{}' has type {}, but {} values were given", slot.name,
+           to_string(slot.type.dtype), to_string(it->dtype));
+    }
+    bool fits = true;
+    int64_t elements = 1;
+    for (int64_t axis = 0; axis < slot.type.shape.rank(); ++axis) {
+      const int64_t size = slot.type.shape[axis].value();
+      elements *= size;
+      fits &= it->dims.empty() || (static_cast<int64_t>(it->dims.size()) == slot.type.shape.rank() &&
+                                   it->dims[static_cast<size_t>(axis)] == size);
+    }
+    if (!fits) {
+      fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", slot.name, slot.type.shape.text(),
+           dims_text(it->dims));
+    }
+    const size_t wanted = static_cast<size_t>(elements) * host_bytes(slot.type.dtype);
+    if (it->bytes != wanted) {
+      fail(ErrorKind::invalid_argument, "the input '{}' is {}, {} bytes, but {} bytes were given", slot.name,
+           slot.type.text(), wanted, it->bytes);
+    }
+    if (wanted == 0) continue;
+    const std::span<const std::byte> bytes(static_cast<const std::byte*>(it->data), it->bytes);
+    const gpu::Buffer& buffer = instance.buffer(slot.place.buffer);
+    const auto offset = static_cast<uint64_t>(slot.place.offset);
+    if (slot.type.dtype == DType::i64) {
+      device->write(buffer, offset, to_device(slot.type.dtype, bytes, slot.name));
+    } else {
+      device->write(buffer, offset, bytes);
+    }
+  }
+}
+
+const Instance::OutputSlot& Executable::Impl::output_slot(Instance& instance, std::string_view name) const {
+  const auto it = std::ranges::find(instance.outputs(), name, &Instance::OutputSlot::name);
+  if (it == instance.outputs().end()) {
+    fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", graph.name, name);
+  }
+  return *it;
+}
+
+void Executable::Impl::submit(Instance& instance, gpu::Readback* readback, std::span<const std::string_view> outputs) {
+  weights->require_all();
+  instance.load(*weights);
+  copies.clear();
+  uint64_t offset = 0;
+  for (std::string_view name : outputs) {
+    const Instance::OutputSlot& slot = output_slot(instance, name);
+    const uint64_t bytes = (slot.device_size + 3) / 4 * 4;
+    if (bytes > 0) copies.push_back({&instance.buffer(slot.buffer), slot.offset, nullptr, offset, bytes});
+    offset += bytes;
+  }
+  for (const Feed& feed : feeds) {
+    const Instance::OutputSlot& from = output_slot(instance, feed.output);
+    const auto to = std::ranges::find(instance.inputs(), feed.input, &Instance::InputSlot::name);
+    const uint64_t bytes = (from.device_size + 3) / 4 * 4;
+    if (bytes == 0) continue;
+    copies.push_back({&instance.buffer(from.buffer), from.offset, &instance.buffer(to->place.buffer),
+                      static_cast<uint64_t>(to->place.offset), bytes});
+    to->resident = true;
+  }
+  device->submit({.dispatches = instance.dispatches(), .after = copies, .readback = readback});
+  ++submits;
+}
+
+// --- Run ---
+
+struct Run::Impl {
+  struct Slot {
+    std::string name;
+    DType dtype;
+    std::vector<int64_t> dims;
+    uint64_t offset, device_size, host_size;
+  };
+  gpu::Readback readback;
+  std::vector<Slot> slots;
+  bool empty = false;  // nothing was to be read
+};
+
+Run::Run() = default;
+Run::Run(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Run::Run(Run&&) noexcept = default;
+Run& Run::operator=(Run&&) noexcept = default;
+Run::~Run() = default;
+
+bool Run::ready() { return !impl_ || impl_->empty || impl_->readback.ready(); }
+
+NamedTensors Run::get() {
+  if (!impl_) fail(ErrorKind::invalid_argument, "the run was never started, or its outputs were taken already");
+  const std::unique_ptr<Impl> run = std::move(impl_);
+  const std::span<const std::byte> bytes = run->empty ? std::span<const std::byte>() : run->readback.wait();
+  NamedTensors out;
+  for (const Impl::Slot& slot : run->slots) {
+    std::vector<std::byte> host(slot.host_size);
+    from_device(slot.dtype, bytes.subspan(slot.offset, slot.device_size), host);
+    out.emplace(slot.name, Tensor(slot.dtype, slot.dims, std::move(host)));
+  }
+  return out;
+}
+
+// --- Executable ---
+
+Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executable::Executable(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&&) noexcept = default;
+Executable::~Executable() = default;
+
+void Executable::set_param(std::string_view name, const Tensor& value) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    const Weights::Entry* entry = impl_->weights->find(name);
+    if (entry && entry->is_param && entry->type.shape.values() != value.dims()) {
+      fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", name, entry->type.text(),
+           value.type_text());
+    }
+  }
+  if (value.is_fill()) {
+    set_param(name, value.type(), value.bytes());
+  } else {
+    set_param(name, value.type(), value.stored());
+  }
+}
+
+void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(impl_->mutex);
+  // A pass may have found a param unused; it is still the graph's, and setting it is no mistake.
+  const int32_t node = impl_->source.find(name);
+  if (!impl_->weights->find(name) && node >= 0 && impl_->source.node(node).op->name() == Param::kName) return;
+  impl_->weights->set_param(name, dtype, bytes);
+}
+
+namespace {
+
+std::vector<InputRef> input_refs(const NamedTensors& inputs, std::vector<std::vector<std::byte>>& keep) {
+  std::vector<InputRef> refs;
+  for (const auto& [name, tensor] : inputs) {
+    std::span<const std::byte> bytes = tensor.stored();
+    if (tensor.is_fill()) bytes = keep.emplace_back(tensor.bytes());
+    refs.push_back({name, tensor.type(), bytes.data(), bytes.size(), tensor.dims()});
+  }
+  return refs;
+}
+
+}  // namespace
+
+Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs, SymbolRefs symbols) {
+  std::vector<std::vector<std::byte>> keep;
+  keep.reserve(inputs.size());
+  const std::vector<InputRef> refs = input_refs(inputs, keep);
+  const std::lock_guard lock(impl_->mutex);
+  Instance& instance = impl_->instance_for(refs, symbols);
+  std::vector<std::string_view> names(outputs.begin(), outputs.end());
+  if (outputs.empty()) {
+    for (const Instance::OutputSlot& slot : instance.outputs()) names.push_back(slot.name);
+  }
+  auto run = std::make_unique<Run::Impl>();
+  uint64_t total = 0;
+  for (std::string_view name : names) {
+    const Instance::OutputSlot& slot = impl_->output_slot(instance, name);
+    run->slots.push_back({slot.name, slot.type.dtype, slot.dims, total, slot.device_size, slot.host_size});
+    total += (slot.device_size + 3) / 4 * 4;
+  }
+  impl_->upload_inputs(instance, refs);
+  run->empty = total == 0;
+  if (total > 0) run->readback = impl_->device->readback(total);
+  impl_->submit(instance, total > 0 ? &run->readback : nullptr, names);
+  return Run(std::move(run));
+}
+
+NamedTensors Executable::run(const NamedTensors& inputs, SymbolRefs symbols) { return run_async(inputs, {}, symbols).get(); }
+
+void Executable::run(std::span<const InputRef> inputs, std::span<const OutputRef> outputs, SymbolRefs symbols) {
+  static constexpr size_t kFew = 32;
+  std::string_view few[kFew];
+  uint64_t few_sizes[kFew];
+  if (outputs.size() > kFew) {
+    fail(ErrorKind::invalid_argument, "one run can write at most {} outputs into memory of the caller, not {}", kFew,
+         outputs.size());
+  }
+  gpu::Readback readback;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    Instance& instance = impl_->instance_for(inputs, symbols);
+    uint64_t total = 0;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Instance::OutputSlot& slot = impl_->output_slot(instance, outputs[i].name);
+      if (outputs[i].dtype != slot.type.dtype || outputs[i].bytes != slot.host_size) {
+        fail(ErrorKind::invalid_argument, "the output '{}' is {}, {} bytes, but memory for {} bytes of {} was given",
+             slot.name, slot.type.text(), slot.host_size, outputs[i].bytes, to_string(outputs[i].dtype));
+      }
+      few[i] = slot.name;
+      few_sizes[i] = slot.device_size;
+      total += (slot.device_size + 3) / 4 * 4;
+    }
+    impl_->upload_inputs(instance, inputs);
+    if (total > 0) readback = impl_->device->readback(total);
+    impl_->submit(instance, total > 0 ? &readback : nullptr, std::span(few, outputs.size()));
+  }
+  if (!readback) return;
+  const std::span<const std::byte> bytes = readback.wait();
+  uint64_t offset = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    from_device(outputs[i].dtype, bytes.subspan(offset, few_sizes[i]),
+                {static_cast<std::byte*>(outputs[i].data), outputs[i].bytes});
+    offset += (few_sizes[i] + 3) / 4 * 4;
+  }
+}
+
+void Executable::feed(std::string_view input, std::string_view output) {
+  const std::lock_guard lock(impl_->mutex);
+  const Graph& g = impl_->graph;
+  const int32_t node = g.find(input);
+  if (node < 0 || g.node(node).op->name() != Input::kName) {
+    fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'", g.name, input);
+  }
+  const auto out = std::ranges::find(g.outputs(), output, &Graph::Output::name);
+  if (out == g.outputs().end()) fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", g.name, output);
+  if (!(g.type(out->value) == g.node(node).outputs[0])) {
+    fail(ErrorKind::invalid_argument, "the output '{}' ({}) can not feed the input '{}' ({})", output,
+         g.type(out->value).text(), input, g.node(node).outputs[0].text());
+  }
+  impl_->feeds.push_back({std::string(input), std::string(output)});
+}
+
+Tensor Executable::read_state(std::string_view name) {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->weights->read_state(name);
+}
+
+void Executable::write_state(std::string_view name, const Tensor& value) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->weights->write_state(name, value);
+}
+
+void Executable::reset_states() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->weights->reset_states();
+}
+
+void Executable::rebuild(const Device& device) {
+  auto fresh = std::make_unique<Impl>(device.impl(), impl_->source, impl_->options);
+  fresh->feeds = impl_->feeds;
+  impl_ = std::move(fresh);
+}
+
+const Graph& Executable::graph() const { return impl_->graph; }
+
+std::vector<std::string> Executable::output_names() const {
+  std::vector<std::string> names;
+  for (const Graph::Output& o : impl_->graph.outputs()) names.push_back(o.name);
+  return names;
+}
+
+std::string Executable::plan_text(const Bindings& bindings) {
+  const std::lock_guard lock(impl_->mutex);
+  const Instance& instance = impl_->symbols.empty() ? *impl_->plans.front().instance : impl_->instance_for(bindings);
+  return print(instance.plan(), instance.program(), instance.graph());
+}
+
+int64_t Executable::dispatch_count() const {
+  return impl_->last ? static_cast<int64_t>(impl_->last->plan().main.size()) : 0;
+}
+int64_t Executable::load_dispatch_count() const {
+  return impl_->last ? static_cast<int64_t>(impl_->last->plan().load.size()) : 0;
+}
+int64_t Executable::submit_count() const { return impl_->submits; }
+
+MemoryReport Executable::memory() const {
+  MemoryReport m{.weight_bytes = impl_->weights->weight_bytes(), .state_bytes = impl_->weights->state_bytes()};
+  if (impl_->last) {
+    const Plan& plan = impl_->last->plan();
+    m.derived_bytes = plan.derived_bytes;
+    m.input_bytes = plan.input_bytes;
+    m.intermediate_bytes = plan.arena_bytes;
+    m.lower_bound_bytes = plan.lower_bound_bytes;
+  }
+  return m;
+}
+
+std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, SymbolRefs symbols) {
+  std::vector<std::vector<std::byte>> keep;
+  keep.reserve(inputs.size());
+  const std::vector<InputRef> refs = input_refs(inputs, keep);
+  const std::lock_guard lock(impl_->mutex);
+  Instance& instance = impl_->instance_for(refs, symbols);
+  impl_->upload_inputs(instance, refs);
+  impl_->weights->require_all();
+  instance.load(*impl_->weights);
+  const std::vector<gpu::DispatchTime> times = impl_->device->submit_timed({.dispatches = instance.dispatches()});
+  ++impl_->submits;
+  std::vector<DispatchReport> out;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const BoundDispatch& d = instance.plan().main[i];
+    out.push_back({instance.graph().node(d.node).name, d.kernel->name, d.variant, times[i].begin_ns - times[0].begin_ns,
+                   times[i].end_ns - times[0].begin_ns});
+  }
+  return out;
+}
+
+Tensor Executable::value(int32_t node, int32_t output) {
+  const std::lock_guard lock(impl_->mutex);
+  if (!impl_->options.keep_intermediates || !impl_->last) {
+    fail(ErrorKind::invalid_argument, "values can be read after a run of a graph compiled with keep_intermediates");
+  }
+  const Instance& instance = *impl_->last;
+  const std::string& name = impl_->graph.node(node).name;
+  const ValueId v{instance.graph().find(name), output};
+  const Operand& o = instance.program().values.at(v);
+  const Placement& place = instance.plan().placements[static_cast<size_t>(o.storage)];
+  // Reads the whole storage and applies the view here.
+  const auto element = device_bytes(o.dtype);
+  std::vector<std::byte> raw(static_cast<size_t>(place.bytes));
+  if (place.buffer >= 0) impl_->device->read(instance.buffer(place.buffer), static_cast<uint64_t>(place.offset), raw);
+  std::vector<std::byte> host(static_cast<size_t>(place.bytes) / element * host_bytes(o.dtype));
+  from_device(o.dtype, raw, host);
+  const size_t host_element = host_bytes(o.dtype);
+  std::vector<std::byte> out(static_cast<size_t>(o.view.elements()) * host_element);
+  std::vector<int64_t> index(o.view.dims.size(), 0);
+  int64_t at = o.view.offset;
+  for (size_t i = 0; i * host_element < out.size(); ++i) {
+    std::memcpy(out.data() + i * host_element, host.data() + static_cast<size_t>(at) * host_element, host_element);
+    for (size_t axis = index.size(); axis-- > 0;) {
+      at += o.view.strides[axis];
+      if (++index[axis] < o.view.dims[axis]) break;
+      at -= o.view.strides[axis] * o.view.dims[axis];
+      index[axis] = 0;
+    }
+  }
+  return Tensor(o.dtype, o.view.dims, std::move(out));
+}
+
+Executable Session::compile(const Graph& graph, const CompileOptions& options) {
+  return Executable(std::make_unique<Executable::Impl>(device_.impl(), graph, options));
+}
+
+}  // namespace rlx

@@ -1,0 +1,194 @@
+#include "runtime/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/half.h"
+#include "ir/op.h"
+#include "kernels/lowering.h"
+
+namespace rlx {
+
+std::vector<std::byte> to_device(DType dtype, std::span<const std::byte> host, std::string_view what) {
+  if (dtype != DType::i64) return std::vector<std::byte>(host.begin(), host.end());
+  std::vector<std::byte> out(host.size() / 2);
+  for (size_t i = 0; i < host.size() / 8; ++i) {
+    int64_t wide;
+    std::memcpy(&wide, host.data() + 8 * i, 8);
+    if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max()) {
+      fail(ErrorKind::invalid_argument, "{}: element {} is {}; i64 tensors are 32 bits wide on the device", what, i, wide);
+    }
+    const auto narrow = static_cast<int32_t>(wide);
+    std::memcpy(out.data() + 4 * i, &narrow, 4);
+  }
+  return out;
+}
+
+void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host) {
+  if (dtype != DType::i64) {
+    if (!host.empty()) std::memcpy(host.data(), device.data(), host.size());
+    return;
+  }
+  for (size_t i = 0; i < host.size() / 8; ++i) {
+    int32_t narrow;
+    std::memcpy(&narrow, device.data() + 4 * i, 4);
+    const int64_t wide = narrow;
+    std::memcpy(host.data() + 8 * i, &wide, 8);
+  }
+}
+
+namespace {
+
+// Fills buffers one after the other, each up to the device's limit.
+class Packer {
+ public:
+  explicit Packer(int64_t max_bytes) : max_bytes_(max_bytes) {}
+  Placement place(int64_t bytes, const std::string& name) {
+    const int64_t padded = round_up(bytes, kBindingAlignment);
+    if (padded > max_bytes_) {
+      fail(ErrorKind::out_of_memory, "'{}' needs {} bytes, but the largest buffer of the device has {}", name, bytes,
+           max_bytes_);
+    }
+    if (sizes.empty() || sizes.back() + padded > max_bytes_) sizes.push_back(0);
+    const Placement p{static_cast<int32_t>(sizes.size()) - 1, sizes.back(), bytes};
+    sizes.back() += padded;
+    return p;
+  }
+  // What follows goes into a new buffer.
+  void close() {
+    if (!sizes.empty() && sizes.back() > 0) sizes.push_back(0);
+  }
+  std::vector<int64_t> sizes;
+
+ private:
+  int64_t max_bytes_;
+};
+
+}  // namespace
+
+Weights::Weights(std::shared_ptr<gpu::Device> device, const Graph& graph) : device_(std::move(device)) {
+  Packer packer(static_cast<int64_t>(device_->caps().max_buffer_bytes));
+  const auto place = [&](bool states) {
+    for (const Node& n : graph.nodes()) {
+      const bool is_param = n.op->name() == Param::kName;
+      const bool is_state = n.op->name() == State::kName;
+      if (states ? !is_state : !is_param && n.op->name() != Constant::kName) continue;
+      const TensorType& type = n.outputs[0];
+      if (!type.shape.is_static()) {
+        fail("the {} '{}' has the symbolic shape {}; bind its symbols when compiling", n.op->name(), n.name,
+             type.shape.text());
+      }
+      const int64_t bytes = storage_bytes(type.dtype, type.shape.elements().value());
+      entries_[n.name] = {type, packer.place(bytes, n.name), is_param, is_state, !is_param};
+      (states ? state_bytes_ : weight_bytes_) += bytes;
+      missing_ += is_param;
+    }
+  };
+  place(false);
+  packer.close();  // states are written by kernels, weights are not: they must not share a buffer
+  place(true);
+  for (int64_t bytes : packer.sizes) {
+    buffers_.push_back(device_->create_buffer(gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)),
+                                              "weights"));
+  }
+  for (const Node& n : graph.nodes()) {
+    const auto* constant = op_cast<Constant>(*n.op);
+    if (constant) upload(entries_.at(n.name), constant->value.bytes(), n.name);
+  }
+}
+
+void Weights::upload(const Entry& entry, std::span<const std::byte> host, std::string_view what) {
+  const gpu::Buffer& buffer = buffers_[static_cast<size_t>(entry.place.buffer)];
+  const auto offset = static_cast<uint64_t>(entry.place.offset);
+  if (entry.type.dtype == DType::i64) {
+    device_->write(buffer, offset, to_device(entry.type.dtype, host, what));
+  } else {
+    device_->write(buffer, offset, host);
+  }
+}
+
+const Weights::Entry* Weights::find(std::string_view name) const {
+  const auto it = entries_.find(name);
+  return it == entries_.end() ? nullptr : &it->second;
+}
+
+Weights::Entry& Weights::require(std::string_view name, bool state) {
+  const auto it = entries_.find(name);
+  if (it != entries_.end() && (state ? it->second.is_state : it->second.is_param)) return it->second;
+  std::string known;
+  for (const auto& [n, e] : entries_) {
+    if ((state ? e.is_state : e.is_param) && known.size() < 200) known += (known.empty() ? "" : ", ") + n;
+  }
+  fail(ErrorKind::invalid_argument, "the graph has no {} named '{}' (it has: {})", state ? "state" : "param", name,
+       known.empty() ? "none" : known);
+}
+
+void Weights::set_param(std::string_view name, DType dtype, std::span<const std::byte> host) {
+  Entry& entry = require(name, false);
+  const int64_t elements = entry.type.shape.elements().value();
+  std::vector<std::byte> rounded;
+  if (dtype != entry.type.dtype) {
+    const bool widen = dtype == DType::f32 && (entry.type.dtype == DType::f16 || entry.type.dtype == DType::bf16);
+    if (!widen) {
+      fail(ErrorKind::invalid_argument, "the param '{}' has type {}, but {} values were given", name,
+           to_string(entry.type.dtype), to_string(dtype));
+    }
+  }
+  if (host.size() != static_cast<size_t>(elements) * host_bytes(dtype)) {
+    fail(ErrorKind::invalid_argument, "the param '{}' is {}, {} bytes, but {} bytes were given", name, entry.type.text(),
+         static_cast<size_t>(elements) * host_bytes(dtype), host.size());
+  }
+  if (dtype != entry.type.dtype) {
+    rounded.resize(static_cast<size_t>(elements) * 2);
+    for (size_t i = 0; i < static_cast<size_t>(elements); ++i) {
+      float f;
+      std::memcpy(&f, host.data() + 4 * i, 4);
+      const uint16_t h = entry.type.dtype == DType::f16 ? f16_from_float(f) : bf16_from_float(f);
+      std::memcpy(rounded.data() + 2 * i, &h, 2);
+    }
+    host = rounded;
+  }
+  upload(entry, host, name);
+  missing_ -= !entry.set;
+  entry.set = true;
+  ++version_;
+}
+
+void Weights::write_state(std::string_view name, const Tensor& value) {
+  Entry& entry = require(name, true);
+  if (value.type() != entry.type.dtype || value.dims() != entry.type.shape.values()) {
+    fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name, entry.type.text(), value.type_text());
+  }
+  upload(entry, value.bytes(), name);
+}
+
+Tensor Weights::read_state(std::string_view name) {
+  const Entry& entry = require(name, true);
+  const auto elements = static_cast<size_t>(entry.type.shape.elements().value());
+  std::vector<std::byte> device(elements * device_bytes(entry.type.dtype));
+  device_->read(buffers_[static_cast<size_t>(entry.place.buffer)], static_cast<uint64_t>(entry.place.offset), device);
+  std::vector<std::byte> host(elements * host_bytes(entry.type.dtype));
+  from_device(entry.type.dtype, device, host);
+  return Tensor(entry.type.dtype, entry.type.shape.values(), std::move(host));
+}
+
+void Weights::reset_states() {
+  for (const auto& [name, e] : entries_) {
+    if (!e.is_state) continue;
+    device_->clear(buffers_[static_cast<size_t>(e.place.buffer)], static_cast<uint64_t>(e.place.offset),
+                   static_cast<uint64_t>(round_up(e.place.bytes, 4)));
+  }
+}
+
+void Weights::require_all() const {
+  if (missing_ == 0) return;
+  std::string names;
+  for (const auto& [name, e] : entries_) {
+    if (!e.set && names.size() < 200) names += (names.empty() ? "'" : ", '") + name + "'";
+  }
+  fail(ErrorKind::invalid_argument, "{} of the graph's params ha{} no value yet: {}; call set_param", missing_,
+       missing_ == 1 ? "s" : "ve", names);
+}
+
+}  // namespace rlx
