@@ -1,13 +1,127 @@
-// Functions that add ops to the graph of their inputs. `rlx ops` lists all ops with their formulas.
+// Functions that add ops to the graph of their inputs. `rlx ops` lists all ops with their formulas; negative axes count
+// from the end; inputs of element-wise ops broadcast as in NumPy.
 #pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "rlx/graph.h"
 
 namespace rlx {
 
+// --- Element-wise ---
+
+// Any scalar function by its name: apply("hard_swish", {x}).
+Value apply(std::string_view function, const std::vector<Value>& inputs);
+
 Value operator+(Value a, Value b);
 Value operator-(Value a, Value b);
 Value operator*(Value a, Value b);
 Value operator/(Value a, Value b);
+Value operator-(Value a);
+// A number beside a tensor takes its type.
+Value operator+(Value a, double b);
+Value operator-(Value a, double b);
+Value operator*(Value a, double b);
+Value operator/(Value a, double b);
+Value operator+(double a, Value b);
+Value operator-(double a, Value b);
+Value operator*(double a, Value b);
+Value operator/(double a, Value b);
+
+Value maximum(Value a, Value b);
+Value minimum(Value a, Value b);
+Value pow(Value a, Value b);
+Value equal(Value a, Value b);
+Value less(Value a, Value b);
+Value greater(Value a, Value b);
+Value where(Value condition, Value if_true, Value if_false);
+
+Value relu(Value x);
+Value sigmoid(Value x);
+Value tanh(Value x);
+Value exp(Value x);
+Value log(Value x);
+Value sqrt(Value x);
+Value rsqrt(Value x);
+Value abs(Value x);
+Value gelu(Value x);         // the exact form, with erf
+Value gelu_approx(Value x);  // the tanh form
+Value silu(Value x);
+Value erf(Value x);
+Value cast(Value x, DType to);
+
+// --- Linear algebra ---
+
+// NumPy's matmul: batches broadcast, rank-1 operands are vectors. A transposed operand is read in place.
+Value matmul(Value a, Value b);
+// act(a x b + bias), the activation named like an element-wise function; "" for none.
+Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation = "");
+// Contracts pairs of axes; the result has the batch axes, then those left of `a`, then those left of `b`.
+Value dot_general(Value a, Value b, std::vector<int64_t> a_contracting, std::vector<int64_t> b_contracting,
+                  std::vector<int64_t> a_batch = {}, std::vector<int64_t> b_batch = {});
+
+// --- Shape ---
+
+Value reshape(Value x, Shape shape);  // one dim may be -1
+Value transpose(Value x, std::vector<int64_t> perm = {});  // reversed when empty
+Value expand(Value x, Shape shape);
+// `length` elements from `start` on, `step` apart.
+Value narrow(Value x, int64_t axis, Dim start, Dim length, int64_t step = 1);
+Value concat(const std::vector<Value>& parts, int64_t axis);
+std::vector<Value> split(Value x, int64_t axis, std::vector<int64_t> sizes);
+// table[..., indices, ...] along `axis`; negative indices count from the end.
+Value gather(Value table, Value indices, int64_t axis = 0);
+enum class PadMode { constant, reflect, edge, wrap };
+Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode = PadMode::constant,
+          double value = 0);
+// Replaces `length of update` entries of a state from `start` on along `axis`; read the new contents from the result.
+Value write_state(Value state, Value update, int64_t axis, Dim start);
+
+// --- Reductions ---
+
+enum class ReduceKind { sum, mean, max, min, prod };
+Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes = {}, bool keep = false);  // all axes when empty
+Value sum(Value x, std::vector<int64_t> axes = {}, bool keep = false);
+Value mean(Value x, std::vector<int64_t> axes = {}, bool keep = false);
+Value argmax(Value x, int64_t axis = -1, bool keep = false);  // i64; the first of equals
+Value argmin(Value x, int64_t axis = -1, bool keep = false);
+Value softmax(Value x, int64_t axis = -1);
+Value log_softmax(Value x, int64_t axis = -1);
+
+// --- Normalisation over the trailing axes from `axis` on ---
+
+Value layer_norm(Value x, Value gamma, Value beta = {}, double eps = 1e-5, int64_t axis = -1);
+Value rms_norm(Value x, Value gamma, Value beta = {}, double eps = 1e-5, int64_t axis = -1);
+
+// --- Attention ---
+
+enum class AttentionLayout {
+  bhsd,  // [batch, heads, sequence, head]
+  bshd,  // [batch, sequence, heads, head]
+  bsd,   // [batch, sequence, heads * head]
+};
+enum class MaskKind {
+  none,
+  causal,          // key j for query i when j <= i + (keys - queries): aligned at the bottom right
+  sliding_window,  // causal, and j >= i + (keys - queries) - window
+};
+struct AttentionOptions {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;  // 0: as many as heads; fewer: groups of heads share keys and values
+  AttentionLayout layout = AttentionLayout::bhsd;
+  MaskKind mask = MaskKind::none;
+  int64_t window = 0;
+  std::optional<double> scale = {};     // 1/sqrt(head) when not given
+  std::optional<double> soft_cap = {};  // scores become cap * tanh(score / cap)
+};
+// `mask` broadcasts to [batch, heads, queries, keys]: bool (true keeps) or a float that is added to the scores.
+Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask = {});
+
+// Rotates pairs of the last axis (heads of `head_dim` side by side) by cos and sin [positions, rotated / 2]; the position
+// is the index along the axis before, or `positions`[batch, sequence]. `rotated` 0 means head_dim.
+Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved = false, int64_t rotated = 0,
+           Value positions = {});
 
 }  // namespace rlx

@@ -3,9 +3,9 @@
 //
 // Rules that the text obeys:
 // - Polynomials are minimax fits (Remez exchange, relative error of the whole function), below 2^-26 unless stated.
-// - fma() may be fused or not, so a product that must be exact has factors of few bits. Calls of fma() also keep a
-//   compiler from factoring n * hi + n * lo into n * (hi + lo).
-// - Where reassociation would ruin the result, the exact part is made with integers: masks and fixed point.
+// - fma() may be fused or not, so a product that must be exact has factors of few bits.
+// - Compilers reassociate: lavapipe makes (x - n * high) - n * low into x - (n * high + n * low), which loses 34 units in
+//   exp(-72). An intermediate result that must be rounded where it stands goes through as_is().
 // - NaN is found by its bits and returned at once: min, max and comparisons may drop it.
 
 // ---- parts of numbers ----
@@ -26,6 +26,9 @@ fn with_sign_of(magnitude: f32, sign: f32) -> f32 {
   return bitcast<f32>(magnitude_bits(magnitude) | (bitcast<u32>(sign) & 0x80000000u));
 }
 
+// x, from which the compiler can not look back: it does not know that there is always a workgroup.
+fn as_is(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | select(0u, 1u, views.group_count == 0u)); }
+
 // The leading 12 of the 24 bits: products of two such numbers are exact, and so is x - leading_half(x).
 fn leading_half(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u); }
 
@@ -36,7 +39,7 @@ fn exact_product(a: f32, b: f32) -> vec2f {
   let al = a - ah;
   let bl = b - bh;
   let p = a * b;
-  return vec2f(p, fma(al, bl, fma(al, bh, fma(ah, bl, fma(ah, bh, -p)))));
+  return vec2f(p, fma(al, bl, fma(al, bh, fma(ah, bl, as_is(fma(ah, bh, -p))))));
 }
 
 // x * 2^n for x in [0.5, 2) and |n| <= 252: in two steps, since one power of two can not reach that far.
@@ -46,10 +49,10 @@ fn scale_by_power(x: f32, n: i32) -> f32 {
   return x * power_of_two(half) * power_of_two(n - half);
 }
 
-fn signf(x: f32) -> f32 { return select(sign(x), x, is_nan(x)); }
+fn sign_f32(x: f32) -> f32 { return select(sign(x), x, is_nan(x)); }
 fn square_f32(x: f32) -> f32 { return x * x; }
-fn sqrtf(x: f32) -> f32 { return select(sqrt(x), quiet_nan(), x < 0.0); }
-fn rsqrtf(x: f32) -> f32 { return select(inverseSqrt(x), quiet_nan(), x < 0.0); }
+fn sqrt_f32(x: f32) -> f32 { return select(sqrt(x), quiet_nan(), x < 0.0); }
+fn rsqrt_f32(x: f32) -> f32 { return select(inverseSqrt(x), quiet_nan(), x < 0.0); }
 
 // ---- comparisons ----
 
@@ -108,7 +111,7 @@ fn multiply_high(a: u32, b: u32) -> u32 {
 
 // ---- remainders: exact, by long division of the mantissas ----
 
-fn fmodf(x: f32, y: f32) -> f32 {
+fn fmod_f32(x: f32, y: f32) -> f32 {
   let ax = magnitude_bits(x);
   let ay = magnitude_bits(y);
   if (ax >= 0x7f800000u || ay > 0x7f800000u || ay == 0u) { return quiet_nan(); }
@@ -125,8 +128,8 @@ fn fmodf(x: f32, y: f32) -> f32 {
   return with_sign_of(bitcast<f32>(bits), x);
 }
 
-fn modf_floor(x: f32, y: f32) -> f32 {
-  let r = fmodf(x, y);
+fn mod_f32(x: f32, y: f32) -> f32 {
+  let r = fmod_f32(x, y);
   if (is_nan(r)) { return r; }
   if (magnitude_bits(r) == 0u) { return with_sign_of(0.0, y); }
   return select(r, r + y, is_negative(r) != is_negative(y));
@@ -140,21 +143,23 @@ fn expm1_small(r: f32) -> f32 {
   return fma(r * r, q, r);
 }
 
-// e^(high + low) * 2^k for high in [-104, 92] and |low| <= 1/64. The low part is what lets a caller keep the last bits
-// of a large argument.
+// What is left of x when n times ln 2 is taken from it.
+fn less_ln2(x: f32, n: f32) -> f32 { return fma(n, -LN2_LOW, as_is(fma(n, -LN2_HIGH, x))); }
+
+// e^(high + low) * 2^k for high in [-140, 92], |low| <= 1/64 and |k| <= 32. The low part is what lets a caller keep the
+// last bits of a large argument.
 fn exp_sum(high: f32, low: f32, k: i32) -> f32 {
   let n = round(high * LOG2_E);
-  let r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, high)) + low;
-  return scale_by_power(1.0 + expm1_small(r), i32(n) + k);
+  return scale_by_power(1.0 + expm1_small(less_ln2(high, n) + low), i32(n) + k);
 }
 
-fn expf(x: f32) -> f32 {
+fn exp_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   if (x > 88.7228394) { return infinity(); }
   return exp_sum(max(x, -104.0), 0.0, 0);
 }
 
-fn exp2f(x: f32) -> f32 {
+fn exp2_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   if (x >= 128.0) { return infinity(); }
   let clamped = max(x, -150.0);
@@ -162,14 +167,13 @@ fn exp2f(x: f32) -> f32 {
   return scale_by_power(1.0 + expm1_small((clamped - n) * LN2), i32(n));
 }
 
-fn expm1f(x: f32) -> f32 {
+fn expm1_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
-  if (x > 40.0) { return expf(x); }
+  if (x > 40.0) { return exp_f32(x); }
   let clamped = max(x, -30.0);
   let n = round(clamped * LOG2_E);
-  let r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, clamped));
   let scale = power_of_two(i32(n));
-  return select(fma(scale, expm1_small(r), scale - 1.0), x, magnitude_bits(x) < 0x33000000u);
+  return select(fma(scale, expm1_small(less_ln2(clamped, n)), as_is(scale - 1.0)), x, magnitude_bits(x) < 0x33000000u);
 }
 
 // ---- logarithms ----
@@ -199,14 +203,14 @@ fn log_special(x: f32) -> f32 {
 }
 fn log_is_special(x: f32) -> bool { return bitcast<u32>(x) - 1u >= 0x7f7fffffu; }
 
-fn logf(x: f32) -> f32 {
+fn log_f32(x: f32) -> f32 {
   if (log_is_special(x)) { return log_special(x); }
   let tiny = bitcast<u32>(x) < 0x00800000u;
   let parts = near_one(select(x, x * 16777216.0, tiny));
   return log_parts(parts.x, parts.y - select(0.0, 24.0, tiny));
 }
 
-fn log2f(x: f32) -> f32 {
+fn log2_f32(x: f32) -> f32 {
   if (log_is_special(x)) { return log_special(x); }
   let tiny = bitcast<u32>(x) < 0x00800000u;
   let parts = near_one(select(x, x * 16777216.0, tiny));
@@ -214,13 +218,13 @@ fn log2f(x: f32) -> f32 {
 }
 
 // 1 + x would lose the bits of a small x: f = (1 + x) / 2^k - 1 is formed without it.
-fn log1pf(x: f32) -> f32 {
+fn log1p_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   if (x <= -1.0) { return log_special(1.0 + x); }
-  if (x > 16777216.0) { return logf(x); }
+  if (x > 16777216.0) { return log_f32(x); }
   let k = near_one_exponent(1.0 + x);
   let scale = power_of_two(-k);
-  return select(log_parts(fma(x, scale, scale - 1.0), f32(k)), x, magnitude_bits(x) < 0x33000000u);
+  return select(log_parts(fma(x, scale, as_is(scale - 1.0)), f32(k)), x, magnitude_bits(x) < 0x33000000u);
 }
 
 // ---- powers ----
@@ -230,17 +234,17 @@ fn log1pf(x: f32) -> f32 {
 fn log2_sum(f: f32, k: f32) -> vec2f {
   let divisor = 2.0 + f;
   let divisor_high = leading_half(divisor);
-  let divisor_low = (2.0 - divisor_high) + f;
+  let divisor_low = as_is(2.0 - divisor_high) + f;
   let high = leading_half(f / divisor);
-  let low = fma(-high, divisor_low, fma(-high, divisor_high, f)) / divisor;
+  let low = fma(-high, divisor_low, as_is(fma(-high, divisor_high, f))) / divisor;
   let s = high + low;
   let u = s * s;
   let series = u * fma(fma(fma(u, 0.117917873, 0.142686203), u, 0.200001687), u, 0.333333313);
   // 2 / ln 2 = 2.8857421875 (12 bits) - 0.000352105708
-  let main = high * 2.8857421875;
+  let product = high * 2.8857421875;
   let rest = fma(low, 2.8857421875, fma(s, -0.000352105708, 2.88539004 * s * series));
-  let sum = leading_half(k + main + rest);
-  return vec2f(sum, ((k - sum) + main) + rest);
+  let sum = leading_half(k + product + rest);
+  return vec2f(sum, as_is(as_is(k - sum) + product) + rest);
 }
 
 // |x|^y for 0 < |x| < infinity.
@@ -255,7 +259,7 @@ fn pow_magnitude(x: f32, y: f32) -> f32 {
   if (high + low >= 128.0) { return infinity(); }
   if (high + low < -150.0) { return 0.0; }
   let n = round(high + low);
-  return scale_by_power(1.0 + expm1_small(((high - n) + low) * LN2), i32(n));
+  return scale_by_power(1.0 + expm1_small((as_is(high - n) + low) * LN2), i32(n));
 }
 
 fn is_integral(x: f32) -> bool { return magnitude_bits(x) >= 0x4b000000u || x == trunc(x); }
@@ -265,7 +269,7 @@ fn is_odd(x: f32) -> bool {
 }
 
 // As C's pow.
-fn powf(x: f32, y: f32) -> f32 {
+fn pow_f32(x: f32, y: f32) -> f32 {
   let ax = magnitude_bits(x);
   if (magnitude_bits(y) == 0u || bitcast<u32>(x) == 0x3f800000u) { return 1.0; }
   if (is_nan(x)) { return x; }
@@ -358,18 +362,18 @@ fn sin_of_angle(rest: f32, quadrant: u32) -> f32 {
   return select(value, -value, (quadrant & 2u) != 0u);
 }
 
-fn sinf(x: f32) -> f32 {
+fn sin_f32(x: f32) -> f32 {
   if (magnitude_bits(x) >= 0x7f800000u) { return quiet_nan(); }
   let a = reduce_angle(x);
   let value = sin_of_angle(a.rest, a.quadrant);
   return select(value, -value, is_negative(x));
 }
-fn cosf(x: f32) -> f32 {
+fn cos_f32(x: f32) -> f32 {
   if (magnitude_bits(x) >= 0x7f800000u) { return quiet_nan(); }
   let a = reduce_angle(x);
   return sin_of_angle(a.rest, a.quadrant + 1u);
 }
-fn tanf(x: f32) -> f32 {
+fn tan_f32(x: f32) -> f32 {
   if (magnitude_bits(x) >= 0x7f800000u) { return quiet_nan(); }
   let a = reduce_angle(x);
   let s = sin_small(a.rest);
@@ -390,7 +394,7 @@ fn atan_small(x: f32) -> f32 {
   return fma(x * u, p, x);
 }
 
-fn atanf(x: f32) -> f32 {
+fn atan_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
   let value = select(atan_small(min(a, 1.0)), HALF_PI - (atan_small(1.0 / max(a, 1.0)) - HALF_PI_LOW), a > 1.0);
@@ -398,7 +402,7 @@ fn atanf(x: f32) -> f32 {
 }
 
 // The angle of the point (x, y).
-fn atan2f(y: f32, x: f32) -> f32 {
+fn atan2_f32(y: f32, x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   if (is_nan(y)) { return y; }
   // Division is only accurate for divisors below 2^126.
@@ -414,6 +418,13 @@ fn atan2f(y: f32, x: f32) -> f32 {
   return with_sign_of(angle, y);
 }
 
+// WGSL allows sqrt an error of 4.5 units, which arcsin would double: one step of Newton, on the exact residue.
+fn refined_sqrt(x: f32) -> f32 {
+  let root = sqrt(x);
+  let square = exact_product(root, root);
+  return select(root + 0.5 * (as_is(x - square.x) - square.y) / root, root, root == 0.0);
+}
+
 // arcsin for x in [0, 1/2].
 fn asin_small(x: f32) -> f32 {
   let u = x * x;
@@ -422,26 +433,26 @@ fn asin_small(x: f32) -> f32 {
   return fma(x * u, p, x);
 }
 
-fn asinf(x: f32) -> f32 {
+fn asin_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
   if (a > 1.0) { return quiet_nan(); }
   if (a <= 0.5) { return with_sign_of(asin_small(a), x); }
-  return with_sign_of(HALF_PI - (2.0 * asin_small(sqrt(0.5 - 0.5 * a)) - HALF_PI_LOW), x);
+  return with_sign_of(HALF_PI - (2.0 * asin_small(refined_sqrt(0.5 - 0.5 * a)) - HALF_PI_LOW), x);
 }
 
-fn acosf(x: f32) -> f32 {
+fn acos_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
   if (a > 1.0) { return quiet_nan(); }
   if (a <= 0.5) { return HALF_PI - (with_sign_of(asin_small(a), x) - HALF_PI_LOW); }
-  let angle = 2.0 * asin_small(sqrt(0.5 - 0.5 * a));
+  let angle = 2.0 * asin_small(refined_sqrt(0.5 - 0.5 * a));
   return select(angle, PI - (angle - PI_LOW), is_negative(x));
 }
 
 // ---- hyperbolic functions ----
 
-fn sinhf(x: f32) -> f32 {
+fn sinh_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
   if (a > 89.5) { return with_sign_of(infinity(), x); }
@@ -451,14 +462,14 @@ fn sinhf(x: f32) -> f32 {
   return fma(x * u, p, x);
 }
 
-fn coshf(x: f32) -> f32 {
+fn cosh_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
   if (a > 89.5) { return infinity(); }
   return exp_sum(a, 0.0, -1) + exp_sum(-a, 0.0, -1);
 }
 
-fn tanhf(x: f32) -> f32 {
+fn tanh_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = min(abs(x), 10.0);
   if (a >= 0.625) { return with_sign_of(1.0 - 2.0 / (exp_sum(2.0 * a, 0.0, 0) + 1.0), x); }
@@ -468,38 +479,38 @@ fn tanhf(x: f32) -> f32 {
   return fma(x * u, p, x);
 }
 
-fn asinhf(x: f32) -> f32 {
+fn asinh_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
-  if (a > 4096.0) { return with_sign_of(logf(a) + LN2, x); }
+  if (a > 4096.0) { return with_sign_of(log_f32(a) + LN2, x); }
   let square = a * a;
-  return with_sign_of(log1pf(a + square / (1.0 + sqrt(1.0 + square))), x);
+  return with_sign_of(log1p_f32(a + square / (1.0 + sqrt(1.0 + square))), x);
 }
 
-fn acoshf(x: f32) -> f32 {
+fn acosh_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   if (x < 1.0) { return quiet_nan(); }
-  if (x > 4096.0) { return logf(x) + LN2; }
+  if (x > 4096.0) { return log_f32(x) + LN2; }
   let above = x - 1.0;
-  return log1pf(above + sqrt(above * (x + 1.0)));
+  return log1p_f32(above + refined_sqrt(above * (x + 1.0)));
 }
 
-fn atanhf(x: f32) -> f32 {
+fn atanh_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
   if (a > 1.0) { return quiet_nan(); }
   if (a == 1.0) { return with_sign_of(infinity(), x); }
-  return with_sign_of(0.5 * log1pf(2.0 * a / (1.0 - a)), x);
+  return with_sign_of(0.5 * log1p_f32(2.0 * a / (1.0 - a)), x);
 }
 
 // ---- the normal distribution ----
 
-// The probability that a normal variable is above a >= 0, with relative accuracy: e^(-a^2 / 2) times a function that
-// falls slowly from 1/2 to 1 / (a sqrt(2 pi)), fitted in t = (3 - a) / (3 + a) for a up to 15.
-fn normal_tail(a: f32) -> f32 {
+// The probability that a normal variable is above a >= 0, times 2^k, with relative accuracy: e^(-a^2 / 2) times a
+// function that falls slowly from 1/2 to 1 / (a sqrt(2 pi)), fitted in t = (3 - a) / (3 + a) for a up to 15.
+fn normal_tail(a: f32, k: i32) -> f32 {
   let bounded = min(a, 15.0);
   let high = leading_half(bounded);
-  let decay = exp_sum(-0.5 * high * high, -0.5 * (bounded - high) * (bounded + high), 0);
+  let decay = exp_sum(-0.5 * high * high, -0.5 * (bounded - high) * (bounded + high), k);
   let inverse = 1.0 / (3.0 + bounded);
   let t = (3.0 - bounded) * inverse;
   var p = fma(fma(t, 9.08153015e-6, -2.18883924e-5), t, -4.07883635e-5);
@@ -508,10 +519,13 @@ fn normal_tail(a: f32) -> f32 {
   return decay * (6.0 * inverse * p);
 }
 
-fn erff(x: f32) -> f32 {
+const FAR: f32 = 2.32830643653869628906e-10;  // 2^-32
+const FAR_POWER: i32 = 32;
+
+fn erf_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
-  if (a >= 1.0) { return with_sign_of(1.0 - 2.0 * normal_tail(a * SQRT_2), x); }
+  if (a >= 1.0) { return with_sign_of(1.0 - 2.0 * normal_tail(a * SQRT_2, 0), x); }
   let u = x * x;
   var p = fma(fma(fma(u, 7.85441734e-5, -0.000801038812), u, 0.00518835383), u, -0.0268538296);
   p = fma(fma(fma(p, u, 0.112835854), u, -0.37612626), u, 0.128379166);
@@ -520,25 +534,35 @@ fn erff(x: f32) -> f32 {
 
 fn gelu(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
-  let tail = normal_tail(abs(x));
+  // Far out the tail would be subnormal where its product with x is not.
+  if (x < -8.0) { return x * FAR * normal_tail(-x, FAR_POWER); }
+  let tail = normal_tail(abs(x), 0);
   return x * select(1.0 - tail, tail, x < 0.0);
 }
 
 // ---- activations ----
 
-// 1 / (1 + e^-(high + low)).
-fn sigmoid_sum(high: f32, low: f32) -> f32 {
-  let negative = high < 0.0;
-  let e = exp_sum(max(-abs(high), -104.0), select(-low, low, negative), 0);
-  return select(1.0, e, negative) / (1.0 + e);
-}
-
 fn sigmoid(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
-  return sigmoid_sum(x, 0.0);
+  let e = exp_sum(max(-abs(x), -104.0), 0.0, 0);
+  return select(1.0, e, x < 0.0) / (1.0 + e);
 }
 
-fn silu(x: f32) -> f32 { return x * sigmoid(x); }
+// x / (1 + e^-(high + low)), where high has the sign of x.
+fn times_sigmoid(x: f32, high: f32, low: f32) -> f32 {
+  if (high < -8.0) {
+    let e = exp_sum(max(high, -140.0), low, FAR_POWER);
+    return x * FAR * (e / fma(e, FAR, 1.0));
+  }
+  let negative = high < 0.0;
+  let e = exp_sum(max(-abs(high), -104.0), select(-low, low, negative), 0);
+  return x * (select(1.0, e, negative) / (1.0 + e));
+}
+
+fn silu(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  return times_sigmoid(x, x, 0.0);
+}
 
 // x * sigmoid(x (a + b x^2)), a = 2 sqrt(2 / pi), b = 0.044715 a. The argument of the sigmoid is formed as a sum, or
 // the tail, where it is near -80, would be wrong by as many units in the last place.
@@ -550,21 +574,22 @@ fn gelu_approx(x: f32) -> f32 {
   let cubic = exact_product(square.x, 0.07135009765625);  // the leading 12 bits of b; a has 1.595703125
   let cubic_low = cubic.y + fma(square.x, 4.71861631e-6, square.y * 0.0713548139);
   let factor = leading_half(1.595703125 + cubic.x);
-  let factor_low = ((1.595703125 - factor) + cubic.x) + (cubic_low + 6.59966026e-5);
-  return x * sigmoid_sum(half * factor, fma(bounded - half, factor, bounded * factor_low));
+  let factor_low = as_is(as_is(1.595703125 - factor) + cubic.x) + (cubic_low + 6.59966026e-5);
+  return times_sigmoid(x, half * factor, fma(bounded - half, factor, bounded * factor_low));
 }
 
 // tanh(ln(1 + e)) = e (e + 2) / (e (e + 2) + 2)
 fn mish(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
-  let e = expf(min(x, 20.0));
+  if (x < -20.0) { return silu(x); }
+  let e = exp_f32(min(x, 20.0));
   let n = e * (e + 2.0);
   return x * (n / (n + 2.0));
 }
 
 fn softplus(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
-  return max(x, 0.0) + log1pf(expf(-abs(x)));
+  return max(x, 0.0) + log1p_f32(exp_f32(-abs(x)));
 }
 
 fn softsign(x: f32) -> f32 { return x / (1.0 + abs(x)); }
@@ -577,19 +602,19 @@ fn hard_sigmoid(x: f32, alpha: f32, beta: f32) -> f32 {
   let sum = product.x + beta;
   return min_nan(max_nan(select(sum, sum + product.y, abs(sum) < 1.0), 0.0), 1.0);
 }
-fn hard_swish(x: f32) -> f32 { return x * min_nan(max_nan(x + 3.0, 0.0), 6.0) / 6.0; }
+fn hard_swish(x: f32) -> f32 { return x * (min_nan(max_nan(x + 3.0, 0.0), 6.0) * 0.166666672); }
 
-fn elu(x: f32, alpha: f32) -> f32 { return select(alpha * expm1f(x), x, x > 0.0); }
-fn selu(x: f32) -> f32 { return select(1.75809932 * expm1f(x), 1.05070102 * x, x > 0.0); }
+fn elu(x: f32, alpha: f32) -> f32 { return select(alpha * expm1_f32(x), x, x > 0.0); }
+fn selu(x: f32) -> f32 { return select(1.75809932 * expm1_f32(x), 1.05070102 * x, x > 0.0); }
 
 // e^(q + d) - 1 = e^q - 1 + d e^q, where d is the rounding error of the quotient.
 fn celu(x: f32, alpha: f32) -> f32 {
   let quotient = x / alpha;
+  if (x > 0.0 || magnitude_bits(quotient) < 0x33000000u) { return x; }
   let product = exact_product(quotient, alpha);
-  let error = ((x - product.x) - product.y) / alpha;
-  let e = expm1f(quotient);
-  let corrected = fma(e + 1.0, error, e);
-  return select(alpha * select(e, corrected, abs(quotient) < 1e6), x, x > 0.0);
+  let error = (as_is(x - product.x) - product.y) / alpha;
+  let e = expm1_f32(quotient);
+  return alpha * select(fma(e + 1.0, error, e), e, is_inf(e) || is_inf(quotient));
 }
 
 // ---- complex numbers: errors are relative to the absolute value of the result ----
@@ -612,18 +637,18 @@ fn complex_abs(a: vec2f) -> f32 {
   return select(large * sqrt(1.0 + ratio * ratio), large, large == 0.0 || is_inf(large));
 }
 
-fn complex_exp(a: vec2f) -> vec2f { return expf(a.x) * vec2f(cosf(a.y), sinf(a.y)); }
+fn complex_exp(a: vec2f) -> vec2f { return exp_f32(a.x) * vec2f(cos_f32(a.y), sin_f32(a.y)); }
 
 // ln |a| near |a| = 1 comes from |a|^2 - 1 = (large - 1)(large + 1) + small^2.
 fn complex_log(a: vec2f) -> vec2f {
   let large = max(abs(a.x), abs(a.y));
   let small = min(abs(a.x), abs(a.y));
-  let angle = atan2f(a.y, a.x);
+  let angle = atan2_f32(a.y, a.x);
   if (large > 0.5 && large < 2.0) {
-    return vec2f(0.5 * log1pf((large - 1.0) * (large + 1.0) + small * small), angle);
+    return vec2f(0.5 * log1p_f32((large - 1.0) * (large + 1.0) + small * small), angle);
   }
   let ratio = select(small / large, 0.0, large == 0.0 || is_inf(large));
-  return vec2f(logf(large) + 0.5 * log1pf(ratio * ratio), angle);
+  return vec2f(log_f32(large) + 0.5 * log1p_f32(ratio * ratio), angle);
 }
 
 fn complex_sqrt(a: vec2f) -> vec2f {

@@ -1,0 +1,87 @@
+// Every op, on all its samples, types and kernel variants, against the double reference.
+#include <gtest/gtest.h>
+
+#include "tests/support/compare.h"
+#include "tests/support/devices.h"
+#include "tests/support/sample.h"
+
+namespace rlx::testing {
+namespace {
+
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, info] : op_table().all()) names.push_back(name);
+  return names;
+}
+
+class Sweep : public ::testing::TestWithParam<std::string> {
+ protected:
+  const OpInfo& info() { return *op_table().find(GetParam()); }
+
+  void run(const Device& device, const std::string& sample, DType dtype, Reach reach, const CompileOptions& options) {
+    SCOPED_TRACE(sample + " T=" + std::string(to_string(dtype)) + (reach == Reach::transposed ? " transposed" : reach == Reach::narrowed ? " narrowed" : "") +
+                 (options.kernels.empty() ? "" : " kernel " + options.kernels.begin()->second));
+    const Sample s = make_sample(info(), sample, dtype, reach, static_cast<uint32_t>(std::hash<std::string>()(sample)));
+    const auto want = run_reference(s.graph, s.inputs);
+    const Node& node = s.graph.node(s.graph.find("y"));
+    std::vector<TensorType> types;
+    for (ValueId v : node.inputs) types.push_back(s.graph.type(v));
+    try {
+      Session session(device);
+      Executable exe = session.compile(s.graph, options);
+      const NamedTensors got = exe.run(s.inputs);
+      for (const auto& [name, value] : want) {
+        ASSERT_TRUE(close(got.at(name), value, node.op->tolerance(types))) << "output " << name << "\n" << s.text;
+      }
+    } catch (const Error& e) {
+      FAIL() << e.what() << "\n" << s.text;
+    }
+  }
+};
+
+TEST_P(Sweep, MatchesTheReference) {
+  for (DType dtype : types_of(info())) {
+    for (const std::string& sample : info().samples) run(full_device(), sample, dtype, Reach::direct, {.optimize = false});
+  }
+}
+
+TEST_P(Sweep, EveryVariantMatches) {
+  for (const std::string& variant : info().variants) {
+    for (DType dtype : types_of(info())) {
+      for (const std::string& sample : info().samples) {
+        // Element-wise kernels are one family, whatever the function.
+        const bool elementwise = info().make()->has(Trait::elementwise);
+        run(full_device(), sample, dtype, Reach::direct,
+            {.kernels = {{elementwise ? "elementwise" : info().name, variant}}, .optimize = false});
+      }
+      if (dtype == types_of(info()).front() && info().variants.size() == 1) return;  // the plain run had it
+    }
+  }
+}
+
+TEST_P(Sweep, ReadsViews) {
+  const DType dtype = types_of(info()).front();
+  for (const std::string& sample : info().samples) {
+    run(full_device(), sample, dtype, Reach::transposed, {.optimize = false});
+    run(full_device(), sample, dtype, Reach::narrowed, {.optimize = false});
+  }
+}
+
+TEST_P(Sweep, WorksUnderSmallLimits) {
+  for (DType dtype : types_of(info())) {
+    for (const std::string& sample : info().samples) run(small_device(), sample, dtype, Reach::direct, {.optimize = false});
+  }
+}
+
+TEST_P(Sweep, ReadsViewsUnderSmallLimits) {
+  const DType dtype = types_of(info()).back();
+  for (const std::string& sample : info().samples) {
+    run(small_device(), sample, dtype, Reach::transposed, {.optimize = false});
+    run(small_device(), sample, dtype, Reach::narrowed, {.optimize = false});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Sweep, ::testing::ValuesIn(op_names()), [](const auto& param) { return param.param; });
+
+}  // namespace
+}  // namespace rlx::testing

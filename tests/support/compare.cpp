@@ -1,0 +1,56 @@
+#include "tests/support/compare.h"
+
+#include <cmath>
+
+namespace rlx::testing {
+namespace {
+
+double largest_finite(DType dtype) {
+  return dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
+}
+
+bool close_value(double got, double want, DType dtype, const Tolerance& t, double* allowed) {
+  const double relative = epsilon(DType::f32) * (t.ulps + 4 * std::sqrt(t.terms));
+  const double smallest = dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
+  const double error = relative * std::max(std::fabs(want), t.scale) + (dtype == DType::f32 ? 0 : epsilon(dtype) * std::fabs(want)) + smallest;
+  *allowed = error;
+  if (std::isnan(want)) return std::isnan(got);
+  if (std::fabs(want) + error >= largest_finite(dtype)) {
+    return std::isinf(got) ? (got > 0) == (want > 0) : std::fabs(got - want) <= error;
+  }
+  return std::fabs(got - want) <= error;
+}
+
+}  // namespace
+
+::testing::AssertionResult close(const Tensor& got, const RefTensor& want, const Tolerance& tolerance) {
+  if (got.type() != want.dtype || got.dims() != want.dims) {
+    return ::testing::AssertionFailure() << "got " << got.type_text() << ", want " << to_string(want.dtype)
+                                         << Shape::of(want.dims).text();
+  }
+  int64_t wrong = 0;
+  std::string first;
+  for (int64_t i = 0; i < got.elements(); ++i) {
+    const auto p = static_cast<size_t>(i);
+    bool good = true;
+    std::string text;
+    double allowed = 0;
+    if (want.dtype == DType::c64) {
+      const auto g = got.complex(i);
+      good = close_value(g.real(), want.complex[p].real(), DType::f32, {tolerance.ulps, tolerance.terms, std::max(tolerance.scale, std::abs(want.complex[p]))}, &allowed) &&
+             close_value(g.imag(), want.complex[p].imag(), DType::f32, {tolerance.ulps, tolerance.terms, std::max(tolerance.scale, std::abs(want.complex[p]))}, &allowed);
+      if (!good) text = std::format("({}, {}) instead of ({}, {})", g.real(), g.imag(), want.complex[p].real(), want.complex[p].imag());
+    } else if (is_float(want.dtype)) {
+      good = close_value(got.real(i), want.real[p], want.dtype, tolerance, &allowed);
+      if (!good) text = std::format("{} instead of {} (allowed error {})", got.real(i), want.real[p], allowed);
+    } else {
+      good = got.integer(i) == want.ints[p];
+      if (!good) text = std::format("{} instead of {}", got.integer(i), want.ints[p]);
+    }
+    if (!good && wrong++ == 0) first = std::format("element {}: {}", i, text);
+  }
+  if (wrong == 0) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << wrong << " of " << got.elements() << " elements differ; " << first;
+}
+
+}  // namespace rlx::testing

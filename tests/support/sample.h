@@ -1,0 +1,33 @@
+// One-op graphs made from the samples that ops declare, with random inputs.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ir/reference.h"
+#include "ops/op_table.h"
+#include "rlx/session.h"
+
+namespace rlx::testing {
+
+// How the inputs reach the op.
+enum class Reach {
+  direct,
+  transposed,  // each input of rank 2 and more is a transposed view
+  narrowed,    // each input is a slice of a larger one, at an odd offset
+};
+
+struct Sample {
+  std::string text;  // graph text
+  Graph graph;
+  NamedTensors inputs;
+};
+
+// From "softmax(T[4,17] in 0..9) {axis=1}". T becomes `dtype`.
+Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, Reach reach, uint32_t seed);
+std::vector<DType> types_of(const OpInfo& info);
+
+Tensor random_tensor(DType dtype, const std::vector<int64_t>& dims, double low, double high, std::mt19937& random);
+
+}  // namespace rlx::testing
