@@ -82,7 +82,9 @@ class Lowering {
   void split(int64_t extent, int64_t grain, const std::function<Dispatch(int64_t begin, int64_t length)>& make_part);
 
   // For kernels that use lib/flat. The first two words of `params` are filled in here. Contiguous operands with as
-  // many elements as the output are bound in step with it; a kernel with owns(i) may also meet one operand in pieces.
+  // many elements as the output that are read by x_at(i) or x_flat(i) are bound in step with it, so these must be the
+  // output's i; what is read elsewhere goes by x_base and x_step. A kernel with owns(i) also meets the operands of which
+  // it asks x_has(p) in pieces.
   template <class K>
   void flat(const typename K::Operands& operands, typename K::Params params, const typename K::Spec& spec = {}) {
     flat(make<K>(operands, params, 0, spec));
@@ -114,7 +116,7 @@ class Lowering {
   }
 
  private:
-  void split_windows(const Dispatch& whole);
+  void split_windows(Dispatch dispatch);
 
   const Caps& caps_;
   const ForcedVariants& forced_;
