@@ -51,6 +51,7 @@ struct OperandPattern {
   int32_t first_binding = 0;  // among the storage bindings
   int32_t segments = 1;
   bool windowed = false;
+  bool aligned4 = false;  // positions that are multiples of 4 are so in the binding too
   WalkPattern outer, inner, flat;
   friend bool operator==(const OperandPattern&, const OperandPattern&) = default;
 };

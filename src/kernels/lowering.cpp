@@ -33,6 +33,25 @@ int64_t output_index(const Kernel& kernel) {
   fail(ErrorKind::internal, "the kernel {} has no output", kernel.name);
 }
 
+// Where the rows [begin, end) of the index over all axes of `outer` can lie: the leading axes that they have in common
+// are fixed, the first that they differ in is cut, and the rest is taken whole.
+View::Range range_of_rows(const View& outer, int64_t begin, int64_t end) {
+  View box = outer;
+  int64_t left = outer.elements();
+  int64_t first = begin;
+  int64_t last = end - 1;
+  for (int64_t axis = 0; axis < outer.rank(); ++axis) {
+    left /= outer.dims[static_cast<size_t>(axis)];
+    const int64_t from = first / left;
+    const int64_t to = last / left;
+    box = box.narrow(axis, from, to - from + 1);
+    if (from != to) break;
+    first %= left;
+    last %= left;
+  }
+  return box.range();
+}
+
 }  // namespace
 
 Operand Lowering::scratch(DType dtype, std::vector<int64_t> dims) {
@@ -68,11 +87,24 @@ void Lowering::emit(Dispatch d) {
   dispatches_.push_back(std::move(d));
 }
 
-void Lowering::split(int64_t extent, int64_t grain, const std::function<Dispatch(int64_t, int64_t)>& make_part) {
-  if (extent == 0) return;
+void Lowering::split(int64_t extent, int64_t grain, const PartMaker& make_part) {
+  for (Dispatch& d : parts(extent, grain, make_part)) emit(std::move(d));
+}
+
+std::vector<Dispatch> Lowering::parts(int64_t extent, int64_t grain, const PartMaker& make_part) const {
+  std::vector<Dispatch> out;
   int64_t length = extent;
-  while (length > grain && !fits(make_part(0, length), caps_)) length = round_up(ceil_div(length, 2), grain);
-  for (int64_t begin = 0; begin < extent; begin += length) emit(make_part(begin, std::min(length, extent - begin)));
+  for (int64_t begin = 0; begin < extent;) {
+    Dispatch d = make_part(begin, std::min(length, extent - begin));
+    // A later part can need more than the first: its rows may lie on both sides of a gap.
+    if (length > grain && !fits(d, caps_)) {
+      length = round_up(ceil_div(length, 2), grain);
+      continue;
+    }
+    out.push_back(std::move(d));
+    begin += length;
+  }
+  return out;
 }
 
 void Lowering::flat(Dispatch whole) {
@@ -149,8 +181,19 @@ void Lowering::split_windows(Dispatch d) {
   for (int64_t begin = 0; begin < all.end - all.begin; begin += length) split_windows(part(begin, length));
 }
 
-void Lowering::rows(Dispatch whole, int64_t row_count, int64_t rows_per_group) {
-  split(row_count, rows_per_group, [&](int64_t begin, int64_t length) {
+void Lowering::rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) {
+  for (Dispatch& d : row_parts(whole, row_count, rows_per_group)) emit(std::move(d));
+}
+
+bool Lowering::try_rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) {
+  std::vector<Dispatch> dispatches = row_parts(whole, row_count, rows_per_group);
+  if (!std::ranges::all_of(dispatches, [&](const Dispatch& d) { return fits(d, caps_); })) return false;
+  for (Dispatch& d : dispatches) emit(std::move(d));
+  return true;
+}
+
+std::vector<Dispatch> Lowering::row_parts(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) const {
+  return parts(row_count, rows_per_group, [&](int64_t begin, int64_t length) {
     Dispatch d = whole;
     d.groups = ceil_div(length, rows_per_group);
     set_word(d, 0, begin);
@@ -158,13 +201,11 @@ void Lowering::rows(Dispatch whole, int64_t row_count, int64_t rows_per_group) {
     if (length == row_count) return d;
     for (Operand& o : d.operands) {
       if (!o.present() || o.outer_rank == 0) continue;
-      const View outer = o.view.slice_axes(0, o.outer_rank).coalesced();
-      if (outer.rank() != 1) continue;
-      const View inner = o.view.slice_axes(o.outer_rank, o.view.rank());
-      const View::Range r = inner.range();
-      const int64_t first = begin * outer.strides[0];
-      const int64_t last = (begin + length - 1) * outer.strides[0];
-      o.window = {r.begin + std::min(first, last), r.end + std::max(first, last)};
+      View outer = o.view.slice_axes(0, o.outer_rank).coalesced();
+      outer.offset = 0;
+      const View::Range inner = o.view.slice_axes(o.outer_rank, o.view.rank()).range();
+      const View::Range bases = range_of_rows(outer, begin, begin + length);
+      o.window = {inner.begin + bases.begin, inner.end + bases.end - 1};
     }
     return d;
   });

@@ -79,7 +79,8 @@ class Lowering {
 
   // Emits make_part(begin, length) for parts that cover [0, extent): the whole if it can be bound, else pieces whose
   // length is a multiple of `grain`, as long as the device allows.
-  void split(int64_t extent, int64_t grain, const std::function<Dispatch(int64_t begin, int64_t length)>& make_part);
+  using PartMaker = std::function<Dispatch(int64_t begin, int64_t length)>;
+  void split(int64_t extent, int64_t grain, const PartMaker& make_part);
 
   // For kernels that use lib/flat. The first two words of `params` are filled in here. Contiguous operands with as
   // many elements as the output that are read by x_at(i) or x_flat(i) are bound in step with it, so these must be the
@@ -93,7 +94,9 @@ class Lowering {
 
   // For kernels with rows: the first two words of `params` are the first row and the row after the last, and a
   // workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there.
-  void rows(Dispatch whole, int64_t row_count, int64_t rows_per_group);
+  void rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
+  // The same, but false and nothing emitted where `rows_per_group` rows are more than the device can bind.
+  bool try_rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
 
   // The row of the table to use: the forced one if it applies, else the cheapest. Its name goes into the plan.
   template <class Problem, size_t N>
@@ -117,6 +120,8 @@ class Lowering {
 
  private:
   void split_windows(Dispatch dispatch);
+  std::vector<Dispatch> parts(int64_t extent, int64_t grain, const PartMaker& make_part) const;
+  std::vector<Dispatch> row_parts(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) const;
 
   const Caps& caps_;
   const ForcedVariants& forced_;

@@ -15,6 +15,7 @@ bool close_value(double got, double want, DType dtype, const Tolerance& t, doubl
   const double error = relative * std::max(std::fabs(want), t.scale) + (dtype == DType::f32 ? 0 : epsilon(dtype) * std::fabs(want)) + smallest;
   *allowed = error;
   if (std::isnan(want)) return std::isnan(got);
+  if (std::isinf(want)) return got == want;
   if (std::fabs(want) + error >= largest_finite(dtype)) {
     return std::isinf(got) ? (got > 0) == (want > 0) : std::fabs(got - want) <= error;
   }
