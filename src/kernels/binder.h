@@ -11,6 +11,7 @@
 //   x_at(i)          x_get(x_flat(i))
 //   x_has(p)         whether position p lies in the operand's window
 //   y_put(p, v), y_put4(q, v)         writes
+//   y_from_bits(w)   a value from the bits of its f32, i32 or u32, or 0 and 1 for bool: constants in parameters
 //   y_pack, y_store(first)            whole words of element(i), for kernels that use lib/flat
 #pragma once
 

@@ -10,6 +10,16 @@ namespace {
 // Flat kernels start at multiples of this, so that no word is shared by two dispatches.
 constexpr int64_t kFlatGrain = 1024;
 
+bool calls(const Kernel& kernel, const std::string& function) {
+  return kernel.source.find(function + "(") != std::string::npos;
+}
+
+// Whether element i of the output is made from element i of this operand: flat kernels reach such operands by x_at(i) or
+// x_flat(i), and those that they read elsewhere by x_base and x_step.
+bool in_step(const Kernel& kernel, const OperandDecl& decl) {
+  return decl.out || calls(kernel, decl.name + "_at") || calls(kernel, decl.name + "_flat");
+}
+
 void set_word(Dispatch& d, size_t index, int64_t value) {
   const uint32_t word = to_u32(value);
   check(d.params.size() >= (index + 1) * sizeof word, "a split kernel has its range in its first two parameters");
@@ -109,17 +119,25 @@ void Lowering::flat(Dispatch whole) {
     set_word(d, 0, begin);
     set_word(d, 1, begin + length);
     if (length == count) return d;
-    for (Operand& o : d.operands) {
+    for (size_t i = 0; i < d.operands.size(); ++i) {
+      Operand& o = d.operands[i];
       if (!o.present() || o.view.elements() != count || !o.view.is_contiguous()) continue;
+      if (!in_step(*d.kernel, d.kernel->operands[i])) continue;
       o.window = {o.view.offset + begin, o.view.offset + begin + length};
     }
     return d;
   };
+  // Where inputs can come in pieces, the output needs no pieces smaller than a binding.
+  const bool has_windows = calls(*whole.kernel, "fn owns");
+  const auto element = static_cast<int64_t>(device_bytes(whole.operands[y].dtype));
+  const auto bound_elements = static_cast<int64_t>(caps_.max_binding_bytes) / element / kFlatGrain * kFlatGrain;
+  const int64_t least = has_windows ? std::max(kFlatGrain, bound_elements) : kFlatGrain;
   int64_t length = count;
-  while (length > kFlatGrain && !fits(part(0, length), caps_)) length = round_up(ceil_div(length, 2), kFlatGrain);
+  while (length > least && !fits(part(0, length), caps_)) {
+    length = std::max(least, round_up(ceil_div(length, 2), kFlatGrain));
+  }
   for (int64_t begin = 0; begin < count; begin += length) {
     Dispatch d = part(begin, std::min(length, count - begin));
-    const bool has_windows = d.kernel->source.find("fn owns(") != std::string::npos;
     if (fits(d, caps_) || !has_windows) {
       emit(std::move(d));
     } else {
@@ -128,31 +146,39 @@ void Lowering::flat(Dispatch whole) {
   }
 }
 
-// The largest input comes in pieces: each dispatch writes the elements whose source lies in its piece.
-void Lowering::split_windows(const Dispatch& whole) {
+// Inputs come in pieces, the largest first: each dispatch writes the elements whose sources lie in its pieces.
+void Lowering::split_windows(Dispatch d) {
+  d.partial = true;
   size_t largest = 0;
   int64_t most = -1;
-  for (size_t i = 0; i < whole.operands.size(); ++i) {
-    const Operand& o = whole.operands[i];
-    if (!o.present() || whole.kernel->operands[i].out) continue;
-    const bool asked = whole.kernel->source.find(whole.kernel->operands[i].name + "_has(") != std::string::npos;
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    const Operand& o = d.operands[i];
+    const bool whole = o.window.begin == o.window.end;
+    if (!o.present() || d.kernel->operands[i].out || !whole || !calls(*d.kernel, d.kernel->operands[i].name + "_has")) continue;
     const View::Range r = o.view.range();
     const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(o.dtype));
-    if (asked && bytes > most) {
+    if (bytes > most) {
       most = bytes;
       largest = i;
     }
   }
-  check(most >= 0, "a kernel with owns(i) asks x_has(p) of an operand");
-  const View::Range all = whole.operands[largest].view.range();
-  const auto element = static_cast<int64_t>(device_bytes(whole.operands[largest].dtype));
+  if (most < 0 || fits(d, caps_)) {
+    emit(std::move(d));
+    return;
+  }
+  const View::Range all = d.operands[largest].view.range();
+  const auto element = static_cast<int64_t>(device_bytes(d.operands[largest].dtype));
   const int64_t grain = kBindingAlignment / element;
-  split(all.end - all.begin, grain, [&](int64_t begin, int64_t length) {
-    Dispatch d = whole;
-    d.partial = true;
-    d.operands[largest].window = {all.begin + begin, all.begin + begin + length};
-    return d;
-  });
+  const auto part = [&](int64_t begin, int64_t length) {
+    Dispatch piece = d;
+    piece.operands[largest].window = {all.begin + begin, std::min(all.begin + begin + length, all.end)};
+    return piece;
+  };
+  // Half a binding always lies in one or two; if that is still too much, another input must come in pieces too.
+  const int64_t least = std::max(grain, static_cast<int64_t>(caps_.max_binding_bytes) / 2 / element / grain * grain);
+  int64_t length = all.end - all.begin;
+  while (length > least && !fits(part(0, length), caps_)) length = std::max(least, round_up(ceil_div(length, 2), grain));
+  for (int64_t begin = 0; begin < all.end - all.begin; begin += length) split_windows(part(begin, length));
 }
 
 void Lowering::rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) {

@@ -83,7 +83,9 @@ class Lowering {
   void split(int64_t extent, int64_t grain, const PartMaker& make_part);
 
   // For kernels that use lib/flat. The first two words of `params` are filled in here. Contiguous operands with as
-  // many elements as the output are bound in step with it; a kernel with owns(i) may also meet one operand in pieces.
+  // many elements as the output that are read by x_at(i) or x_flat(i) are bound in step with it, so these must be the
+  // output's i; what is read elsewhere goes by x_base and x_step. A kernel with owns(i) also meets the operands of which
+  // it asks x_has(p) in pieces.
   template <class K>
   void flat(const typename K::Operands& operands, typename K::Params params, const typename K::Spec& spec = {}) {
     flat(make<K>(operands, params, 0, spec));
@@ -117,7 +119,7 @@ class Lowering {
   }
 
  private:
-  void split_windows(const Dispatch& whole);
+  void split_windows(Dispatch dispatch);
   std::vector<Dispatch> parts(int64_t extent, int64_t grain, const PartMaker& make_part) const;
   std::vector<Dispatch> row_parts(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) const;
 

@@ -85,6 +85,7 @@ class OperandWriter {
     }
     if (uses("_has")) has(out);
     if (decl_.out) put(out);
+    if (uses("_from_bits")) from_bits(out, type);
   }
 
  private:
@@ -136,6 +137,13 @@ class OperandWriter {
   void has(std::string& out) const {
     out += std::format("fn {0}_has(p: u32) -> bool {{ return {1}; }}\n", x_,
                        p_.windowed ? std::format("(p - views.{0}_window_begin) < views.{0}_window_length", x_) : "true");
+  }
+
+  void from_bits(std::string& out, std::string_view type) const {
+    const std::string value = type == "bool"    ? "bits != 0u"
+                              : type == "vec2f" ? "vec2f(bitcast<f32>(bits), 0.0)"
+                                                : std::format("bitcast<{}>(bits)", type);
+    out += std::format("fn {0}_from_bits(bits: u32) -> {0}_t {{ return {1}; }}\n", x_, value);
   }
 
   // How many 32-bit units one array element of the binding has, and elements of the tensor in it.
