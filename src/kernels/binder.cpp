@@ -85,7 +85,8 @@ Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
   for (size_t i : c.operands) {
     const OperandDecl& decl = d.kernel->operands[i];
     const DType dtype = d.operands[i].dtype;
-    const Element e = natural_element(dtype, f16, decl.x4);
+    // Vectors need whole vectors before them; slots are aligned, so it is the view's offset that decides.
+    const Element e = natural_element(dtype, f16, decl.x4 && d.operands[i].view.offset % 4 == 0);
     mixed |= first.has_value() && *first != e;
     first = e;
     const bool by_words = std::ranges::contains(d.kernel->libs, "flat");
