@@ -1,0 +1,29 @@
+// What ops with Trait::view share: they have no kernel, and one function says where each element lies.
+#pragma once
+
+#include "ir/op.h"
+#include "ir/reference.h"
+
+namespace rlx {
+
+// The reference of a view op: its view of the input in row-major order.
+inline void reference_view(const Op& op, RefContext& r) {
+  RefTensor& out = r.out();
+  const std::optional<View> view = op.view(View::contiguous(r.in(0).dims), out.dims);
+  check(view.has_value(), "a view of contiguous memory can be expressed");
+  if (out.dtype == DType::c64) {
+    out.complex = gather_view(r.in(0).complex, *view);
+  } else if (is_float(out.dtype)) {
+    out.real = gather_view(r.in(0).real, *view);
+  } else {
+    out.ints = gather_view(r.in(0).ints, *view);
+  }
+}
+
+template <class Self>
+struct ViewOf : OpOf<Self> {
+  bool has(Trait t) const override { return t == Trait::view; }
+  void reference(RefContext& r) const override { reference_view(*this, r); }
+};
+
+}  // namespace rlx
