@@ -41,6 +41,14 @@ struct RefTensor {
   }
 };
 
+// Calls f(values of from, values of to) with the vectors in use; for ops that move elements of any one type.
+template <class F>
+void visit_both(const RefTensor& from, RefTensor& to, F&& f) {
+  if (from.dtype == DType::c64) return f(from.complex, to.complex);
+  if (is_float(from.dtype)) return f(from.real, to.real);
+  return f(from.ints, to.ints);
+}
+
 class RefContext {
  public:
   RefContext(std::vector<const RefTensor*> inputs, std::span<const TensorType> output_types);

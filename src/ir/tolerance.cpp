@@ -18,6 +18,7 @@ Closeness compare(double got, double want, DType dtype, const Tolerance& t) {
   const double rounding = dtype == DType::f32 || dtype == DType::c64 ? 0 : epsilon(dtype) * std::fabs(want);
   const double allowed = relative * std::max(std::fabs(want), t.scale) + rounding + smallest;
   if (std::isnan(want)) return {std::isnan(got), allowed};
+  if (std::isinf(want)) return {got == want, allowed};
   if (std::fabs(want) + allowed >= largest_finite(dtype) && std::isinf(got)) return {(got > 0) == (want > 0), allowed};
   return {std::fabs(got - want) <= allowed, allowed};
 }

@@ -15,14 +15,18 @@ std::vector<TensorType> Expand::infer(const InferArgs& in) const {
   const int64_t fresh = shape.rank() - from.rank();  // leading axes that the input does not have
   for (int64_t axis = 0; axis < shape.rank(); ++axis) {
     if (axis < fresh) {
-      if (shape[axis].is(-1)) fail("expand: axis {} of {} is -1, but the input {} has no such axis", axis, shape.text(), from.text());
+      if (shape[axis].is(-1))
+        fail("expand: axis {} of {} is -1, but the input {} has no such axis", axis, shape.text(),
+             from.text());
       continue;
     }
     const Dim& have = from[axis - fresh];
     if (shape[axis].is(-1)) out[axis] = have;
     if (have.is(1) || have == out[axis]) continue;
-    fail("expand: axis {} of the input {} has length {}; it can not become {} (only an axis of length 1 repeats)",
-         axis - fresh, from.text(), have.text(), out[axis].text());
+    fail(
+        "expand: axis {} of the input {} has length {}; it can not become {} (only an axis of length 1 "
+        "repeats)",
+        axis - fresh, from.text(), have.text(), out[axis].text());
   }
   return {TensorType{in.dtype(0), out}};
 }

@@ -322,6 +322,18 @@ void MatMul::lower(Lowering& l) const {
   lower_problem(l, p);
 }
 
+void lower_product(Lowering& l, const Operand& a, const Operand& b, const Operand& y) {
+  if (y.view.elements() == 0) return;
+  const std::vector<int64_t>& dims = y.view.dims;
+  Problem p;
+  p.size = {product({dims.begin(), dims.end() - 2}), dims[dims.size() - 2], dims.back(), a.view.dims.back()};
+  p.a = a;
+  p.b = b;
+  p.y = y;
+  fold_batches(p);
+  lower_problem(l, p);
+}
+
 void MatMul::reference(RefContext& r) const {
   const RefTensor& a = r.in(0);
   const RefTensor& b = r.in(1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/op.h"
+#include "kernels/kernel.h"
 #include "ops/expr.h"
 
 namespace rlx {
@@ -21,6 +22,9 @@ struct MatMul final : OpOf<MatMul> {
   // The expression for a product of this type and extra inputs of those; no steps when there is none.
   Expr expr(DType product, std::span<const DType> extra) const;
 };
+
+// y = a x b for operands [batch..., m, k], [batch..., k, n] (batches broadcast already) and a contiguous y.
+void lower_product(Lowering& l, const Operand& a, const Operand& b, const Operand& y);
 
 // The plain product, for references: c[m, n] += a[m, k] * b[k, n], row-major, blocked and threaded.
 void multiply_reference(const double* a, const double* b, double* c, int64_t m, int64_t n, int64_t k);

@@ -13,11 +13,13 @@ void check_slice(std::string_view what, const Dim& size, const Dim& start, const
   const Dim last = start + (length - 1) * Dim(step);
   const bool empty = length.is(0);
   const bool inside = empty ? !negative(start) && !negative(size - start)
-                            : !negative(start) && !negative(last) && !negative(size - 1 - start) && !negative(size - 1 - last);
+                            : !negative(start) && !negative(last) && !negative(size - 1 - start) &&
+                                  !negative(size - 1 - last);
   if (inside) return;
-  if (empty) fail("{}: the start {} is outside the axis, which has length {}", what, start.text(), size.text());
-  fail("{}: {} elements from {} on in steps of {} end at {}, outside the axis, which has length {}", what, length.text(),
-       start.text(), step, last.text(), size.text());
+  if (empty)
+    fail("{}: the start {} is outside the axis, which has length {}", what, start.text(), size.text());
+  fail("{}: {} elements from {} on in steps of {} end at {}, outside the axis, which has length {}", what,
+       length.text(), start.text(), step, last.text(), size.text());
 }
 
 std::vector<TensorType> Narrow::infer(const InferArgs& in) const {
@@ -50,11 +52,12 @@ void register_narrow(OpTable& table) {
        .formula = "y[.., j, ..] = x[.., start + j*step, ..] along axis",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
-       .samples = {"narrow(T[3,17]) {axis=1, start=3, length=7}", "narrow(T[3,17]) {axis=0, start=1, length=1}",
+       .samples = {"narrow(T[3,17]) {axis=1, start=3, length=7}",
+                   "narrow(T[3,17]) {axis=0, start=1, length=1}",
                    "narrow(T[17,5]) {axis=-2, start=16, length=6, step=-3}",
                    "narrow(T[257]) {axis=0, start=1, length=128, step=2}",
-                   "narrow(T[2,3,5]) {axis=-1, start=4, length=5, step=-1}", "narrow(T[0,3]) {axis=0, start=0, length=0}",
-                   "narrow(T[4,3]) {axis=0, start=4, length=0}",
+                   "narrow(T[2,3,5]) {axis=-1, start=4, length=5, step=-1}",
+                   "narrow(T[0,3]) {axis=0, start=0, length=0}", "narrow(T[4,3]) {axis=0, start=4, length=0}",
                    "narrow(T[65541]) {axis=0, start=3, length=65537}"},
        .make = {}});
 }

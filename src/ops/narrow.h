@@ -22,7 +22,8 @@ struct Narrow final : ViewOf<Narrow> {
   std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;
 };
 
-// Checks, as far as the symbols allow, that [start, start + length) in steps lies in an axis of that size. `what` names the op.
+// Checks, as far as the symbols allow, that [start, start + length) in steps lies in an axis of that size.
+// `what` names the op.
 void check_slice(std::string_view what, const Dim& size, const Dim& start, const Dim& length, int64_t step);
 
 }  // namespace rlx

@@ -12,8 +12,8 @@ std::set<std::string> symbols_of(const Dim& dim) {
   return symbols;
 }
 
-// Whether the counts are equal, or may be once their symbols are bound (inference then runs again): counts of the same
-// symbols that are not the same polynomial differ.
+// Whether the counts are equal, or may be once their symbols are bound (inference then runs again): counts of
+// the same symbols that are not the same polynomial differ.
 bool may_be_equal(const Dim& a, const Dim& b) { return a == b || symbols_of(a) != symbols_of(b); }
 
 }  // namespace
@@ -41,7 +41,8 @@ std::vector<TensorType> Reshape::infer(const InferArgs& in) const {
     }
     out[inferred] = *rest;
   } else if (!may_be_equal(elements, known)) {
-    fail("reshape: {} has {} elements, but {} has {}", in.shape(0).text(), elements.text(), shape.text(), known.text());
+    fail("reshape: {} has {} elements, but {} has {}", in.shape(0).text(), elements.text(), shape.text(),
+         known.text());
   }
   return {TensorType{in.dtype(0), out}};
 }
@@ -58,15 +59,16 @@ Value reshape(Value x, Shape shape) {
 
 namespace ops {
 void register_reshape(OpTable& table) {
-  table.add<Reshape>({.name = {},
-                      .formula = "the same elements in row-major order under another shape; one dim may be -1",
-                      .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
-                      .variants = {"view"},
-                      .samples = {"reshape(T[3,17]) {shape=[17,3]}", "reshape(T[2,3,4]) {shape=[-1,6]}",
-                                  "reshape(T[1]) {shape=[]}", "reshape(T[]) {shape=[1,-1]}",
-                                  "reshape(T[0,4]) {shape=[2,0,3]}", "reshape(T[257]) {shape=[1,257,1]}",
-                                  "reshape(T[65537]) {shape=[-1,1]}", "reshape(T[6,4,5]) {shape=[2,3,20]}"},
-                      .make = {}});
+  table.add<Reshape>(
+      {.name = {},
+       .formula = "the same elements in row-major order under another shape; one dim may be -1",
+       .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
+       .variants = {"view"},
+       .samples = {"reshape(T[3,17]) {shape=[17,3]}", "reshape(T[2,3,4]) {shape=[-1,6]}",
+                   "reshape(T[1]) {shape=[]}", "reshape(T[]) {shape=[1,-1]}",
+                   "reshape(T[0,4]) {shape=[2,0,3]}", "reshape(T[257]) {shape=[1,257,1]}",
+                   "reshape(T[65537]) {shape=[-1,1]}", "reshape(T[6,4,5]) {shape=[2,3,20]}"},
+       .make = {}});
 }
 }  // namespace ops
 

@@ -19,8 +19,8 @@ std::vector<TensorType> Transpose::infer(const InferArgs& in) const {
   const Shape& shape = in.shape(0);
   const std::string perm_text = Shape::of(perm).text();
   if (!perm.empty() && static_cast<int64_t>(perm.size()) != shape.rank()) {
-    fail("transpose: perm {} has {} entries, but the input {} has rank {}", perm_text, perm.size(), shape.text(),
-         shape.rank());
+    fail("transpose: perm {} has {} entries, but the input {} has rank {}", perm_text, perm.size(),
+         shape.text(), shape.rank());
   }
   for (int64_t axis : perm) in.axis(axis, shape.rank());
   Shape out;
@@ -44,15 +44,16 @@ Value transpose(Value x, std::vector<int64_t> perm) {
 
 namespace ops {
 void register_transpose(OpTable& table) {
-  table.add<Transpose>({.name = {},
-                        .formula = "y[c0, c1, ..] = x[..] with coordinate c_i on axis perm[i]",
-                        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
-                        .variants = {"view"},
-                        .samples = {"transpose(T[3,17])", "transpose(T[2,3,5]) {perm=[1,2,0]}",
-                                    "transpose(T[2,3,5,7]) {perm=[0,-1,1,2]}", "transpose(T[])", "transpose(T[257])",
-                                    "transpose(T[0,3]) {perm=[1,0]}", "transpose(T[1,65537]) {perm=[1,0]}",
-                                    "transpose(T[257,257]) {perm=[1,0]}", "transpose(T[2,3,2,3,2]) {perm=[4,0,3,1,2]}"},
-                        .make = {}});
+  table.add<Transpose>(
+      {.name = {},
+       .formula = "y[c0, c1, ..] = x[..] with coordinate c_i on axis perm[i]",
+       .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
+       .variants = {"view"},
+       .samples = {"transpose(T[3,17])", "transpose(T[2,3,5]) {perm=[1,2,0]}",
+                   "transpose(T[2,3,5,7]) {perm=[0,-1,1,2]}", "transpose(T[])", "transpose(T[257])",
+                   "transpose(T[0,3]) {perm=[1,0]}", "transpose(T[1,65537]) {perm=[1,0]}",
+                   "transpose(T[257,257]) {perm=[1,0]}", "transpose(T[2,3,2,3,2]) {perm=[4,0,3,1,2]}"},
+       .make = {}});
 }
 }  // namespace ops
 

@@ -11,13 +11,7 @@ inline void reference_view(const Op& op, RefContext& r) {
   RefTensor& out = r.out();
   const std::optional<View> view = op.view(View::contiguous(r.in(0).dims), out.dims);
   check(view.has_value(), "a view of contiguous memory can be expressed");
-  if (out.dtype == DType::c64) {
-    out.complex = gather_view(r.in(0).complex, *view);
-  } else if (is_float(out.dtype)) {
-    out.real = gather_view(r.in(0).real, *view);
-  } else {
-    out.ints = gather_view(r.in(0).ints, *view);
-  }
+  visit_both(r.in(0), out, [&](const auto& from, auto& to) { to = gather_view(from, *view); });
 }
 
 template <class Self>
