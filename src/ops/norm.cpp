@@ -143,12 +143,13 @@ void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
   for (Operand* each : {&o.x, &o.residual, &o.bias, &o.gamma, &o.beta, &o.y, &o.total}) each->x4 = four;
   const RowProblem p = row_problem(o.x, 3);
   const Team team = team_for(l.choose(op, kRowVariants, p), p.length, l.caps());
-  const Dispatch d =
+  Dispatch d =
       for_team(l.make<kernels::norm>(
                    o, {.end = to_u32(p.rows), .length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
                    ceil_div(p.rows, team.rows_per_group),
                    {.TEAM = to_u32(team.size), .CENTERED = c.kind == NormKind::layer, .FOUR = four}),
                team);
+  allow_in_place(d);
   if (!l.try_rows(d, p.rows, team.rows_per_group)) lower_staged(l, c);
 }
 
