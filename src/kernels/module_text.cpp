@@ -258,11 +258,14 @@ class OperandWriter {
                        read("q"));
   }
 
+  // The offset in vectors; signed, since a window may begin after the view does.
+  std::string quarter_offset() const { return std::format("bitcast<u32>(bitcast<i32>(views.{}_offset) >> 2u)", x_); }
+
   void get4(std::string& out) const {
     if (decl_.out && !uses("_get")) raw(out);
     out += std::format("fn {0}_get4(i: u32) -> vec4<{0}_t> {{\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      out += std::format("  return vec4f({0}_raw(views.{0}_offset / 4u + i));\n}}\n", x_);
+      out += std::format("  return vec4f({}_raw({} + i));\n}}\n", x_, quarter_offset());
     } else if (packed() && p_.aligned4) {
       // Whole words: each is read once.
       const int64_t n = per_word();
@@ -353,7 +356,7 @@ class OperandWriter {
   void put4(std::string& out) const {
     out += std::format("fn {0}_put4(i: u32, v: vec4<{0}_t>) {{\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      out += std::format("  {0}_raw_set(views.{0}_offset / 4u + i, {1}(v));\n}}\n", x_, element_text(element_));
+      out += std::format("  {}_raw_set({} + i, {}(v));\n}}\n", x_, quarter_offset(), element_text(element_));
     } else if (packed() && (p_.aligned4 || std::ranges::contains(kernel_.libs, "flat"))) {
       // Whole words, so nobody else writes to them.
       const int64_t n = per_word();

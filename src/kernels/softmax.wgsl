@@ -16,15 +16,29 @@ struct Params {
 
 alias team_t = vec2f;  // maximum, sum
 
-const LOWEST: f32 = -3.40282347e38;
+const LOWEST: f32 = -0x1.fffffep+127;
 const SIGN_OFF: vec4u = vec4u(0x7fffffffu);
 
 // What the maximum is subtracted as: rows of -inf (a maximum that is not finite yet) must not make NaN on the way.
 fn anchor(maximum: f32) -> f32 { return max(maximum, LOWEST); }
 
-// exp(x) for x <= 0: nothing overflows, and rows with NaN are known from their maximum.
-fn exp_below(x: f32) -> f32 { return exp_sum(max(x, -104.0), 0.0, 0); }
-fn exp_below4(x: vec4f) -> vec4f { return vec4f(exp_below(x.x), exp_below(x.y), exp_below(x.z), exp_below(x.w)); }
+// exp(x) for x <= 0, 0 below 2^-125: nothing overflows, and rows with NaN are known from their maximum. 2^t is taken apart
+// into 2^n, added to the exponent's bits, and a polynomial (minimax, 2^-26) of what is left. Adding 1.5 * 2^23 rounds t to
+// the integer n, which then stands in the low bits; the or hides the sum from compilers, which would take it back.
+const ROUNDER: f32 = 12582912.0;
+fn exp_below4(x: vec4f) -> vec4f {
+  let t = max(x * LOG2_E, vec4f(-125.0));
+  let bits = bitcast<vec4u>(t + ROUNDER) | vec4u(select(0u, 1u, views.group_count == 0u));
+  let f = t - (bitcast<vec4f>(bits) - ROUNDER);
+  var p = fma(f, vec4f(0.000154697322), vec4f(0.00134100008));
+  p = fma(f, p, vec4f(0.00961803086));
+  p = fma(f, p, vec4f(0.0555029735));
+  p = fma(f, p, vec4f(0.240226507));
+  p = fma(f, p, vec4f(0.693147242));
+  p = fma(f, p, vec4f(1.0));
+  return select(bitcast<vec4f>(bitcast<vec4u>(p) + (bits << vec4u(23u))), vec4f(0.0), t == vec4f(-125.0));
+}
+fn exp_below(x: f32) -> f32 { return exp_below4(vec4f(x)).x; }
 
 fn merge(a: vec2f, b: vec2f) -> vec2f {
   let maximum = max_nan(a.x, b.x);

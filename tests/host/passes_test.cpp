@@ -242,6 +242,28 @@ TEST(FuseAttention, FindsTheWrittenOutForm) {
               )");
 }
 
+TEST(FuseResidualNorm, KeepsTheSumForOtherReaders) {
+  expect_pass(fuse_residual_norm,
+              R"(%x = input : f32[4, 8]
+                 %r = input : f32[4, 8]
+                 %g = param : f32[8]
+                 %b = param : f32[8]
+                 %s = add(%x, %r)
+                 %n = layer_norm(%s, %g, %b) {eps=0.001}
+                 %y = add(%n, %s)
+                 %m = rms_norm(%y, %g)
+                 output m = %m
+              )",
+              R"(%x = input : f32[4, 8]
+                 %r = input : f32[4, 8]
+                 %g = param : f32[8]
+                 %b = param : f32[8]
+                 %n = residual_layer_norm(%x, %r, %g, %b) {keep_sum=true, eps=0.001} : f32[4, 8], f32[4, 8]
+                 %m = residual_rms_norm(%n, %n:1, %g) : f32[4, 8]
+                 output m = %m
+              )");
+}
+
 TEST(PackWeights, WritesATransposedWeightOut) {
   expect_pass(pack_weights,
               R"(%x = input : f32[3, 8]

@@ -1,0 +1,341 @@
+#include "ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/attention_online.wgsl.h"
+#include "kernels/attention_plain.wgsl.h"
+#include "kernels/binder.h"
+#include "kernels/lowering.h"
+#include "ops/op_table.h"
+
+namespace rlx {
+
+void Attention::fields(Fields& f) {
+  f("heads", heads, 0);
+  f("kv_heads", kv_heads, 0);
+  f.choice("layout", layout, {"bhsd", "bshd", "bsd"}, std::optional(AttentionLayout::bhsd));
+  f.choice("mask", mask, {"none", "causal", "sliding_window"}, std::optional(MaskKind::none));
+  f("window", window, 0);
+  f("scale", scale, 0);
+  f("soft_cap", soft_cap, 0);
+}
+
+double Attention::scale_for(int64_t head) const {
+  return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(head, 1)));
+}
+
+namespace {
+
+struct Dims {
+  Dim batch, heads, length, head;
+};
+
+// What the shape of q, k or v says in the op's layout.
+Dims read_dims(const Attention& op, const InferArgs& in, int64_t input, int64_t heads) {
+  const Shape& s = in.shape(input);
+  const int64_t rank = op.layout == AttentionLayout::bsd ? 3 : 4;
+  if (s.rank() != rank) fail("attention: input {} has rank {}; this layout needs {}", input, s.rank(), rank);
+  if (op.layout == AttentionLayout::bhsd) return {s[0], s[1], s[2], s[3]};
+  if (op.layout == AttentionLayout::bshd) return {s[0], s[2], s[1], s[3]};
+  if (heads == 0) fail("attention: the layout bsd does not tell the number of heads; the attribute heads has to");
+  const std::optional<Dim> head = Dim::exact_div(s[2], Dim(heads));
+  if (!head) {
+    fail("attention: input {} has {} elements at each position, which is no multiple of its {} heads", input, s[2].text(), heads);
+  }
+  return {s[0], Dim(heads), s[1], *head};
+}
+
+void expect_equal(const Dim& a, const Dim& b, std::string_view what) {
+  if (!(a == b)) fail("attention: {} differ: {} against {}", what, a.text(), b.text());
+}
+
+struct Checked {
+  Dims q, k, v;
+  int64_t heads = 0, kv_heads = 0;
+};
+
+Checked check_inputs(const Attention& op, const InferArgs& in) {
+  Checked c;
+  c.q = read_dims(op, in, 0, op.heads);
+  if (!c.q.heads.is_static()) fail("attention: the number of heads, {}, must be a number", c.q.heads.text());
+  c.heads = c.q.heads.value();
+  c.kv_heads = op.kv_heads != 0 ? op.kv_heads : c.heads;
+  if (op.heads != 0 && op.heads != c.heads) fail("attention: q has {} heads, but the attribute says {}", c.heads, op.heads);
+  if (c.heads < 1 || c.kv_heads < 1 || c.heads % c.kv_heads != 0) {
+    fail("attention: {} heads can not be shared evenly by {} heads of keys", c.heads, c.kv_heads);
+  }
+  c.k = read_dims(op, in, 1, c.kv_heads);
+  c.v = read_dims(op, in, 2, c.kv_heads);
+  for (const Dims* d : {&c.k, &c.v}) {
+    expect_equal(d->heads, Dim(c.kv_heads), "the heads of keys or values and the attribute kv_heads");
+    expect_equal(d->batch, c.q.batch, "the batches of keys or values and of queries");
+  }
+  expect_equal(c.k.length, c.v.length, "the numbers of keys and values");
+  expect_equal(c.q.head, c.k.head, "the head sizes of queries and keys");
+  return c;
+}
+
+}  // namespace
+
+std::vector<TensorType> Attention::infer(const InferArgs& in) const {
+  in.expect_count(3, 4);
+  in.expect_float(0);
+  in.expect_same_dtype(0, 1);
+  in.expect_same_dtype(0, 2);
+  if (window < 0) fail("attention: the window is {}; it can not be negative", window);
+  if (!(soft_cap >= 0)) fail("attention: the soft cap is {}; it must be positive, or 0 for none", soft_cap);
+  const Checked c = check_inputs(*this, in);
+  if (in.count() == 4) {
+    in.expect_dtype(3, in.dtype(3) == DType::bool_ || is_float(in.dtype(3)), "bool or a float type");
+    const Shape scores{c.q.batch, Dim(c.heads), c.q.length, c.k.length};
+    if (in.shape(3).rank() > 4 || !(broadcast(scores, in.shape(3), "attention") == scores)) {
+      fail("attention: the mask {} does not broadcast to [batch, heads, queries, keys] = {}", in.shape(3).text(), scores.text());
+    }
+  }
+  switch (layout) {
+    case AttentionLayout::bhsd: return {{in.dtype(0), {c.q.batch, c.heads, c.q.length, c.v.head}}};
+    case AttentionLayout::bshd: return {{in.dtype(0), {c.q.batch, c.q.length, c.heads, c.v.head}}};
+    case AttentionLayout::bsd: return {{in.dtype(0), {c.q.batch, c.q.length, c.v.head * Dim(c.heads)}}};
+  }
+  return {};
+}
+
+Tolerance Attention::tolerance(std::span<const TensorType> inputs) const {
+  const Checked c = check_inputs(*this, InferArgs(name(), inputs));
+  const auto head = static_cast<double>(c.q.head.value());
+  // A score is a sum of `head` products of numbers up to 2, 4/3 on average: its error moves the weight of a value by as
+  // much, relative to it, and the exponential adds its own. tanh is 2 units off, of a number as large as the cap.
+  const double score_ulps = std::fabs(scale_for(c.q.head.value())) * head * 4 / 3;
+  return {.ulps = 8 + score_ulps + 4 * soft_cap, .terms = static_cast<double>(c.k.length.value()), .scale = 2};
+}
+
+namespace {
+
+// One problem for the kernels: heads of q as [kv_heads, group], so that each row of `q` outer axes has its own k and v.
+struct Problem {
+  const Attention* op;
+  Operand q, y;  // [batch, kv_heads, group, queries, head]
+  Operand k, v;  // [batch, kv_heads, keys, head]
+  Operand mask;  // [batch, kv_heads, group, queries, keys]
+  int64_t shift;  // query i stands at key i + shift
+
+  int64_t batch() const { return q.view.dims[0]; }
+  int64_t kv_heads() const { return q.view.dims[1]; }
+  int64_t group() const { return q.view.dims[2]; }
+  int64_t queries() const { return q.view.dims[3]; }
+  int64_t head() const { return q.view.dims[4]; }
+  int64_t keys() const { return k.view.dims[2]; }
+  int64_t value() const { return v.view.dims[3]; }
+  int64_t rows() const { return group() * queries(); }
+};
+
+// [batch, heads, length, head] of an operand in the op's layout.
+View by_heads(const View& v, AttentionLayout layout, int64_t heads) {
+  if (layout == AttentionLayout::bhsd) return v;
+  return (layout == AttentionLayout::bsd ? v.split_axis(2, heads) : v).permute({0, 2, 1, 3});
+}
+
+Problem make_problem(const Attention& op, const Lowering& l) {
+  const View& q_view = l.in(0).view;
+  const int64_t heads = op.layout == AttentionLayout::bhsd ? q_view.dims[1] : op.layout == AttentionLayout::bshd ? q_view.dims[2] : op.heads;
+  const int64_t kv_heads = op.kv_heads != 0 ? op.kv_heads : heads;
+  const auto grouped = [&](const Operand& o) { return o.with_view(by_heads(o.view, op.layout, heads).split_axis(1, kv_heads), 2); };
+  const auto shared = [&](const Operand& o) { return o.with_view(by_heads(o.view, op.layout, kv_heads), 2); };
+  Problem p{&op, grouped(l.in(0)), grouped(l.out()), shared(l.in(1)), shared(l.in(2)), l.optional_in(3), 0};
+  p.shift = p.keys() - p.queries();
+  if (p.mask.present()) {
+    const View full = p.mask.view.broadcast_to({p.batch(), heads, p.queries(), p.keys()});
+    p.mask = p.mask.with_view(full.split_axis(1, kv_heads), 2);
+  }
+  return p;
+}
+
+// Every head begins at a multiple of four elements and has a multiple of four neighbours.
+bool quads(const View& v) {
+  if (v.strides.back() != 1 || v.dims.back() % 4 != 0 || v.offset % 4 != 0) return false;
+  return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s >= 0 && s % 4 == 0; });
+}
+
+uint32_t stride(const Operand& o, int64_t axis) {
+  return o.present() ? static_cast<uint32_t>(to_i32(o.view.strides[static_cast<size_t>(axis)])) : 0;
+}
+
+// What both kernels are told.
+template <class Params>
+Params common_params(const Problem& p) {
+  Params params;
+  params.queries = to_u32(p.queries());
+  params.rows = to_u32(p.rows());
+  params.keys = to_u32(p.keys());
+  params.shift = to_i32(p.shift);
+  // Far enough to see every key when there is no window.
+  params.window = to_i32(p.op->mask == MaskKind::sliding_window ? std::min(p.op->window, int64_t{1} << 30) : int64_t{1} << 30);
+  params.q_member = stride(p.q, 2);
+  params.q_row = stride(p.q, 3);
+  params.q_dim = stride(p.q, 4);
+  params.k_row = stride(p.k, 2);
+  params.k_dim = stride(p.k, 3);
+  params.v_row = stride(p.v, 2);
+  params.v_dim = stride(p.v, 3);
+  params.y_member = stride(p.y, 2);
+  params.y_row = stride(p.y, 3);
+  params.mask_member = stride(p.mask, 2);
+  params.mask_row = stride(p.mask, 3);
+  params.mask_key = stride(p.mask, 4);
+  params.scale = static_cast<float>(p.op->scale_for(p.head()));
+  params.soft_cap = static_cast<float>(p.op->soft_cap);
+  return params;
+}
+
+template <class Spec>
+Spec common_spec(const Problem& p) {
+  Spec spec;
+  spec.HEAD = to_u32(p.head());
+  spec.VALUE = to_u32(p.value());
+  spec.CAUSAL = p.op->mask != MaskKind::none;
+  spec.CAPPED = p.op->soft_cap != 0;
+  spec.KEEP = p.mask.present() && p.mask.dtype == DType::bool_;
+  return spec;
+}
+
+Dispatch plain(const Lowering& l, const Problem& p) {
+  return l.make<kernels::attention_plain>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y},
+                                          common_params<kernels::attention_plain::Params>(p),
+                                          p.batch() * p.kv_heads() * p.rows(), common_spec<kernels::attention_plain::Spec>(p));
+}
+
+Dispatch online(const Lowering& l, const Problem& p) {
+  auto spec = common_spec<kernels::attention_online::Spec>(p);
+  spec.Q4 = quads(p.q.view);
+  spec.K4 = quads(p.k.view);
+  spec.V4 = quads(p.v.view);
+  spec.Y4 = quads(p.y.view);
+  spec.STAGED = !l.caps().software;
+  spec.LANES = l.caps().software ? 8 : 64;
+  spec.KEYS = 8;
+  auto params = common_params<kernels::attention_online::Params>(p);
+  const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(spec.LANES));
+  params.tiles = to_u32(tiles);
+  return l.make<kernels::attention_online>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y}, params,
+                                           p.batch() * p.kv_heads() * tiles, spec);
+}
+
+double flops(const Problem& p) {
+  return 2.0 * static_cast<double>(p.batch() * p.kv_heads() * p.rows()) * static_cast<double>(p.keys()) *
+         static_cast<double>(p.head() + p.value());
+}
+
+// Lanes of a tile that have a row.
+double used_lanes(const Problem& p, int64_t lanes) {
+  return static_cast<double>(p.rows()) / static_cast<double>(round_up(p.rows(), lanes));
+}
+
+constexpr Variant<Problem> kVariants[] = {
+    {"online", [](const Caps&, const Problem& p) { return p.head() <= 256 && p.value() <= 256; },
+     [](const Caps& caps, const Problem& p) {
+       if (caps.software) return flops(p) / 10 / used_lanes(p, 8);
+       // Beyond 128 the query and the sum no longer stay in registers.
+       return flops(p) / (p.head() + p.value() <= 256 ? 400 : 40) / used_lanes(p, 64);
+     }},
+    {"plain", [](const Caps&, const Problem&) { return true; },
+     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 1 : 80); }},
+};
+
+// Part of the problem along axis 0 to 3 of q.
+Problem slice(const Problem& whole, int64_t axis, int64_t begin, int64_t length) {
+  Problem p = whole;
+  for (Operand* o : {&p.q, &p.y, &p.mask}) {
+    if (o->present()) o->view = o->view.narrow(axis, begin, length);
+  }
+  if (axis < 2) {
+    for (Operand* o : {&p.k, &p.v}) o->view = o->view.narrow(axis, begin, length);
+  }
+  if (axis == 3) p.shift += begin;
+  return p;
+}
+
+// Halves the problem until its operands can be bound: batches first, then heads, then queries.
+void emit_parts(Lowering& l, const Problem& p, Dispatch (*make)(const Lowering&, const Problem&)) {
+  Dispatch d = make(l, p);
+  const std::vector<int64_t>& dims = p.q.view.dims;
+  const auto axis = std::find_if(dims.begin(), dims.begin() + 4, [](int64_t n) { return n > 1; }) - dims.begin();
+  if (axis == 4 || fits(d, l.caps())) {
+    l.emit(std::move(d));
+    return;
+  }
+  const int64_t length = dims[static_cast<size_t>(axis)];
+  emit_parts(l, slice(p, axis, 0, length / 2), make);
+  emit_parts(l, slice(p, axis, length / 2, length - length / 2), make);
+}
+
+}  // namespace
+
+void Attention::lower(Lowering& l) const {
+  if (l.out().view.elements() == 0) return;
+  const Problem p = make_problem(*this, l);
+  emit_parts(l, p, l.choose(kName, kVariants, p) == "online" ? online : plain);
+}
+
+Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask) {
+  if (options.scale && *options.scale == 0) fail("attention: the scale is 0, which makes every score 0");
+  auto op = std::make_shared<Attention>();
+  op->heads = options.heads;
+  op->kv_heads = options.kv_heads;
+  op->layout = options.layout;
+  op->mask = options.mask;
+  op->window = options.window;
+  op->scale = options.scale.value_or(0);
+  op->soft_cap = options.soft_cap.value_or(0);
+  std::vector<Value> inputs = {q, k, v};
+  if (mask) inputs.push_back(mask);
+  return q.graph().add_value(std::move(op), inputs);
+}
+
+namespace ops {
+void register_attention(OpTable& table) {
+  table.add<Attention>(
+      {.name = {},
+       .formula = "softmax(mask(cap(scale q k^T))) v for each head; heads in groups may share keys and values",
+       .types = "f32 f16 bf16",
+       .variants = {"online", "plain"},
+       .samples =
+           {
+               "attention(T[2,3,17,64], T[2,3,17,64], T[2,3,17,64])",
+               "attention(T[1,17,4,8], T[1,9,4,8], T[1,9,4,8]) {heads=4, layout=\"bshd\"}",
+               "attention(T[2,5,48], T[2,129,48], T[2,129,48]) {heads=3, layout=\"bsd\"}",
+               // Masks of every broadcast form.
+               "attention(T[2,3,5,16], T[2,3,7,16], T[2,3,7,16], bool[5,7])",
+               "attention(T[2,3,5,16], T[2,3,7,16], T[2,3,7,16], T[3,1,7])",
+               "attention(T[2,5,48], T[2,7,48], T[2,7,48], bool[2,1,1,7]) {heads=3, layout=\"bsd\"}",
+               "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], f32[2,4,5,7]) {kv_heads=2}",
+               "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], bool[2,1,5,1]) {kv_heads=2}",
+               // Causal, with more keys than queries and with fewer: then the first queries see nothing.
+               "attention(T[1,2,17,20], T[1,2,17,20], T[1,2,17,20]) {mask=\"causal\"}",
+               "attention(T[1,2,3,20], T[1,2,129,20], T[1,2,129,20]) {mask=\"causal\"}",
+               "attention(T[1,2,17,20], T[1,2,3,20], T[1,2,3,20]) {mask=\"causal\"}",
+               "attention(T[1,2,40,20], T[1,2,50,20], T[1,2,50,20]) {mask=\"sliding_window\", window=6}",
+               "attention(T[1,2,9,20], T[1,2,9,20], T[1,2,9,20], T[9,9]) {mask=\"sliding_window\"}",
+               // Groups of heads, one head of keys for all, another size of values.
+               "attention(T[1,1,8,32], T[1,33,2,32], T[1,33,2,32]) {kv_heads=2, layout=\"bshd\", mask=\"causal\"}",
+               "attention(T[2,3,24], T[2,5,6], T[2,5,9]) {heads=4, kv_heads=1, layout=\"bsd\"}",
+               "attention(T[1,2,7,17], T[1,2,7,17], T[1,2,7,1])",
+               "attention(T[1,2,7,1], T[1,2,7,1], T[1,2,7,17])",
+               "attention(T[1,2,5,12], T[1,2,20,12], T[1,2,20,80]) {scale=0.5, soft_cap=1.5}",
+               "attention(T[1,1,3,80], T[1,1,17,80], T[1,1,17,80]) {soft_cap=30, mask=\"causal\"}",
+               "attention(T[1,1,9,128], T[1,1,17,128], T[1,1,17,128])",
+               "attention(T[1,1,9,256], T[1,1,17,256], T[1,1,17,256])",
+               "attention(T[1,1,2,300], T[1,1,5,300], T[1,1,5,301])",
+               // Past one binding of 64 KiB.
+               "attention(T[2,130,256], T[2,129,256], T[2,129,256]) {heads=4, layout=\"bsd\", mask=\"causal\"}",
+               "attention(T[3,4,65,64], T[3,4,65,64], T[3,4,65,64])",
+               // Nothing to see, and nothing to do.
+               "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8])",
+               "attention(T[0,2,5,8], T[0,2,5,8], T[0,2,5,8])",
+               "attention(T[1,1,1,1], T[1,1,1,1], T[1,1,1,1])",
+           },
+       .make = {}});
+}
+}  // namespace ops
+
+}  // namespace rlx

@@ -1,0 +1,30 @@
+// Rotary position embedding.
+#pragma once
+
+#include "ir/op.h"
+
+namespace rlx {
+
+// Inputs x[..., seq, heads * head_dim], cos and sin [positions, rotated / 2], and perhaps int positions that broadcast by
+// NumPy's rule to x's shape without its last axis. Without them the position is the index along seq.
+// Pair i of a head is (i, i + rotated / 2), or (2i, 2i + 1) when interleaved, and becomes (a cos - b sin, b cos + a sin);
+// what lies beyond `rotated` is passed through. A position outside the tables takes their nearest row.
+struct Rope final : OpOf<Rope> {
+  static constexpr auto kName = "rope";
+  int64_t head_dim = 0;
+  bool interleaved = false;
+  int64_t rotated = 0;  // 0: head_dim
+
+  void fields(Fields& f) override {
+    f("head_dim", head_dim);
+    f("interleaved", interleaved, false);
+    f("rotated", rotated, 0);
+  }
+  int64_t pairs() const { return (rotated != 0 ? rotated : head_dim) / 2; }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+  Tolerance tolerance(std::span<const TensorType> inputs) const override;
+};
+
+}  // namespace rlx
