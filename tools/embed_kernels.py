@@ -20,7 +20,7 @@ class Kernel:
         self.operands, self.libs = [], []
         for line in self.source.splitlines():
             words = line.split()
-            if not words or words[0] != "//@":
+            if not line.startswith("//@"):
                 continue
             if words[1] in ("in", "out"):
                 if words[3] not in KINDS:

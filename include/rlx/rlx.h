@@ -1,9 +1,12 @@
-// All of rlx: graphs, ops, devices and running.
+// All of rlx: graphs, ops, devices, running, models and weight files.
 #pragma once
 
 #include "rlx/device.h"
+#include "rlx/diagnostics.h"
 #include "rlx/error.h"
 #include "rlx/graph.h"
+#include "rlx/models.h"
 #include "rlx/ops.h"
+#include "rlx/safetensors.h"
 #include "rlx/session.h"
 #include "rlx/tensor.h"

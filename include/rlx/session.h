@@ -23,6 +23,26 @@
 
 namespace rlx {
 
+// What an executable tells of itself while it works. Everything is off by default and costs nothing then. Each has an
+// environment flag (docs/flags.md), which is read when a graph is compiled.
+struct DebugOptions {
+  // With each new plan: how many steps, how much memory, which kernels how often ($RLX_DISPATCH_REPORT).
+  bool dispatch_report = false;
+  // The same with every step ($RLX_WGPU_SCHEDULE).
+  bool schedule = false;
+  // After each run: the first node whose value has a NaN or an infinity, with its inputs ($RLX_WGPU_NAN_TRACE).
+  bool nan_trace = false;
+  // After each run: max |x| and the number of non-zeros of this many nodes; 0 is off, less than 0 all
+  // ($RLX_WGPU_DUMP_NODES, $RLX_WGPU_DUMP_NODES_LIMIT).
+  int64_t dump_nodes = 0;
+  // Runs read nothing back and do not wait; outputs are zeros ($RLX_BENCH_DISPATCH_ONLY).
+  bool dispatch_only = false;
+  // Every dispatch of every run is timed and added to this Chrome/Perfetto trace ($RLX_TRACE_PERFETTO).
+  std::string trace_path = {};
+  // Where reports go; stderr when empty.
+  std::function<void(const std::string& text)> log = {};
+};
+
 struct CompileOptions {
   // Symbols bound for good; those left are bound by the shapes of the inputs of each run.
   Bindings bindings = {};
@@ -36,6 +56,11 @@ struct CompileOptions {
   bool keep_intermediates = false;
   // How many plans for different shapes are kept.
   int64_t max_plans = 8;
+  // No matmul may multiply or sum in less than f32. Also $RLX_WGPU_MATMUL_F32_ONLY.
+  bool matmul_f32_only = false;
+  // Inputs that feed() keeps on the device must be given to every run all the same. Also $RLX_WGPU_FORCE_INPUT_UPLOAD.
+  bool force_input_upload = false;
+  DebugOptions debug = {};
 };
 
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
@@ -105,6 +130,23 @@ struct MemoryReport {
   int64_t lower_bound_bytes = 0;  // what the schedule needs at least for intermediates
 };
 
+// One step of a plan.
+struct StepReport {
+  std::string node;
+  std::string op;
+  std::string kernel;
+  std::string variant;  // the row of the op's kernel table; "" where there is only one
+  uint32_t grid[3] = {0, 0, 0};
+  int64_t bindings = 0;
+  int64_t bytes = 0;  // of the memory bound, read or written
+};
+
+struct PlanReport {
+  std::vector<StepReport> load;  // once after each change of params
+  std::vector<StepReport> run;
+  MemoryReport memory;
+};
+
 // A compiled graph. Calls may come from several threads; runs are executed in the order of the calls.
 // An error leaves it usable, unless the device is lost: rebuild it on a new one then.
 class Executable {
@@ -139,6 +181,7 @@ class Executable {
   const Graph& graph() const;  // after optimisation
   std::vector<std::string> output_names() const;
   std::string plan_text(const Bindings& bindings = {});
+  PlanReport plan_report(const Bindings& bindings = {});
   int64_t dispatch_count() const;       // of the plan that ran last
   int64_t load_dispatch_count() const;
   int64_t submit_count() const;  // so far

@@ -140,6 +140,8 @@ const T* op_cast(const Op& op) {
 // Attributes as name and value, those that have their default left out.
 using Attrs = std::vector<std::pair<std::string, AttrValue>>;
 Attrs attributes(const Op& op);
+// As the text form writes it.
+std::string attribute_text(const AttrValue& value);
 // Sets attributes; a name that the op does not have, or a value of the wrong kind, is an error.
 void set_attributes(Op& op, const Attrs& attrs);
 // The op with the symbols in its attributes bound; the same pointer when it has none.

@@ -47,35 +47,63 @@ std::vector<RefTensor> run_reference(const Node& node, const std::vector<const R
   return context.take_outputs();
 }
 
-std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const NamedTensors& leaves) {
-  std::vector<std::vector<RefTensor>> values;
-  for (const Node& node : graph.nodes()) {
-    const auto leaf = leaves.find(node.name);
-    if (const auto* op = dynamic_cast<const Leaf*>(node.op.get())) {
-      if (leaf != leaves.end()) {
-        values.push_back({RefTensor::from(leaf->second)});
-      } else if (node.op->name() == State::kName) {
-        values.push_back({RefTensor::zeros(op->type.dtype, op->type.shape.values())});
-      } else {
-        fail(ErrorKind::invalid_argument, "no value was given for the {} '{}'", node.op->name(), node.name);
-      }
-      if (values.back()[0].dims != node.outputs[0].shape.values() || values.back()[0].dtype != node.outputs[0].dtype) {
-        fail(ErrorKind::invalid_argument, "the {} '{}' needs {}, but {} was given", node.op->name(), node.name,
-             node.outputs[0].text(), leaf->second.type_text());
-      }
-      continue;
-    }
-    std::vector<const RefTensor*> inputs;
-    for (ValueId v : node.inputs) {
-      inputs.push_back(&values[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)]);
-    }
-    values.push_back(run_reference(node, inputs));
+namespace {
+
+RefTensor leaf_value(const Node& node, const NamedTensors& leaves) {
+  const TensorType& type = node.outputs[0];
+  const auto leaf = leaves.find(node.name);
+  if (leaf == leaves.end()) {
+    if (node.op->name() == State::kName) return RefTensor::zeros(type.dtype, type.shape.values());
+    fail(ErrorKind::invalid_argument, "no value was given for the {} '{}'", node.op->name(), node.name);
   }
+  if (leaf->second.dims() != type.shape.values() || leaf->second.type() != type.dtype) {
+    fail(ErrorKind::invalid_argument, "the {} '{}' needs {}, but {} was given", node.op->name(), node.name, type.text(),
+         leaf->second.type_text());
+  }
+  return RefTensor::from(leaf->second);
+}
+
+using NodeValues = std::vector<std::vector<RefTensor>>;
+
+void compute_node(const Node& node, const NamedTensors& leaves, NodeValues& values) {
+  if (dynamic_cast<const Leaf*>(node.op.get())) {
+    values.push_back({});
+    values.back().push_back(leaf_value(node, leaves));
+    return;
+  }
+  std::vector<const RefTensor*> inputs;
+  for (ValueId v : node.inputs) {
+    inputs.push_back(&values[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)]);
+  }
+  values.push_back(run_reference(node, inputs));
+}
+
+}  // namespace
+
+std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const NamedTensors& leaves) {
+  NodeValues values;
+  values.reserve(graph.nodes().size());
+  for (const Node& node : graph.nodes()) compute_node(node, leaves, values);
   return values;
 }
 
-std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTensors& leaves) {
-  const auto values = reference_values(graph, leaves);
+std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTensors& leaves,
+                                               const ReferenceProgress& progress) {
+  std::vector<int32_t> last_use(graph.nodes().size());
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    for (ValueId v : graph.node(id).inputs) last_use[static_cast<size_t>(v.node)] = id;
+  }
+  for (const Graph::Output& out : graph.outputs()) last_use[static_cast<size_t>(out.value.node)] = graph.size();
+
+  NodeValues values;
+  values.reserve(graph.nodes().size());
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    compute_node(graph.node(id), leaves, values);
+    for (ValueId v : graph.node(id).inputs) {
+      if (last_use[static_cast<size_t>(v.node)] == id) values[static_cast<size_t>(v.node)].clear();
+    }
+    if (progress) progress(id + 1);
+  }
   std::map<std::string, RefTensor> outputs;
   for (const Graph::Output& out : graph.outputs()) {
     outputs[out.name] = values[static_cast<size_t>(out.value.node)][static_cast<size_t>(out.value.output)];

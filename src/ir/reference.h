@@ -2,6 +2,7 @@
 #pragma once
 
 #include <complex>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -39,6 +40,14 @@ struct RefTensor {
     return f(ints);
   }
 };
+
+// Calls f(values of from, values of to) with the vectors in use; for ops that move elements of any one type.
+template <class F>
+void visit_both(const RefTensor& from, RefTensor& to, F&& f) {
+  if (from.dtype == DType::c64) return f(from.complex, to.complex);
+  if (is_float(from.dtype)) return f(from.real, to.real);
+  return f(from.ints, to.ints);
+}
 
 class RefContext {
  public:
@@ -81,7 +90,11 @@ std::vector<RefTensor> run_reference(const Node& node, const std::vector<const R
 // All values of a static graph, by node; `leaves` gives inputs, params and states by name (states default to zero).
 std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const NamedTensors& leaves);
 
-// The outputs by name; states that were written are returned in `leaves` when asked.
-std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTensors& leaves);
+// Called after each node with how many are done.
+using ReferenceProgress = std::function<void(int64_t nodes_done)>;
+
+// The outputs by name. Values are dropped after their last use: those of a large model do not fit in memory together.
+std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTensors& leaves,
+                                               const ReferenceProgress& progress = {});
 
 }  // namespace rlx

@@ -474,6 +474,8 @@ class Parser {
 
 std::string print(const Graph& graph, int64_t max_constant) { return print_graph(graph, max_constant, "") + "\n"; }
 
+std::string attribute_text(const AttrValue& value) { return attr_text(value, 64, ""); }
+
 Graph parse_graph(std::string_view text) { return Parser(text).all(); }
 
 }  // namespace rlx

@@ -41,6 +41,9 @@ Element natural_element(DType dtype, bool f16, bool x4) {
   }
 }
 
+// Vectors need whole vectors before them; slots are aligned, so it is the view's offset that decides.
+bool aligned4(const Operand& o) { return o.view.offset % 4 == 0; }
+
 // Operands that touch the same bytes of a buffer, and so share bindings.
 struct Cluster {
   int32_t buffer;
@@ -85,7 +88,7 @@ Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
   for (size_t i : c.operands) {
     const OperandDecl& decl = d.kernel->operands[i];
     const DType dtype = d.operands[i].dtype;
-    const Element e = natural_element(dtype, f16, decl.x4);
+    const Element e = natural_element(dtype, f16, decl.x4 && d.operands[i].x4 && aligned4(d.operands[i]));
     mixed |= first.has_value() && *first != e;
     first = e;
     const bool by_words = std::ranges::contains(d.kernel->libs, "flat");
@@ -163,6 +166,7 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
     if (!o.present()) continue;
     p.present = true;
     p.dtype = o.dtype;
+    p.aligned4 = aligned4(o);
     const auto bytes = static_cast<int64_t>(device_bytes(o.dtype));
     const Placement& place = placements[static_cast<size_t>(o.storage)];
     // Modulo 2^32: a window can begin after the view does, and positions in the window still come out right.

@@ -11,6 +11,7 @@
 //   x_at(i)          x_get(x_flat(i))
 //   x_has(p)         whether position p lies in the operand's window
 //   y_put(p, v), y_put4(q, v)         writes
+//   y_from_bits(w)   a value from the bits of its f32, i32 or u32, or 0 and 1 for bool: constants in parameters
 //   y_pack, y_store(first)            whole words of element(i), for kernels that use lib/flat
 #pragma once
 
@@ -50,6 +51,7 @@ struct OperandPattern {
   int32_t first_binding = 0;  // among the storage bindings
   int32_t segments = 1;
   bool windowed = false;
+  bool aligned4 = false;  // positions that are multiples of 4 are so in the binding too
   WalkPattern outer, inner, flat;
   friend bool operator==(const OperandPattern&, const OperandPattern&) = default;
 };

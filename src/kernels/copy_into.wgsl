@@ -12,7 +12,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         @builtin(local_invocation_index) lane: u32) {
   let i = params.first + group_index(group, groups) * 256u + lane;
   if (i >= params.end) { return; }
-  let from = x_flat(i);
-  let to = y_flat(i);
-  if (x_has(from) && y_has(to)) { y_put(to, x_get(from)); }
+  let x_place = x_flat(i);
+  let y_place = y_flat(i);
+  if (x_has(x_place) && y_has(y_place)) { y_put(y_place, x_get(x_place)); }
 }

@@ -50,6 +50,8 @@ struct Operand {
   int64_t outer_rank = 0;
   // Only these elements of the storage are bound; the kernel asks x_has(i). Empty: all.
   View::Range window{0, 0};
+  // False: bound as single elements though the kernel declares x4, for a variant that reads them one by one.
+  bool x4 = true;
 
   bool present() const { return storage >= 0; }
   Operand with_view(View v, int64_t outer = 0) const {

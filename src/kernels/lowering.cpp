@@ -10,6 +10,16 @@ namespace {
 // Flat kernels start at multiples of this, so that no word is shared by two dispatches.
 constexpr int64_t kFlatGrain = 1024;
 
+bool calls(const Kernel& kernel, const std::string& function) {
+  return kernel.source.find(function + "(") != std::string::npos;
+}
+
+// Whether element i of the output is made from element i of this operand: flat kernels reach such operands by x_at(i) or
+// x_flat(i), and those that they read elsewhere by x_base and x_step.
+bool in_step(const Kernel& kernel, const OperandDecl& decl) {
+  return decl.out || calls(kernel, decl.name + "_at") || calls(kernel, decl.name + "_flat");
+}
+
 void set_word(Dispatch& d, size_t index, int64_t value) {
   const uint32_t word = to_u32(value);
   check(d.params.size() >= (index + 1) * sizeof word, "a split kernel has its range in its first two parameters");
@@ -21,6 +31,25 @@ int64_t output_index(const Kernel& kernel) {
     if (kernel.operands[i].out) return static_cast<int64_t>(i);
   }
   fail(ErrorKind::internal, "the kernel {} has no output", kernel.name);
+}
+
+// Where the rows [begin, end) of the index over all axes of `outer` can lie: the leading axes that they have in common
+// are fixed, the first that they differ in is cut, and the rest is taken whole.
+View::Range range_of_rows(const View& outer, int64_t begin, int64_t end) {
+  View box = outer;
+  int64_t left = outer.elements();
+  int64_t first = begin;
+  int64_t last = end - 1;
+  for (int64_t axis = 0; axis < outer.rank(); ++axis) {
+    left /= outer.dims[static_cast<size_t>(axis)];
+    const int64_t from = first / left;
+    const int64_t to = last / left;
+    box = box.narrow(axis, from, to - from + 1);
+    if (from != to) break;
+    first %= left;
+    last %= left;
+  }
+  return box.range();
 }
 
 }  // namespace
@@ -58,11 +87,24 @@ void Lowering::emit(Dispatch d) {
   dispatches_.push_back(std::move(d));
 }
 
-void Lowering::split(int64_t extent, int64_t grain, const std::function<Dispatch(int64_t, int64_t)>& make_part) {
-  if (extent == 0) return;
+void Lowering::split(int64_t extent, int64_t grain, const PartMaker& make_part) {
+  for (Dispatch& d : parts(extent, grain, make_part)) emit(std::move(d));
+}
+
+std::vector<Dispatch> Lowering::parts(int64_t extent, int64_t grain, const PartMaker& make_part) const {
+  std::vector<Dispatch> out;
   int64_t length = extent;
-  while (length > grain && !fits(make_part(0, length), caps_)) length = round_up(ceil_div(length, 2), grain);
-  for (int64_t begin = 0; begin < extent; begin += length) emit(make_part(begin, std::min(length, extent - begin)));
+  for (int64_t begin = 0; begin < extent;) {
+    Dispatch d = make_part(begin, std::min(length, extent - begin));
+    // A later part can need more than the first: its rows may lie on both sides of a gap.
+    if (length > grain && !fits(d, caps_)) {
+      length = round_up(ceil_div(length, 2), grain);
+      continue;
+    }
+    out.push_back(std::move(d));
+    begin += length;
+  }
+  return out;
 }
 
 void Lowering::flat(Dispatch whole) {
@@ -77,17 +119,25 @@ void Lowering::flat(Dispatch whole) {
     set_word(d, 0, begin);
     set_word(d, 1, begin + length);
     if (length == count) return d;
-    for (Operand& o : d.operands) {
+    for (size_t i = 0; i < d.operands.size(); ++i) {
+      Operand& o = d.operands[i];
       if (!o.present() || o.view.elements() != count || !o.view.is_contiguous()) continue;
+      if (!in_step(*d.kernel, d.kernel->operands[i])) continue;
       o.window = {o.view.offset + begin, o.view.offset + begin + length};
     }
     return d;
   };
+  // Where inputs can come in pieces, the output needs no pieces smaller than a binding.
+  const bool has_windows = calls(*whole.kernel, "fn owns");
+  const auto element = static_cast<int64_t>(device_bytes(whole.operands[y].dtype));
+  const auto bound_elements = static_cast<int64_t>(caps_.max_binding_bytes) / element / kFlatGrain * kFlatGrain;
+  const int64_t least = has_windows ? std::max(kFlatGrain, bound_elements) : kFlatGrain;
   int64_t length = count;
-  while (length > kFlatGrain && !fits(part(0, length), caps_)) length = round_up(ceil_div(length, 2), kFlatGrain);
+  while (length > least && !fits(part(0, length), caps_)) {
+    length = std::max(least, round_up(ceil_div(length, 2), kFlatGrain));
+  }
   for (int64_t begin = 0; begin < count; begin += length) {
     Dispatch d = part(begin, std::min(length, count - begin));
-    const bool has_windows = d.kernel->source.find("fn owns(") != std::string::npos;
     if (fits(d, caps_) || !has_windows) {
       emit(std::move(d));
     } else {
@@ -96,35 +146,54 @@ void Lowering::flat(Dispatch whole) {
   }
 }
 
-// The largest input comes in pieces: each dispatch writes the elements whose source lies in its piece.
-void Lowering::split_windows(const Dispatch& whole) {
+// Inputs come in pieces, the largest first: each dispatch writes the elements whose sources lie in its pieces.
+void Lowering::split_windows(Dispatch d) {
+  d.partial = true;
   size_t largest = 0;
   int64_t most = -1;
-  for (size_t i = 0; i < whole.operands.size(); ++i) {
-    const Operand& o = whole.operands[i];
-    if (!o.present() || whole.kernel->operands[i].out) continue;
-    const bool asked = whole.kernel->source.find(whole.kernel->operands[i].name + "_has(") != std::string::npos;
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    const Operand& o = d.operands[i];
+    const bool whole = o.window.begin == o.window.end;
+    if (!o.present() || d.kernel->operands[i].out || !whole || !calls(*d.kernel, d.kernel->operands[i].name + "_has")) continue;
     const View::Range r = o.view.range();
     const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(o.dtype));
-    if (asked && bytes > most) {
+    if (bytes > most) {
       most = bytes;
       largest = i;
     }
   }
-  check(most >= 0, "a kernel with owns(i) asks x_has(p) of an operand");
-  const View::Range all = whole.operands[largest].view.range();
-  const auto element = static_cast<int64_t>(device_bytes(whole.operands[largest].dtype));
+  if (most < 0 || fits(d, caps_)) {
+    emit(std::move(d));
+    return;
+  }
+  const View::Range all = d.operands[largest].view.range();
+  const auto element = static_cast<int64_t>(device_bytes(d.operands[largest].dtype));
   const int64_t grain = kBindingAlignment / element;
-  split(all.end - all.begin, grain, [&](int64_t begin, int64_t length) {
-    Dispatch d = whole;
-    d.partial = true;
-    d.operands[largest].window = {all.begin + begin, all.begin + begin + length};
-    return d;
-  });
+  const auto part = [&](int64_t begin, int64_t length) {
+    Dispatch piece = d;
+    piece.operands[largest].window = {all.begin + begin, std::min(all.begin + begin + length, all.end)};
+    return piece;
+  };
+  // Half a binding always lies in one or two; if that is still too much, another input must come in pieces too.
+  const int64_t least = std::max(grain, static_cast<int64_t>(caps_.max_binding_bytes) / 2 / element / grain * grain);
+  int64_t length = all.end - all.begin;
+  while (length > least && !fits(part(0, length), caps_)) length = std::max(least, round_up(ceil_div(length, 2), grain));
+  for (int64_t begin = 0; begin < all.end - all.begin; begin += length) split_windows(part(begin, length));
 }
 
-void Lowering::rows(Dispatch whole, int64_t row_count, int64_t rows_per_group) {
-  split(row_count, rows_per_group, [&](int64_t begin, int64_t length) {
+void Lowering::rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) {
+  for (Dispatch& d : row_parts(whole, row_count, rows_per_group)) emit(std::move(d));
+}
+
+bool Lowering::try_rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) {
+  std::vector<Dispatch> dispatches = row_parts(whole, row_count, rows_per_group);
+  if (!std::ranges::all_of(dispatches, [&](const Dispatch& d) { return fits(d, caps_); })) return false;
+  for (Dispatch& d : dispatches) emit(std::move(d));
+  return true;
+}
+
+std::vector<Dispatch> Lowering::row_parts(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) const {
+  return parts(row_count, rows_per_group, [&](int64_t begin, int64_t length) {
     Dispatch d = whole;
     d.groups = ceil_div(length, rows_per_group);
     set_word(d, 0, begin);
@@ -132,13 +201,11 @@ void Lowering::rows(Dispatch whole, int64_t row_count, int64_t rows_per_group) {
     if (length == row_count) return d;
     for (Operand& o : d.operands) {
       if (!o.present() || o.outer_rank == 0) continue;
-      const View outer = o.view.slice_axes(0, o.outer_rank).coalesced();
-      if (outer.rank() != 1) continue;
-      const View inner = o.view.slice_axes(o.outer_rank, o.view.rank());
-      const View::Range r = inner.range();
-      const int64_t first = begin * outer.strides[0];
-      const int64_t last = (begin + length - 1) * outer.strides[0];
-      o.window = {r.begin + std::min(first, last), r.end + std::max(first, last)};
+      View outer = o.view.slice_axes(0, o.outer_rank).coalesced();
+      outer.offset = 0;
+      const View::Range inner = o.view.slice_axes(o.outer_rank, o.view.rank()).range();
+      const View::Range bases = range_of_rows(outer, begin, begin + length);
+      o.window = {inner.begin + bases.begin, inner.end + bases.end - 1};
     }
     return d;
   });

@@ -79,10 +79,13 @@ class Lowering {
 
   // Emits make_part(begin, length) for parts that cover [0, extent): the whole if it can be bound, else pieces whose
   // length is a multiple of `grain`, as long as the device allows.
-  void split(int64_t extent, int64_t grain, const std::function<Dispatch(int64_t begin, int64_t length)>& make_part);
+  using PartMaker = std::function<Dispatch(int64_t begin, int64_t length)>;
+  void split(int64_t extent, int64_t grain, const PartMaker& make_part);
 
   // For kernels that use lib/flat. The first two words of `params` are filled in here. Contiguous operands with as
-  // many elements as the output are bound in step with it; a kernel with owns(i) may also meet one operand in pieces.
+  // many elements as the output that are read by x_at(i) or x_flat(i) are bound in step with it, so these must be the
+  // output's i; what is read elsewhere goes by x_base and x_step. A kernel with owns(i) also meets the operands of which
+  // it asks x_has(p) in pieces.
   template <class K>
   void flat(const typename K::Operands& operands, typename K::Params params, const typename K::Spec& spec = {}) {
     flat(make<K>(operands, params, 0, spec));
@@ -91,7 +94,9 @@ class Lowering {
 
   // For kernels with rows: the first two words of `params` are the first row and the row after the last, and a
   // workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there.
-  void rows(Dispatch whole, int64_t row_count, int64_t rows_per_group);
+  void rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
+  // The same, but false and nothing emitted where `rows_per_group` rows are more than the device can bind.
+  bool try_rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
 
   // The row of the table to use: the forced one if it applies, else the cheapest. Its name goes into the plan.
   template <class Problem, size_t N>
@@ -114,7 +119,9 @@ class Lowering {
   }
 
  private:
-  void split_windows(const Dispatch& whole);
+  void split_windows(Dispatch dispatch);
+  std::vector<Dispatch> parts(int64_t extent, int64_t grain, const PartMaker& make_part) const;
+  std::vector<Dispatch> row_parts(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) const;
 
   const Caps& caps_;
   const ForcedVariants& forced_;

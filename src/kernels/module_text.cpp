@@ -85,6 +85,7 @@ class OperandWriter {
     }
     if (uses("_has")) has(out);
     if (decl_.out) put(out);
+    if (uses("_from_bits")) from_bits(out, type);
   }
 
  private:
@@ -102,6 +103,7 @@ class OperandWriter {
     }
     out += std::format("fn {0}_at(i: u32) -> {0}_t {{ return {1}; }}\n", x_, zero);
     if (decl_.out) out += std::format("fn {0}_put(p: u32, v: {0}_t) {{}}\n", x_);
+    if (decl_.out && decl_.x4) out += std::format("fn {0}_put4(q: u32, v: vec4<{0}_t>) {{}}\n", x_);
   }
 
   void walk_members(std::string& out, std::string_view part, const WalkPattern& w) const {
@@ -135,6 +137,13 @@ class OperandWriter {
   void has(std::string& out) const {
     out += std::format("fn {0}_has(p: u32) -> bool {{ return {1}; }}\n", x_,
                        p_.windowed ? std::format("(p - views.{0}_window_begin) < views.{0}_window_length", x_) : "true");
+  }
+
+  void from_bits(std::string& out, std::string_view type) const {
+    const std::string value = type == "bool"    ? "bits != 0u"
+                              : type == "vec2f" ? "vec2f(bitcast<f32>(bits), 0.0)"
+                                                : std::format("bitcast<{}>(bits)", type);
+    out += std::format("fn {0}_from_bits(bits: u32) -> {0}_t {{ return {1}; }}\n", x_, value);
   }
 
   // How many 32-bit units one array element of the binding has, and elements of the tensor in it.
@@ -249,11 +258,25 @@ class OperandWriter {
                        read("q"));
   }
 
+  // The offset in vectors; signed, since a window may begin after the view does.
+  std::string quarter_offset() const { return std::format("bitcast<u32>(bitcast<i32>(views.{}_offset) >> 2u)", x_); }
+
   void get4(std::string& out) const {
     if (decl_.out && !uses("_get")) raw(out);
     out += std::format("fn {0}_get4(i: u32) -> vec4<{0}_t> {{\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      out += std::format("  return vec4f({0}_raw(views.{0}_offset / 4u + i));\n}}\n", x_);
+      out += std::format("  return vec4f({}_raw({} + i));\n}}\n", x_, quarter_offset());
+    } else if (packed() && p_.aligned4) {
+      // Whole words: each is read once.
+      const int64_t n = per_word();
+      out += std::format("  let w = (views.{}_offset + 4u * i) / {}u;\n", x_, n);
+      for (int64_t word = 0; word < 4 / n; ++word) out += std::format("  let w{0} = {1}_raw(w + {0}u);\n", word, x_);
+      std::string values;
+      for (int64_t e = 0; e < 4; ++e) {
+        const std::string value = decode(std::format("w{}", e / n), std::format("{}u", e % n));
+        values += (e ? ", " : "") + as_kind(value, p_.dtype, decl_.kind);
+      }
+      out += std::format("  return vec4<{}_t>({});\n}}\n", x_, values);
     } else {
       out += std::format("  let q = views.{}_offset + 4u * i;\n  return vec4<{}_t>({}, {}, {}, {});\n}}\n", x_, x_,
                          read("q"), read("q + 1u"), read("q + 2u"), read("q + 3u"));
@@ -265,6 +288,7 @@ class OperandWriter {
     if (uses("_get") == false && !decl_.x4 && pattern_.partial) raw(out);
     if (packed() && !by_words) {
       put_atomic(out);
+      if (decl_.x4) raw_set(out);
     } else {
       raw_set(out);
       if (!packed()) put_plain(out);
@@ -332,8 +356,9 @@ class OperandWriter {
   void put4(std::string& out) const {
     out += std::format("fn {0}_put4(i: u32, v: vec4<{0}_t>) {{\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      out += std::format("  {0}_raw_set(views.{0}_offset / 4u + i, {1}(v));\n}}\n", x_, element_text(element_));
-    } else if (packed() && std::ranges::contains(kernel_.libs, "flat")) {
+      out += std::format("  {}_raw_set({} + i, {}(v));\n}}\n", x_, quarter_offset(), element_text(element_));
+    } else if (packed() && (p_.aligned4 || std::ranges::contains(kernel_.libs, "flat"))) {
+      // Whole words, so nobody else writes to them.
       const int64_t n = per_word();
       out += std::format("  let w = (views.{}_offset + 4u * i) / {}u;\n", x_, n);
       for (int64_t word = 0; word < 4 / n; ++word) {
@@ -401,7 +426,12 @@ std::string with_specs(std::string source, const std::vector<SpecValue>& specs) 
 std::string module_text(const Kernel& kernel, const Pattern& pattern) {
   std::string out = "// " + kernel.name + "\n";
   if (pattern.f16) out += "enable f16;\n";
-  if (kernel.source.find("subgroup_size") != std::string::npos) out += "enable subgroups;\n";
+  const auto mentions_subgroups = [](std::string_view text) { return text.contains("subgroup_size"); };
+  const bool subgroups = mentions_subgroups(kernel.source) ||
+                         std::ranges::any_of(kernel.libs, [&](const std::string& lib) {
+                           return mentions_subgroups(library_source(lib));
+                         });
+  if (subgroups) out += "enable subgroups;\n";
   std::string views = "struct Views {\n  first_group: u32,\n  group_count: u32,\n";
   std::string accessors;
   for (size_t i = 0; i < kernel.operands.size(); ++i) {

@@ -52,8 +52,8 @@ int64_t power(int64_t base, int64_t exponent) {
   return wrap(result);
 }
 
-// Shifting by the width or more, or by a negative amount, shifts everything out. Taking 64 for the width is right for
-// all types: what remains between 32 and 64 is cut off when the result is wrapped.
+// Shifting by the width or more, or by a negative amount, shifts everything out. Taking 64 for the width is
+// right for all types: what remains between 32 and 64 is cut off when the result is wrapped.
 int64_t shift_left(int64_t a, int64_t n) { return n < 0 || n > 63 ? 0 : wrap(bits(a) << n); }
 int64_t shift_right(int64_t a, int64_t n) { return a >> (n < 0 || n > 63 ? 63 : n); }
 
@@ -71,8 +71,11 @@ double gelu_approx(double x) {
   return x * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x));
 }
 
-// SELU's constants have their definition in the paper (Klambauer et al. 2017), to more digits than ONNX lists.
-double selu(double x) { return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717); }
+// SELU's constants have their definition in the paper (Klambauer et al. 2017), to more digits than ONNX
+// lists.
+double selu(double x) {
+  return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717);
+}
 
 // The plain formula: no search for infinities among NaNs, as NumPy.
 std::complex<double> multiply(std::complex<double> a, std::complex<double> b) {
@@ -80,6 +83,11 @@ std::complex<double> multiply(std::complex<double> a, std::complex<double> b) {
 }
 
 // ---- the table; WGSL functions that are called stand in kernels/lib/math.wgsl ----
+//
+// `ulps`: the largest error found on lavapipe over all exponents and around special points, and what the
+// accuracy table of WGSL allows the division, sqrt and inverseSqrt of another device beyond that. Complex
+// results: relative to their absolute value.
+// clang-format off: a row is read as one thing.
 
 const ScalarFn kArithmetic[] = {
     {.name = "add", .arity = 2, .formula = "a + b",
@@ -96,18 +104,16 @@ const ScalarFn kArithmetic[] = {
      .ulps = 1},
     {.name = "mul", .arity = 2, .formula = "a * b",
      .f32 = "($0 * $1)", .i32 = "($0 * $1)", .u32 = "($0 * $1)", .c64 = "complex_mul($0, $1)",
-     .real = [](R a) { return a[0] * a[1]; ,
-     .ulps = 2},
+     .real = [](R a) { return a[0] * a[1]; },
      .integer = [](I a) { return wrap(bits(a[0]) * bits(a[1])); },
      .complex = [](C a) { return multiply(a[0], a[1]); },
      .ulps = 2},
     {.name = "div", .arity = 2, .formula = "a / b; integers towards zero, a / 0 = a",
      .f32 = "($0 / $1)", .i32 = "div_i32($0, $1)", .u32 = "div_u32($0, $1)", .c64 = "complex_div($0, $1)",
-     .real = [](R a) { return a[0] / a[1]; ,
-     .ulps = 5},
+     .real = [](R a) { return a[0] / a[1]; },
      .integer = [](I a) { return divide(a[0], a[1]); },
      .complex = [](C a) { return a[0] / a[1]; },
-     .ulps = 6},
+     .ulps = 5},
     {.name = "max", .arity = 2, .formula = "the larger, NaN if either is NaN",
      .f32 = "max_nan($0, $1)", .i32 = "max($0, $1)", .u32 = "max($0, $1)", .boolean = "($0 || $1)",
      .real = [](R a) { return max_nan(a[0], a[1]); },
@@ -120,10 +126,9 @@ const ScalarFn kArithmetic[] = {
      .ulps = 0},
     {.name = "pow", .arity = 2, .formula = "a ^ b as C's pow; integers wrap, a ^ -n = 0 unless |a| = 1",
      .f32 = "pow_f32($0, $1)", .i32 = "pow_i32($0, $1)", .u32 = "pow_u32($0, $1)",
-     .real = [](R a) { return std::pow(a[0], a[1]); ,
-     .ulps = 5},
+     .real = [](R a) { return std::pow(a[0], a[1]); },
      .integer = [](I a) { return power(a[0], a[1]); },
-     .ulps = 16, .low = 0.05, .high = 6, .int_low = -6, .int_high = 9},
+     .ulps = 5, .low = 0.05, .high = 6, .int_low = -6, .int_high = 9},
     {.name = "mod", .arity = 2, .formula = "a - b floor(a / b), the sign of b; integers a mod 0 = 0",
      .f32 = "mod_f32($0, $1)", .i32 = "mod_i32($0, $1)", .u32 = "rem_u32($0, $1)",
      .real = [](R a) { return modulo(a[0], a[1]); },
@@ -276,114 +281,94 @@ const ScalarFn kRounding[] = {
 const ScalarFn kExponentials[] = {
     {.name = "exp", .formula = "e^x",
      .f32 = "exp_f32($0)", .c64 = "complex_exp($0)",
-     .real = [](R a) { return std::exp(a[0]); ,
-     .ulps = 4},
+     .real = [](R a) { return std::exp(a[0]); },
      .complex = [](C a) { return std::exp(a[0]); },
-     .low = -10, .high = 10},
+     .ulps = 4, .low = -10, .high = 10},
     {.name = "exp2", .formula = "2^x",
      .f32 = "exp2_f32($0)",
-     .real = [](R a) { return std::exp2(a[0]); ,
-     .ulps = 3},
-     .low = -14, .high = 14},
+     .real = [](R a) { return std::exp2(a[0]); },
+     .ulps = 3, .low = -14, .high = 14},
     {.name = "expm1", .formula = "e^x - 1",
      .f32 = "expm1_f32($0)",
-     .real = [](R a) { return std::expm1(a[0]); ,
-     .ulps = 2},
-     .low = -10, .high = 10},
+     .real = [](R a) { return std::expm1(a[0]); },
+     .ulps = 2, .low = -10, .high = 10},
     {.name = "log", .formula = "ln x",
      .f32 = "log_f32($0)", .c64 = "complex_log($0)",
-     .real = [](R a) { return std::log(a[0]); ,
-     .ulps = 5},
+     .real = [](R a) { return std::log(a[0]); },
      .complex = [](C a) { return std::log(a[0]); },
-     .low = 1e-3, .high = 20},
+     .ulps = 5, .low = 1e-3, .high = 20},
     {.name = "log2", .formula = "ln x / ln 2",
      .f32 = "log2_f32($0)",
-     .real = [](R a) { return std::log2(a[0]); ,
-     .ulps = 2},
-     .low = 1e-3, .high = 20},
+     .real = [](R a) { return std::log2(a[0]); },
+     .ulps = 2, .low = 1e-3, .high = 20},
     {.name = "log1p", .formula = "ln(1 + x)",
      .f32 = "log1p_f32($0)",
-     .real = [](R a) { return std::log1p(a[0]); ,
-     .ulps = 2},
-     .low = -0.99, .high = 20},
+     .real = [](R a) { return std::log1p(a[0]); },
+     .ulps = 2, .low = -0.99, .high = 20},
     {.name = "sqrt", .formula = "sqrt x",
      .f32 = "sqrt_f32($0)", .c64 = "complex_sqrt($0)",
-     .real = [](R a) { return std::sqrt(a[0]); ,
-     .ulps = 8},
+     .real = [](R a) { return std::sqrt(a[0]); },
      .complex = [](C a) { return std::sqrt(a[0]); },
-     .low = 0, .high = 100},
+     .ulps = 8, .low = 0, .high = 100},
     {.name = "rsqrt", .formula = "1 / sqrt x",
      .f32 = "rsqrt_f32($0)",
-     .real = [](R a) { return 1 / std::sqrt(a[0]); ,
-     .ulps = 3},
-     .low = 1e-3, .high = 100},
+     .real = [](R a) { return 1 / std::sqrt(a[0]); },
+     .ulps = 3, .low = 1e-3, .high = 100},
 };
 
 const ScalarFn kTrigonometry[] = {
     {.name = "sin", .formula = "sin x",
      .f32 = "sin_f32($0)",
-     .real = [](R a) { return std::sin(a[0]); ,
-     .ulps = 2},
-     .low = -100, .high = 100},
+     .real = [](R a) { return std::sin(a[0]); },
+     .ulps = 2, .low = -100, .high = 100},
     {.name = "cos", .formula = "cos x",
      .f32 = "cos_f32($0)",
-     .real = [](R a) { return std::cos(a[0]); ,
-     .ulps = 2},
-     .low = -100, .high = 100},
+     .real = [](R a) { return std::cos(a[0]); },
+     .ulps = 2, .low = -100, .high = 100},
     {.name = "tan", .formula = "tan x",
      .f32 = "tan_f32($0)",
-     .real = [](R a) { return std::tan(a[0]); ,
-     .ulps = 5},
-     .low = -10, .high = 10},
+     .real = [](R a) { return std::tan(a[0]); },
+     .ulps = 5, .low = -10, .high = 10},
     {.name = "asin", .formula = "arcsin x",
      .f32 = "asin_f32($0)",
-     .real = [](R a) { return std::asin(a[0]); ,
-     .ulps = 4},
-     .low = -1, .high = 1},
+     .real = [](R a) { return std::asin(a[0]); },
+     .ulps = 4, .low = -1, .high = 1},
     {.name = "acos", .formula = "arccos x",
      .f32 = "acos_f32($0)",
-     .real = [](R a) { return std::acos(a[0]); ,
-     .ulps = 3},
-     .low = -1, .high = 1},
+     .real = [](R a) { return std::acos(a[0]); },
+     .ulps = 3, .low = -1, .high = 1},
     {.name = "atan", .formula = "arctan x",
      .f32 = "atan_f32($0)",
-     .real = [](R a) { return std::atan(a[0]); ,
-     .ulps = 4},
-     .low = -10, .high = 10},
+     .real = [](R a) { return std::atan(a[0]); },
+     .ulps = 4, .low = -10, .high = 10},
     {.name = "atan2", .arity = 2, .formula = "the angle of the point (b, a)",
      .f32 = "atan2_f32($0, $1)",
      .real = [](R a) { return std::atan2(a[0], a[1]); },
      .ulps = 4},
     {.name = "sinh", .formula = "(e^x - e^-x) / 2",
      .f32 = "sinh_f32($0)",
-     .real = [](R a) { return std::sinh(a[0]); ,
-     .ulps = 2},
-     .low = -10, .high = 10},
+     .real = [](R a) { return std::sinh(a[0]); },
+     .ulps = 2, .low = -10, .high = 10},
     {.name = "cosh", .formula = "(e^x + e^-x) / 2",
      .f32 = "cosh_f32($0)",
-     .real = [](R a) { return std::cosh(a[0]); ,
-     .ulps = 2},
-     .low = -10, .high = 10},
+     .real = [](R a) { return std::cosh(a[0]); },
+     .ulps = 2, .low = -10, .high = 10},
     {.name = "tanh", .formula = "tanh x",
      .f32 = "tanh_f32($0)",
-     .real = [](R a) { return std::tanh(a[0]); ,
-     .ulps = 3},
-     .low = -10, .high = 10},
+     .real = [](R a) { return std::tanh(a[0]); },
+     .ulps = 3, .low = -10, .high = 10},
     {.name = "asinh", .formula = "ln(x + sqrt(x^2 + 1))",
      .f32 = "asinh_f32($0)",
-     .real = [](R a) { return std::asinh(a[0]); ,
-     .ulps = 4},
-     .low = -20, .high = 20},
+     .real = [](R a) { return std::asinh(a[0]); },
+     .ulps = 4, .low = -20, .high = 20},
     {.name = "acosh", .formula = "ln(x + sqrt(x^2 - 1))",
      .f32 = "acosh_f32($0)",
-     .real = [](R a) { return std::acosh(a[0]); ,
-     .ulps = 3},
-     .low = 1, .high = 20},
+     .real = [](R a) { return std::acosh(a[0]); },
+     .ulps = 3, .low = 1, .high = 20},
     {.name = "atanh", .formula = "ln((1 + x) / (1 - x)) / 2",
      .f32 = "atanh_f32($0)",
-     .real = [](R a) { return std::atanh(a[0]); ,
-     .ulps = 4},
-     .low = -0.999, .high = 0.999},
+     .real = [](R a) { return std::atanh(a[0]); },
+     .ulps = 4, .low = -0.999, .high = 0.999},
     {.name = "erf", .formula = "2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x",
      .f32 = "erf_f32($0)",
      .real = [](R a) { return std::erf(a[0]); },
@@ -407,42 +392,36 @@ const ScalarFn kActivations[] = {
      .ulps = 0},
     {.name = "sigmoid", .formula = "1 / (1 + e^-x)",
      .f32 = "sigmoid($0)",
-     .real = [](R a) { return sigmoid(a[0]); ,
-     .ulps = 4},
-     .low = -10, .high = 10},
+     .real = [](R a) { return sigmoid(a[0]); },
+     .ulps = 4, .low = -10, .high = 10},
     {.name = "hard_sigmoid", .arity = 3, .formula = "clamp(alpha x + beta, 0, 1)",
      .f32 = "hard_sigmoid($0, $1, $2)",
      .real = [](R a) { return clamp(a[1] * a[0] + a[2], 0, 1); },
      .ulps = 2},
     {.name = "gelu", .formula = "x (1 + erf(x / sqrt 2)) / 2",
      .f32 = "gelu($0)",
-     .real = [](R a) { return a[0] * 0.5 * std::erfc(-a[0] / std::numbers::sqrt2); ,
-     .ulps = 6},
-     .low = -6, .high = 6},
+     .real = [](R a) { return a[0] * 0.5 * std::erfc(-a[0] / std::numbers::sqrt2); },
+     .ulps = 6, .low = -6, .high = 6},
     {.name = "gelu_approx", .formula = "x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2",
      .f32 = "gelu_approx($0)",
-     .real = [](R a) { return gelu_approx(a[0]); ,
-     .ulps = 5},
-     .low = -6, .high = 6},
+     .real = [](R a) { return gelu_approx(a[0]); },
+     .ulps = 5, .low = -6, .high = 6},
     {.name = "silu", .formula = "x / (1 + e^-x)",
      .f32 = "silu($0)",
-     .real = [](R a) { return a[0] * sigmoid(a[0]); ,
-     .ulps = 5},
-     .low = -10, .high = 10},
+     .real = [](R a) { return a[0] * sigmoid(a[0]); },
+     .ulps = 5, .low = -10, .high = 10},
     {.name = "hard_swish", .formula = "x clamp(x + 3, 0, 6) / 6",
      .f32 = "hard_swish($0)",
      .real = [](R a) { return a[0] * clamp(a[0] + 3, 0, 6) / 6; },
      .ulps = 2},
     {.name = "mish", .formula = "x tanh(ln(1 + e^x))",
      .f32 = "mish($0)",
-     .real = [](R a) { return a[0] * std::tanh(softplus(a[0])); ,
-     .ulps = 5},
-     .low = -10, .high = 10},
+     .real = [](R a) { return a[0] * std::tanh(softplus(a[0])); },
+     .ulps = 5, .low = -10, .high = 10},
     {.name = "softplus", .formula = "ln(1 + e^x)",
      .f32 = "softplus($0)",
-     .real = [](R a) { return softplus(a[0]); ,
-     .ulps = 2},
-     .low = -10, .high = 10},
+     .real = [](R a) { return softplus(a[0]); },
+     .ulps = 2, .low = -10, .high = 10},
     {.name = "softsign", .formula = "x / (1 + |x|)",
      .f32 = "softsign($0)",
      .real = [](R a) { return a[0] / (1 + std::abs(a[0])); },
@@ -460,6 +439,8 @@ const ScalarFn kActivations[] = {
      .real = [](R a) { return selu(a[0]); },
      .ulps = 2},
 };
+
+// clang-format on
 
 }  // namespace
 
@@ -489,14 +470,19 @@ bool defined_for(const ScalarFn& fn, DType dtype) {
   switch (dtype) {
     case DType::f32:
     case DType::f16:
-    case DType::bf16: return !fn.f32.empty();
+    case DType::bf16:
+      return !fn.f32.empty();
     case DType::i32:
     case DType::i64:
-    case DType::i8: return !fn.i32.empty();
+    case DType::i8:
+      return !fn.i32.empty();
     case DType::u32:
-    case DType::u8: return !fn.u32.empty();
-    case DType::bool_: return !fn.boolean.empty();
-    case DType::c64: return !fn.c64.empty();
+    case DType::u8:
+      return !fn.u32.empty();
+    case DType::bool_:
+      return !fn.boolean.empty();
+    case DType::c64:
+      return !fn.c64.empty();
   }
   return false;
 }

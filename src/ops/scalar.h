@@ -23,7 +23,7 @@ struct ScalarFn {
   // The same on the host. Where a pointer is null the function is not defined for that kind.
   double (*real)(const double* a) = nullptr;
   int64_t (*integer)(const int64_t* a) = nullptr;  // also for bool; the result is wrapped to the type by the caller
-  std::complex<double> (*complex)(const std::complex<double>* a) = nullptr;
+  std::complex<double> (*complex)(const std::complex<double>* a) = nullptr;  // Result::boolean: 1 or 0
   bool (*compare_real)(const double* a) = nullptr;  // Result::boolean on floats
 
   double ulps = 4;                  // error of the f32 form against the exact value, in f32 units in the last place

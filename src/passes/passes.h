@@ -21,7 +21,8 @@ Graph fold_constants(const Graph& graph, int64_t max_elements);
 Graph canonicalize(const Graph& graph);
 Graph fuse_attention(const Graph& graph);
 Graph join_matmuls(const Graph& graph);
-Graph fuse_matmul_epilogue(const Graph& graph);
+Graph fuse_matmul_epilogue(const Graph& graph, int64_t max_inputs);
+Graph pack_weights(const Graph& graph);
 Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
 

@@ -5,10 +5,22 @@
 
 #include "base/flags.h"
 #include "ir/op.h"
+#include "ops/op_table.h"
 #include "passes/passes.h"
 
 namespace rlx {
 namespace {
+
+// A name that no op knows would be ignored in silence: refuse it.
+void check_variant(const std::string& op, const std::string& variant) {
+  // Element-wise ops are one family with one table.
+  const OpInfo* info = op_table().find(op == "elementwise" ? "add" : op);
+  if (!info) fail(ErrorKind::invalid_argument, "there is no op '{}' to choose a kernel for (`rlx ops` lists them)", op);
+  if (std::ranges::contains(info->variants, variant)) return;
+  std::string known;
+  for (const std::string& v : info->variants) known += (known.empty() ? "" : ", ") + v;
+  fail(ErrorKind::invalid_argument, "the op '{}' has no kernel '{}' (it has: {})", op, variant, known);
+}
 
 ForcedVariants forced_variants(const CompileOptions& options) {
   ForcedVariants forced = options.kernels;
@@ -23,8 +35,19 @@ ForcedVariants forced_variants(const CompileOptions& options) {
     forced.emplace(item.substr(0, equals), item.substr(equals + 1));
     at = end + 1;
   }
-  if (env_flag("RLX_WGPU_MATMUL_F32_ONLY")) forced.emplace("matmul", "f32");
+  for (const auto& [op, variant] : forced) check_variant(op, variant);
   return forced;
+}
+
+// The environment is read here, once for each executable, and nowhere later.
+CompileOptions with_environment(CompileOptions options) {
+  options.packed_attention &= !env_flag("RLX_WGPU_NO_PACKED_BSHD_ATTN");
+  options.matmul_f32_only |= env_flag("RLX_WGPU_MATMUL_F32_ONLY");
+  options.force_input_upload |= env_flag("RLX_WGPU_FORCE_INPUT_UPLOAD");
+  options.debug = with_environment(std::move(options.debug));
+  // Values that are looked at after a run must not have been overwritten during it.
+  options.keep_intermediates |= options.debug.nan_trace || options.debug.dump_nodes != 0;
+  return options;
 }
 
 std::string dims_text(std::span<const int64_t> dims) {
@@ -34,8 +57,12 @@ std::string dims_text(std::span<const int64_t> dims) {
 }  // namespace
 
 Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph, const CompileOptions& compile_options)
-    : device(std::move(d)), options(compile_options), forced(forced_variants(compile_options)), source(source_graph) {
+    : device(std::move(d)),
+      options(with_environment(compile_options)),
+      forced(forced_variants(compile_options)),
+      source(source_graph) {
   verify(source);
+  if (Diagnostics::wanted(options.debug)) diagnostics = std::make_unique<Diagnostics>(options.debug, source.name);
   for (const auto& [symbol, value] : options.bindings) {
     if (!source.symbols().contains(symbol)) {
       fail(ErrorKind::invalid_argument, "the graph '{}' has no symbol named '{}'", source.name, symbol);
@@ -44,7 +71,7 @@ Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph
   graph = options.bindings.empty() ? source : rlx::bind_symbols(source, options.bindings);
   if (options.optimize) {
     const PassOptions passes{
-        .packed_attention = options.packed_attention && !env_flag("RLX_WGPU_NO_PACKED_BSHD_ATTN"),
+        .packed_attention = options.packed_attention,
         .max_region_inputs = static_cast<int64_t>(device->caps().max_storage_buffers) - 1};
     graph = optimize(graph, passes);
     verify(graph);
@@ -55,6 +82,16 @@ Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph
     symbols.push_back({name, -1, it == graph.capacities().end() ? 0 : it->second});
   }
   if (symbols.empty()) last = &instance_for(Bindings{});
+}
+
+std::unique_ptr<Instance> Executable::Impl::make_instance(const Bindings& bindings) {
+  const PlanOptions plan_options{.keep_all = options.keep_intermediates};
+  auto instance = std::make_unique<Instance>(device, *weights, materialize_views(rlx::bind_symbols(graph, bindings)),
+                                             forced, plan_options);
+  if (diagnostics) {
+    diagnostics->planned(plan_report(*instance), print(instance->plan(), instance->program(), instance->graph()));
+  }
+  return instance;
 }
 
 Instance& Executable::Impl::instance_for(const Bindings& bindings) {
@@ -78,8 +115,7 @@ Instance& Executable::Impl::instance_for(const Bindings& bindings) {
       return *it->instance;
     }
   }
-  const PlanOptions plan_options{.keep_all = options.keep_intermediates};
-  plans.push_front({key, key, std::make_unique<Instance>(device, *weights, at_sizes(key), forced, plan_options)});
+  plans.push_front({key, key, make_instance(key)});
   while (static_cast<int64_t>(plans.size()) > std::max<int64_t>(options.max_plans, 1)) {
     if (last == plans.back().instance.get()) last = nullptr;
     plans.pop_back();
@@ -87,8 +123,7 @@ Instance& Executable::Impl::instance_for(const Bindings& bindings) {
   if (key != bindings) {
     // A shape that changes the kernels themselves (a length of 1 drops an axis) gets a plan of its own.
     if (!plans.front().instance->retarget(at_sizes(bindings), *weights, forced)) {
-      plans.front() = {bindings, bindings,
-                       std::make_unique<Instance>(device, *weights, at_sizes(bindings), forced, plan_options)};
+      plans.front() = {bindings, bindings, make_instance(bindings)};
     }
     plans.front().current = bindings;
   }
@@ -187,7 +222,7 @@ void Executable::Impl::upload_inputs(Instance& instance, std::span<const InputRe
   for (Instance::InputSlot& slot : instance.inputs()) {
     const auto it = std::ranges::find(inputs, slot.name, &InputRef::name);
     if (it == inputs.end()) {
-      if (slot.resident) continue;
+      if (slot.resident && !options.force_input_upload) continue;
       fail(ErrorKind::invalid_argument, "the input '{}' ({}) was not given", slot.name, slot.type.text());
     }
     if (it->dtype != slot.type.dtype) {
@@ -251,8 +286,30 @@ void Executable::Impl::submit(Instance& instance, gpu::Readback* readback, std::
                       static_cast<uint64_t>(to->place.offset), bytes});
     to->resident = true;
   }
-  device->submit({.dispatches = instance.dispatches(), .after = copies, .readback = readback});
+  const gpu::Work work{.dispatches = instance.dispatches(), .after = copies, .readback = readback};
   ++submits;
+  if (!diagnostics) {
+    device->submit(work);
+    return;
+  }
+  if (diagnostics->traces()) {
+    const double start_us = diagnostics->now_us();
+    diagnostics->timed(start_us, submit_timed(instance, work));
+  } else {
+    device->submit(work);
+  }
+  diagnostics->ran(graph, [&](int32_t node, int32_t output) { return read_value(instance, node, output); });
+}
+
+std::vector<DispatchReport> Executable::Impl::submit_timed(const Instance& instance, const gpu::Work& work) {
+  const std::vector<gpu::DispatchTime> times = device->submit_timed(work);
+  std::vector<DispatchReport> out;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const BoundDispatch& d = instance.plan().main[i];
+    out.push_back({instance.graph().node(d.node).name, d.kernel->name, d.variant, times[i].begin_ns - times[0].begin_ns,
+                   times[i].end_ns - times[0].begin_ns});
+  }
+  return out;
 }
 
 // --- Run ---
@@ -266,7 +323,8 @@ struct Run::Impl {
   };
   gpu::Readback readback;
   std::vector<Slot> slots;
-  bool empty = false;  // nothing was to be read
+  bool empty = false;  // nothing is to be read
+  bool zeros = false;  // DebugOptions::dispatch_only
 };
 
 Run::Run() = default;
@@ -284,7 +342,7 @@ NamedTensors Run::get() {
   NamedTensors out;
   for (const Impl::Slot& slot : run->slots) {
     std::vector<std::byte> host(slot.host_size);
-    from_device(slot.dtype, bytes.subspan(slot.offset, slot.device_size), host);
+    if (!run->zeros) from_device(slot.dtype, bytes.subspan(slot.offset, slot.device_size), host);
     out.emplace(slot.name, Tensor(slot.dtype, slot.dims, std::move(host)));
   }
   return out;
@@ -353,9 +411,14 @@ Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::str
     total += (slot.device_size + 3) / 4 * 4;
   }
   impl_->upload_inputs(instance, refs);
-  run->empty = total == 0;
-  if (total > 0) run->readback = impl_->device->readback(total);
-  impl_->submit(instance, total > 0 ? &run->readback : nullptr, names);
+  run->zeros = impl_->options.debug.dispatch_only;
+  run->empty = total == 0 || run->zeros;
+  if (run->empty) {
+    impl_->submit(instance, nullptr, {});
+  } else {
+    run->readback = impl_->device->readback(total);
+    impl_->submit(instance, &run->readback, names);
+  }
   return Run(std::move(run));
 }
 
@@ -385,10 +448,19 @@ void Executable::run(std::span<const InputRef> inputs, std::span<const OutputRef
       total += (slot.device_size + 3) / 4 * 4;
     }
     impl_->upload_inputs(instance, inputs);
-    if (total > 0) readback = impl_->device->readback(total);
-    impl_->submit(instance, total > 0 ? &readback : nullptr, std::span(few, outputs.size()));
+    if (total > 0 && !impl_->options.debug.dispatch_only) {
+      readback = impl_->device->readback(total);
+      impl_->submit(instance, &readback, std::span(few, outputs.size()));
+    } else {
+      impl_->submit(instance, nullptr, {});
+    }
   }
-  if (!readback) return;
+  if (!readback) {
+    for (const OutputRef& out : outputs) {
+      if (out.bytes > 0) std::memset(out.data, 0, out.bytes);
+    }
+    return;
+  }
   const std::span<const std::byte> bytes = readback.wait();
   uint64_t offset = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -445,8 +517,46 @@ std::vector<std::string> Executable::output_names() const {
 
 std::string Executable::plan_text(const Bindings& bindings) {
   const std::lock_guard lock(impl_->mutex);
-  const Instance& instance = impl_->symbols.empty() ? *impl_->plans.front().instance : impl_->instance_for(bindings);
+  const Instance& instance = impl_->planned_instance(bindings);
   return print(instance.plan(), instance.program(), instance.graph());
+}
+
+PlanReport Executable::plan_report(const Bindings& bindings) {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->plan_report(impl_->planned_instance(bindings));
+}
+
+const Instance& Executable::Impl::planned_instance(const Bindings& bindings) {
+  if (symbols.empty()) return *plans.front().instance;
+  for (const Symbol& s : symbols) {
+    if (!bindings.contains(s.name)) {
+      fail(ErrorKind::invalid_argument, "the plan depends on the symbol '{}'; give its value", s.name);
+    }
+  }
+  return instance_for(bindings);
+}
+
+PlanReport Executable::Impl::plan_report(const Instance& instance) const {
+  const auto steps = [&](const std::vector<BoundDispatch>& dispatches) {
+    std::vector<StepReport> out;
+    for (const BoundDispatch& d : dispatches) {
+      const Node& n = instance.graph().node(d.node);
+      StepReport& step = out.emplace_back(n.name, std::string(n.op->name()), d.kernel->name, d.variant);
+      std::ranges::copy(d.grid, step.grid);
+      step.bindings = static_cast<int64_t>(d.ranges.size());
+      for (const BoundRange& r : d.ranges) step.bytes += r.bytes;
+    }
+    return out;
+  };
+  const rlx::Plan& plan = instance.plan();
+  return {.load = steps(plan.load),
+          .run = steps(plan.main),
+          .memory = {.weight_bytes = weights->weight_bytes(),
+                     .derived_bytes = plan.derived_bytes,
+                     .state_bytes = weights->state_bytes(),
+                     .input_bytes = plan.input_bytes,
+                     .intermediate_bytes = plan.arena_bytes,
+                     .lower_bound_bytes = plan.lower_bound_bytes}};
 }
 
 int64_t Executable::dispatch_count() const {
@@ -478,15 +588,8 @@ std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, Symb
   impl_->upload_inputs(instance, refs);
   impl_->weights->require_all();
   instance.load(*impl_->weights);
-  const std::vector<gpu::DispatchTime> times = impl_->device->submit_timed({.dispatches = instance.dispatches()});
   ++impl_->submits;
-  std::vector<DispatchReport> out;
-  for (size_t i = 0; i < times.size(); ++i) {
-    const BoundDispatch& d = instance.plan().main[i];
-    out.push_back({instance.graph().node(d.node).name, d.kernel->name, d.variant, times[i].begin_ns - times[0].begin_ns,
-                   times[i].end_ns - times[0].begin_ns});
-  }
-  return out;
+  return impl_->submit_timed(instance, {.dispatches = instance.dispatches()});
 }
 
 Tensor Executable::value(int32_t node, int32_t output) {
@@ -494,15 +597,18 @@ Tensor Executable::value(int32_t node, int32_t output) {
   if (!impl_->options.keep_intermediates || !impl_->last) {
     fail(ErrorKind::invalid_argument, "values can be read after a run of a graph compiled with keep_intermediates");
   }
-  const Instance& instance = *impl_->last;
-  const std::string& name = impl_->graph.node(node).name;
+  return impl_->read_value(*impl_->last, node, output);
+}
+
+Tensor Executable::Impl::read_value(const Instance& instance, int32_t node, int32_t output) const {
+  const std::string& name = graph.node(node).name;
   const ValueId v{instance.graph().find(name), output};
   const Operand& o = instance.program().values.at(v);
   const Placement& place = instance.plan().placements[static_cast<size_t>(o.storage)];
   // Reads the whole storage and applies the view here.
   const auto element = device_bytes(o.dtype);
   std::vector<std::byte> raw(static_cast<size_t>(place.bytes));
-  if (place.buffer >= 0) impl_->device->read(instance.buffer(place.buffer), static_cast<uint64_t>(place.offset), raw);
+  if (place.buffer >= 0) device->read(instance.buffer(place.buffer), static_cast<uint64_t>(place.offset), raw);
   std::vector<std::byte> host(static_cast<size_t>(place.bytes) / element * host_bytes(o.dtype));
   from_device(o.dtype, raw, host);
   const size_t host_element = host_bytes(o.dtype);

@@ -9,6 +9,7 @@
 
 #include "gpu/device.h"
 #include "rlx/session.h"
+#include "runtime/diagnostics.h"
 #include "runtime/instance.h"
 #include "runtime/weights.h"
 
@@ -25,6 +26,12 @@ struct Executable::Impl {
   void submit(Instance& instance, gpu::Readback* readback, std::span<const std::string_view> outputs);
   const Instance::OutputSlot& output_slot(Instance& instance, std::string_view name) const;
   void bind_symbols(std::span<const InputRef> inputs, SymbolRefs symbols);
+  std::unique_ptr<Instance> make_instance(const Bindings& bindings);
+  const Instance& planned_instance(const Bindings& bindings);
+  PlanReport plan_report(const Instance& instance) const;
+  // The dispatches of the instance with the device's clock around each, from the first one on.
+  std::vector<DispatchReport> submit_timed(const Instance& instance, const gpu::Work& work);
+  Tensor read_value(const Instance& instance, int32_t node, int32_t output) const;
 
   std::mutex mutex;
   std::shared_ptr<gpu::Device> device;
@@ -55,6 +62,7 @@ struct Executable::Impl {
   std::vector<gpu::Copy> copies;  // scratch of submit, kept to allocate nothing
   std::vector<gpu::Copy> feed_copies;
   int64_t submits = 0;
+  std::unique_ptr<Diagnostics> diagnostics;  // null unless DebugOptions ask for something
 };
 
 }  // namespace rlx

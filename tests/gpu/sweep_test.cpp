@@ -22,13 +22,16 @@ class Sweep : public ::testing::TestWithParam<std::string> {
     SCOPED_TRACE(sample + " T=" + std::string(to_string(dtype)) + (reach == Reach::transposed ? " transposed" : reach == Reach::narrowed ? " narrowed" : "") +
                  (options.kernels.empty() ? "" : " kernel " + options.kernels.begin()->second));
     const Sample s = make_sample(info(), sample, dtype, reach, static_cast<uint32_t>(std::hash<std::string>()(sample)));
-    const auto want = run_reference(s.graph, s.inputs);
+    NamedTensors leaves = s.inputs;
+    leaves.insert(s.states.begin(), s.states.end());
+    const auto want = run_reference(s.graph, leaves);
     const Node& node = s.graph.node(s.graph.find("y"));
     std::vector<TensorType> types;
     for (ValueId v : node.inputs) types.push_back(s.graph.type(v));
     try {
       Session session(device);
       Executable exe = session.compile(s.graph, options);
+      for (const auto& [name, value] : s.states) exe.write_state(name, value);
       const NamedTensors got = exe.run(s.inputs);
       for (const auto& [name, value] : want) {
         ASSERT_TRUE(close(got.at(name), value, node.op->tolerance(types))) << "output " << name << "\n" << s.text;

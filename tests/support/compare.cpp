@@ -2,23 +2,15 @@
 
 #include <cmath>
 
+#include "ir/tolerance.h"
+
 namespace rlx::testing {
 namespace {
 
-double largest_finite(DType dtype) {
-  return dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
-}
-
 bool close_value(double got, double want, DType dtype, const Tolerance& t, double* allowed) {
-  const double relative = epsilon(DType::f32) * (t.ulps + 4 * std::sqrt(t.terms));
-  const double smallest = dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
-  const double error = relative * std::max(std::fabs(want), t.scale) + (dtype == DType::f32 ? 0 : epsilon(dtype) * std::fabs(want)) + smallest;
-  *allowed = error;
-  if (std::isnan(want)) return std::isnan(got);
-  if (std::fabs(want) + error >= largest_finite(dtype)) {
-    return std::isinf(got) ? (got > 0) == (want > 0) : std::fabs(got - want) <= error;
-  }
-  return std::fabs(got - want) <= error;
+  const Closeness closeness = rlx::compare(got, want, dtype, t);
+  *allowed = closeness.allowed;
+  return closeness.close;
 }
 
 }  // namespace

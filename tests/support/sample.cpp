@@ -14,6 +14,7 @@ struct Argument {
   TensorType type;      // an input of this type
   double low = 0, high = 0;
   bool bounded = false;
+  bool state = false;
 };
 
 std::vector<std::string> split_arguments(const std::string& text) {
@@ -33,8 +34,10 @@ std::vector<std::string> split_arguments(const std::string& text) {
   return out;
 }
 
-Argument parse_argument(const std::string& text, DType dtype) {
+Argument parse_argument(std::string text, DType dtype) {
   Argument a;
+  a.state = text.starts_with("state ");
+  if (a.state) text.erase(0, std::string_view("state ").size());
   const size_t open = text.find('[');
   if (open == std::string::npos) {
     a.literal = text;
@@ -120,7 +123,10 @@ Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, R
     call += "%" + name;
     std::vector<int64_t> dims = a.type.shape.values();
     const auto rank = static_cast<int64_t>(dims.size());
-    if (reach == Reach::transposed && rank >= 2) {
+    if (a.state) {
+      body += std::format("  %{} = state : {}\n", name, a.type.text());
+      out.states[name] = random_tensor(a.type.dtype, dims, a.low, a.high, random);
+    } else if (reach == Reach::transposed && rank >= 2) {
       std::ranges::reverse(dims);
       std::string perm;
       for (int64_t i = rank - 1; i >= 0; --i) perm += (perm.empty() ? "" : ", ") + std::to_string(i);

@@ -22,9 +22,10 @@ struct Sample {
   std::string text;  // graph text
   Graph graph;
   NamedTensors inputs;
+  NamedTensors states;  // what they hold before the run
 };
 
-// From "softmax(T[4,17] in 0..9) {axis=1}". T becomes `dtype`.
+// From "softmax(T[4,17] in 0..9) {axis=1}". T becomes `dtype`; an argument "state T[4,17]" is a state instead of an input.
 Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, Reach reach, uint32_t seed);
 std::vector<DType> types_of(const OpInfo& info);
 

@@ -1,11 +1,12 @@
-// Scalar functions, with errors of a few units in the last place on any device: WGSL lets its own exp, tanh or atan be
-// wrong by tens or thousands of them, and promises nothing for sin of more than pi.
+// Scalar functions, with errors of a few units in the last place on any device: WGSL lets its own exp, tanh
+// or atan be wrong by tens or thousands of them, and promises nothing for sin of more than pi.
 //
 // Rules that the text obeys:
-// - Polynomials are minimax fits (Remez exchange, relative error of the whole function), below 2^-26 unless stated.
+// - Polynomials are minimax fits (Remez exchange on the relative error of the whole function). Fit and
+//   rounded coefficients together are wrong by less than 2^-25.5, a sixth of a unit.
 // - fma() may be fused or not, so a product that must be exact has factors of few bits.
-// - Compilers reassociate: lavapipe makes (x - n * high) - n * low into x - (n * high + n * low), which loses 34 units in
-//   exp(-72). An intermediate result that must be rounded where it stands goes through as_is().
+// - Compilers reassociate: lavapipe makes (x - n * high) - n * low into x - (n * high + n * low), which loses
+//   34 units in exp(-72). An intermediate result that must be rounded where it stands goes through as_is().
 // - NaN is found by its bits and returned at once: min, max and comparisons may drop it.
 
 // ---- parts of numbers ----
@@ -32,14 +33,14 @@ fn as_is(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | select(0u, 1u, v
 // The leading 12 of the 24 bits: products of two such numbers are exact, and so is x - leading_half(x).
 fn leading_half(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u); }
 
-// a * b as a sum of two numbers (T. J. Dekker 1971, with a mask for the split).
+// a * b as a sum of two numbers (T. J. Dekker 1971, with a mask for the split): every step below is exact.
 fn exact_product(a: f32, b: f32) -> vec2f {
   let ah = leading_half(a);
   let bh = leading_half(b);
   let al = a - ah;
   let bl = b - bh;
-  let p = a * b;
-  return vec2f(p, fma(al, bl, fma(al, bh, fma(ah, bl, as_is(fma(ah, bh, -p))))));
+  let p = as_is(a * b);
+  return vec2f(p, fma(al, bl, as_is(fma(al, bh, as_is(fma(ah, bl, as_is(fma(ah, bh, -p))))))));
 }
 
 // x * 2^n for x in [0.5, 2) and |n| <= 252: in two steps, since one power of two can not reach that far.
@@ -146,8 +147,8 @@ fn expm1_small(r: f32) -> f32 {
 // What is left of x when n times ln 2 is taken from it.
 fn less_ln2(x: f32, n: f32) -> f32 { return fma(n, -LN2_LOW, as_is(fma(n, -LN2_HIGH, x))); }
 
-// e^(high + low) * 2^k for high in [-140, 92], |low| <= 1/64 and |k| <= 32. The low part is what lets a caller keep the
-// last bits of a large argument.
+// e^(high + low) * 2^k for |high| <= 140, |low| <= 1/64 and |k| <= 32. The low part is what lets a caller
+// keep the last bits of a large argument.
 fn exp_sum(high: f32, low: f32, k: i32) -> f32 {
   let n = round(high * LOG2_E);
   return scale_by_power(1.0 + expm1_small(less_ln2(high, n) + low), i32(n) + k);
@@ -173,7 +174,8 @@ fn expm1_f32(x: f32) -> f32 {
   let clamped = max(x, -30.0);
   let n = round(clamped * LOG2_E);
   let scale = power_of_two(i32(n));
-  return select(fma(scale, expm1_small(less_ln2(clamped, n)), as_is(scale - 1.0)), x, magnitude_bits(x) < 0x33000000u);
+  let value = fma(scale, expm1_small(less_ln2(clamped, n)), as_is(scale - 1.0));
+  return select(value, x, magnitude_bits(x) < 0x33000000u);  // below 2^-25
 }
 
 // ---- logarithms ----
@@ -305,8 +307,8 @@ struct Angle {
   quadrant: u32,  // |x| = rest + quadrant * pi/2, modulo 2 pi
 }
 
-// The angle of |x|, for x finite, after M. Payne and R. Hanek (1983): the bits of 2 / pi that give multiples of 4
-// when multiplied with x are left out, and the rest is fixed point. As exact for 1e30 as for 1.
+// The angle of |x|, for x finite, after M. Payne and R. Hanek (1983): the bits of 2 / pi that give multiples
+// of 4 when multiplied with x are left out, and the rest is fixed point. As exact for 1e30 as for 1.
 fn reduce_angle(x: f32) -> Angle {
   let bits = magnitude_bits(x);
   if (bits <= 0x3f490fdau) { return Angle(abs(x), 0u); }
@@ -397,8 +399,8 @@ fn atan_small(x: f32) -> f32 {
 fn atan_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
-  let value = select(atan_small(min(a, 1.0)), HALF_PI - (atan_small(1.0 / max(a, 1.0)) - HALF_PI_LOW), a > 1.0);
-  return with_sign_of(value, x);
+  let value = atan_small(select(a, 1.0 / a, a > 1.0));
+  return with_sign_of(select(value, HALF_PI - (value - HALF_PI_LOW), a > 1.0), x);
 }
 
 // The angle of the point (x, y).
@@ -418,7 +420,8 @@ fn atan2_f32(y: f32, x: f32) -> f32 {
   return with_sign_of(angle, y);
 }
 
-// WGSL allows sqrt an error of 4.5 units, which arcsin would double: one step of Newton, on the exact residue.
+// WGSL allows sqrt an error of 4.5 units, which arcsin would double: one step of Newton, on the exact
+// residue.
 fn refined_sqrt(x: f32) -> f32 {
   let root = sqrt(x);
   let square = exact_product(root, root);
@@ -505,8 +508,9 @@ fn atanh_f32(x: f32) -> f32 {
 
 // ---- the normal distribution ----
 
-// The probability that a normal variable is above a >= 0, times 2^k, with relative accuracy: e^(-a^2 / 2) times a
-// function that falls slowly from 1/2 to 1 / (a sqrt(2 pi)), fitted in t = (3 - a) / (3 + a) for a up to 15.
+// The probability that a normal variable is above a >= 0, times 2^k, with relative accuracy: e^(-a^2 / 2)
+// times a function that falls slowly from 1/2 to 1 / (a sqrt(2 pi)), fitted in t = (3 - a) / (3 + a) for a up
+// to 15.
 fn normal_tail(a: f32, k: i32) -> f32 {
   let bounded = min(a, 15.0);
   let high = leading_half(bounded);
@@ -564,8 +568,8 @@ fn silu(x: f32) -> f32 {
   return times_sigmoid(x, x, 0.0);
 }
 
-// x * sigmoid(x (a + b x^2)), a = 2 sqrt(2 / pi), b = 0.044715 a. The argument of the sigmoid is formed as a sum, or
-// the tail, where it is near -80, would be wrong by as many units in the last place.
+// x * sigmoid(x (a + b x^2)), a = 2 sqrt(2 / pi), b = 0.044715 a. The argument of the sigmoid is formed as a
+// sum, or the tail, where it is near -80, would be wrong by as many units in the last place.
 fn gelu_approx(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let bounded = clamp(x, -11.0, 11.0);
@@ -599,7 +603,7 @@ fn thresholded_relu(x: f32, alpha: f32) -> f32 { return select(x, 0.0, le_f32(x,
 // alpha x + beta cancels near the lower corner: the rounding error of the product is added back.
 fn hard_sigmoid(x: f32, alpha: f32, beta: f32) -> f32 {
   let product = exact_product(alpha, x);
-  let sum = product.x + beta;
+  let sum = as_is(product.x + beta);
   return min_nan(max_nan(select(sum, sum + product.y, abs(sum) < 1.0), 0.0), 1.0);
 }
 fn hard_swish(x: f32) -> f32 { return x * (min_nan(max_nan(x + 3.0, 0.0), 6.0) * 0.166666672); }
@@ -611,10 +615,15 @@ fn selu(x: f32) -> f32 { return select(1.75809932 * expm1_f32(x), 1.05070102 * x
 fn celu(x: f32, alpha: f32) -> f32 {
   let quotient = x / alpha;
   if (x > 0.0 || magnitude_bits(quotient) < 0x33000000u) { return x; }
-  let product = exact_product(quotient, alpha);
-  let error = (as_is(x - product.x) - product.y) / alpha;
+  // By 2^64 away from where the product overflows or its parts are subnormal.
+  let up = select(1.0, 18446744073709551616.0, abs(alpha) < 1e-19);
+  let scale = select(up, 5.42101086e-20, abs(alpha) > 1e19);
+  let product = exact_product(quotient, alpha * scale);
+  let error = (as_is(x * scale - product.x) - product.y) / (alpha * scale);
+  if (quotient > 140.0) { return alpha * infinity(); }
+  if (quotient > 60.0) { return alpha / FAR * exp_sum(quotient, error, -FAR_POWER); }
   let e = expm1_f32(quotient);
-  return alpha * select(fma(e + 1.0, error, e), e, is_inf(e) || is_inf(quotient));
+  return alpha * select(fma(e + 1.0, error, e), e, quotient < -30.0);
 }
 
 // ---- complex numbers: errors are relative to the absolute value of the result ----

@@ -1,0 +1,79 @@
+// Looking into a run: where a NaN comes from, what each node holds, where the time goes, where the device and the
+// reference part.
+//
+//   auto exe = session.compile(graph, {.keep_intermediates = true});
+//   exe.run(inputs);
+//   if (auto bad = rlx::find_first_nan(exe)) std::cerr << rlx::print(*bad);
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rlx/session.h"
+
+namespace rlx {
+
+// Numbers that describe a tensor. NaNs and infinities are counted and left out of the others.
+struct TensorSummary {
+  int64_t elements = 0;
+  int64_t nans = 0;
+  int64_t infinities = 0;
+  int64_t non_zeros = 0;  // NaNs and infinities among them
+  double min = 0;
+  double max = 0;
+  double mean = 0;
+  double max_abs = 0;
+};
+TensorSummary summarize(const Tensor& tensor);  // c64: of the absolute values
+std::string print(const TensorSummary& summary);
+
+struct NodeSummary {
+  std::string node;
+  std::string op;
+  std::string type;  // f32[2, 3]
+  TensorSummary value;
+};
+
+// The first node, in the order of the graph, whose value has a NaN or an infinity. Constants and masks may hold infinities
+// on purpose: a leaf counts only for its NaNs.
+struct BadNode {
+  NodeSummary node;
+  std::vector<NodeSummary> inputs;
+};
+std::string print(const BadNode& bad);
+
+// All of these need CompileOptions::keep_intermediates and a run before.
+std::optional<BadNode> find_first_nan(Executable& exe);
+// The nodes that compute something, at most `limit` of them (all when it is less than 0).
+std::vector<NodeSummary> summarize_nodes(Executable& exe, int64_t limit = -1);
+std::string print(std::span<const NodeSummary> nodes);
+
+// One node of a run, computed again by the CPU reference from the values that the device had for its inputs: an error is
+// found at the node that makes it, not at those that inherit it.
+struct NodeCheck {
+  std::string node;
+  std::string op;
+  std::string type;
+  bool skipped = false;  // its inputs are states that were overwritten since
+  int64_t wrong = 0;     // elements beyond the op's tolerance
+  double max_error = 0;
+  // The first wrong element.
+  int64_t index = -1;
+  double got = 0, want = 0, allowed = 0;
+};
+// Needs CompileOptions::keep_intermediates, all symbols bound, and a run before. `done` is called after each node.
+std::vector<NodeCheck> verify_nodes(Executable& exe, const std::function<void(int64_t nodes_done)>& done = {});
+
+// How many steps, how much memory, which kernels how often.
+std::string schedule_summary(const PlanReport& plan);
+
+// What Executable::profile measured, summed by kernel, the most expensive first.
+std::string profile_table(std::span<const DispatchReport> dispatches);
+// The same as a file for chrome://tracing or ui.perfetto.dev.
+std::string trace_json(std::span<const DispatchReport> dispatches, const std::string& title);
+
+}  // namespace rlx

@@ -1,0 +1,36 @@
+// Graphs of known models, with the weight names that their published files have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rlx/graph.h"
+#include "rlx/session.h"
+
+namespace rlx::models {
+
+// The defaults are BERT-base.
+struct BertConfig {
+  int64_t layers = 12;
+  int64_t hidden = 768;
+  int64_t heads = 12;
+  int64_t intermediate = 3072;
+  int64_t vocab = 30522;
+  int64_t max_positions = 512;
+  int64_t token_types = 2;
+  double eps = 1e-12;
+  std::string activation = "gelu";  // an element-wise function
+  bool pooler = false;              // also the output pooler_output
+  DType dtype = DType::f32;         // of weights and activations
+};
+
+// BERT's encoder as Hugging Face transformers has it. Inputs: input_ids, token_type_ids and attention_mask (0: padding),
+// all i64[batch, seq]. Output: last_hidden_state [batch, seq, hidden]. Params have the names of BertModel's weights, such as
+// encoder.layer.0.attention.self.query.weight, with its [out, in] layout.
+Graph bert_encoder(const BertConfig& config, Dim batch = "batch", Dim seq = "seq");
+
+// A value for each param of the graph, always the same for a seed: nearly normal with this deviation around 0, or around 1
+// where the name ends in LayerNorm.weight.
+NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation = 0.02);
+
+}  // namespace rlx::models

@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <cmath>
+#include <format>
+
+#include "cli/commands.h"
+#include "cli/device_flags.h"
+#include "cli/measure.h"
+#include "cli/text.h"
+#include "ir/reference.h"
+#include "rlx/error.h"
+#include "rlx/models.h"
+
+namespace rlx::cli {
+namespace {
+
+struct Options {
+  DeviceFlags device;
+  int64_t layers = 12;
+  int64_t tokens = 128;
+  bool no_check = false;
+};
+
+constexpr uint64_t kSeed = 20240607;
+
+NamedTensors demo_inputs(int64_t tokens, int64_t vocab) {
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < tokens; ++i) ids.push_back(1000 + i * 7919 % (vocab - 1000));
+  const std::vector<int64_t> dims = {1, tokens};
+  return {{"input_ids", Tensor::of<int64_t>(dims, ids)},
+          {"token_type_ids", Tensor::fill(DType::i64, dims, 0)},
+          {"attention_mask", Tensor::fill(DType::i64, dims, 1)}};
+}
+
+void line(const char* title, const std::string& text) { print(std::format("  {:12} {}\n", title, text)); }
+
+struct Difference {
+  double largest = 0;      // |got - want|
+  double largest_want = 0;
+  double mean = 0;
+};
+
+Difference compare(const Tensor& got, const RefTensor& want) {
+  Difference d;
+  const std::vector<double> values = got.doubles();
+  for (size_t i = 0; i < values.size(); ++i) {
+    // Not std::max, which would drop a NaN.
+    const double error = std::fabs(values[i] - want.real[i]);
+    if (!(error <= d.largest)) d.largest = error;
+    d.largest_want = std::max(d.largest_want, std::fabs(want.real[i]));
+    d.mean += error / static_cast<double>(values.size());
+  }
+  return d;
+}
+
+// Each layer ends in a LayerNorm over sums of up to 3072 products, each a few roundings of f32 beside values of some
+// units: eps * 4 * sqrt(3072) for a layer, layers adding up like a random walk.
+double allowed_error(const Options& o, const Difference& d) {
+  const double layer = epsilon(DType::f32) * 4 * std::sqrt(3072.0);
+  return layer * std::sqrt(static_cast<double>(std::max<int64_t>(o.layers, 1))) * std::max(d.largest_want, 1.0);
+}
+
+void check_against_reference(const Options& o, const Graph& graph, const NamedTensors& leaves, const Tensor& got) {
+  const Stopwatch watch;
+  std::map<std::string, RefTensor> want;
+  {
+    Progress progress("computing the same on the CPU in double precision, node");
+    want = run_reference(graph, leaves, [&](int64_t done) { progress.update(done, graph.size()); });
+  }
+  const Difference d = compare(got, want.at("last_hidden_state"));
+  const double allowed = allowed_error(o, d);
+  line("reference", std::format("{} on the CPU, in double precision", ms_text(watch.ms())));
+  line("max error", std::format("{:.3g} (mean {:.2g}) on values up to {:.3g}; {:.2g} would be allowed", d.largest, d.mean,
+                                d.largest_want, allowed));
+  if (!(d.largest <= allowed)) {
+    fail(ErrorKind::internal, "the GPU is wrong: its largest error is {:.3g}, more than {:.3g}", d.largest, allowed);
+  }
+  print("\nThe GPU and the reference agree.\n");
+}
+
+void run_demo(const Options& o) {
+  const models::BertConfig config{.layers = o.layers};
+  if (o.tokens > config.max_positions) {
+    throw Misuse(std::format("--tokens is {}, but BERT has {} positions", o.tokens, config.max_positions));
+  }
+  print(std::format("BERT-base encoder: {} layers, {} hidden, {} heads, {} tokens, seeded random weights\n\n", o.layers,
+                    config.hidden, config.heads, o.tokens));
+  Session session(o.device.open());
+  const AdapterInfo& adapter = session.device().info();
+  line("adapter", std::format("{} ({}, {})", adapter.name, adapter.backend, adapter.kind));
+
+  const Graph graph = models::bert_encoder(config, 1, o.tokens);
+  NamedTensors leaves = models::random_weights(graph, kSeed);
+  const Stopwatch watch;
+  Executable exe = session.compile(graph);
+  const double compile_ms = watch.ms();
+  const Stopwatch upload_watch;
+  for (const auto& [name, value] : leaves) exe.set_param(name, value);
+  const double upload_ms = upload_watch.ms();
+
+  NamedTensors inputs = demo_inputs(o.tokens, config.vocab);
+  // Fills are written out, since measure() hands out the stored bytes.
+  for (auto& [name, t] : inputs) t = Tensor(t.type(), t.dims(), t.bytes());
+  Measured time;
+  {
+    const Progress progress("running");
+    time = measure(exe, inputs, 3, 50);
+  }
+  const Tensor got = exe.run(inputs).at("last_hidden_state");
+  const MemoryReport m = exe.memory();
+  const int64_t dispatches = exe.dispatch_count();
+  line("dispatches", std::format("{} a run{}, {} in the load phase", dispatches,
+                                 o.layers > 0 ? std::format(" ({:.1f} a layer)", static_cast<double>(dispatches) /
+                                                                                     static_cast<double>(o.layers))
+                                              : "",
+                                 exe.load_dispatch_count()));
+  line("memory", std::format("weights {}, derived {}, intermediates {} (lower bound {})", bytes_text(m.weight_bytes),
+                             bytes_text(m.derived_bytes), bytes_text(m.intermediate_bytes),
+                             bytes_text(m.lower_bound_bytes)));
+  line("compile", std::format("{}, upload of the weights {}", ms_text(compile_ms), ms_text(upload_ms)));
+  line("first run", ms_text(time.first_ms));
+  line("warm run", std::format("{} wall, {} CPU (median of {})", ms_text(time.wall_ms), ms_text(time.cpu_ms), time.runs));
+  if (o.no_check) return;
+  leaves.insert(inputs.begin(), inputs.end());
+  check_against_reference(o, graph, leaves, got);
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app) {
+  const auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("demo", "BERT-base on the GPU, compared with the CPU reference");
+  command->add_option("--layers", o->layers, "Fewer layers, for a quick look")->check(CLI::Range(0, 48));
+  command->add_option("--tokens", o->tokens, "How long the text is")->check(CLI::PositiveNumber);
+  command->add_flag("--no-check", o->no_check, "Without the comparison, which takes the CPU some seconds");
+  o->device.add_to(*command);
+  command->footer("Examples:\n  rlx demo\n  rlx demo --layers 2 --tokens 37");
+  command->callback([o] { run_demo(*o); });
+}
+
+}  // namespace rlx::cli

@@ -1,0 +1,89 @@
+#include <format>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/device_flags.h"
+#include "cli/text.h"
+
+namespace rlx::cli {
+namespace {
+
+struct Options {
+  DeviceFlags device;
+  bool json = false;
+};
+
+nlohmann::json to_json(const AdapterInfo& a) {
+  nlohmann::json limits = nlohmann::json::object();
+  for (const auto& [name, value] : a.limits) limits[name] = value;
+  return {{"index", a.index},
+          {"name", a.name},
+          {"backend", a.backend},
+          {"kind", a.kind},
+          {"vendor", a.vendor},
+          {"architecture", a.architecture},
+          {"driver", a.driver},
+          {"software", a.caps.software},
+          {"memory_bytes", a.memory_bytes},
+          {"features", a.features},
+          {"limits", limits}};
+}
+
+std::string joined(const std::vector<std::string>& words, size_t indent) {
+  std::string out;
+  size_t column = indent;
+  for (const std::string& w : words) {
+    if (column > indent && column + w.size() + 1 > 110) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    out += (column > indent ? " " : "") + w;
+    column += w.size() + 1;
+  }
+  return out;
+}
+
+std::string describe(const AdapterInfo& a) {
+  std::string out = std::format("{}  {} ({}, {})\n", a.index, a.name, a.backend, a.kind);
+  const auto line = [&](const char* title, const std::string& text) {
+    if (!text.empty()) out += std::format("   {:10} {}\n", title, text);
+  };
+  line("vendor", a.vendor + (a.architecture.empty() ? "" : ", " + a.architecture));
+  line("driver", a.driver);
+  if (a.memory_bytes) line("memory", bytes_text(static_cast<int64_t>(a.memory_bytes)));
+  line("features", joined(a.features, 14));
+  std::vector<std::string> limits;
+  for (const auto& [name, value] : a.limits) limits.push_back(std::format("{}={}", name, value));
+  line("limits", joined(limits, 14));
+  return out;
+}
+
+void list_devices(const Options& o) {
+  const std::vector<AdapterInfo> adapters = list_adapters(o.device.options());
+  if (o.json) {
+    nlohmann::json out = nlohmann::json::array();
+    for (const AdapterInfo& a : adapters) out.push_back(to_json(a));
+    print(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    return;
+  }
+  if (adapters.empty()) {
+    print("no adapter fits; Vulkan software drivers (Mesa's lavapipe) run without a GPU\n");
+    return;
+  }
+  print(std::format("{} adapter{}, the first is used unless flags say otherwise\n\n", adapters.size(),
+                    adapters.size() == 1 ? "" : "s"));
+  for (const AdapterInfo& a : adapters) print(describe(a) + "\n");
+}
+
+}  // namespace
+
+void add_devices(CLI::App& app) {
+  const auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("devices", "Adapters of this machine, their features and limits");
+  command->add_flag("--json", o->json, "As JSON: an array of adapters");
+  o->device.add_to(*command);
+  command->footer("Examples:\n  rlx devices\n  rlx devices --backend vulkan --json");
+  command->callback([o] { list_devices(*o); });
+}
+
+}  // namespace rlx::cli

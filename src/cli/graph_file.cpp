@@ -1,0 +1,154 @@
+#include "cli/graph_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <format>
+#include <random>
+
+#include "base/hash.h"
+#include "cli/commands.h"
+#include "import/file_bytes.h"
+#include "ir/op.h"
+#include "ops/op_table.h"
+#include "rlx/error.h"
+#include "rlx/safetensors.h"
+
+namespace rlx::cli {
+namespace {
+
+std::pair<std::string, std::string> parse_pair(const std::string& item, const char* flag, const char* form) {
+  const size_t equals = item.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == item.size()) {
+    throw Misuse(std::format("{} is '{}'; it must be {}", flag, item, form));
+  }
+  return {item.substr(0, equals), item.substr(equals + 1)};
+}
+
+void check_kernel(const std::string& op, const std::string& variant) {
+  const OpInfo* info = op_table().find(op == "elementwise" ? "add" : op);
+  if (!info) throw Misuse(std::format("--kernel names the op '{}', which does not exist; `rlx ops` lists them", op));
+  if (std::ranges::contains(info->variants, variant)) return;
+  std::string known;
+  for (const std::string& v : info->variants) known += (known.empty() ? "" : ", ") + v;
+  throw Misuse(std::format("--kernel: the op '{}' has no kernel '{}' (it has: {})", op, variant, known));
+}
+
+}  // namespace
+
+void GraphFlags::add_to(CLI::App& command) {
+  command.add_option("FILE", file, "A graph in its text form")->required();
+  command.add_option("--dim", dims, "The value of a symbol of the graph, such as batch=4")->type_name("NAME=N");
+  command.add_option("--kernel", kernels, "The kernel of an op, such as matmul=plain (`rlx ops` lists them)")
+      ->type_name("OP=KERNEL");
+  command.add_flag("--no-optimize", no_optimize, "Run the graph as it is written, node by node");
+}
+
+Graph GraphFlags::read() const {
+  const FileBytes bytes(file);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
+  try {
+    Graph graph = parse_graph(text);
+    verify(graph);
+    return graph;
+  } catch (const Error& e) {
+    throw e.within(file);
+  }
+}
+
+Bindings GraphFlags::bindings(const Graph& graph) const {
+  Bindings out;
+  for (const std::string& item : dims) {
+    const auto [name, text] = parse_pair(item, "--dim", "NAME=N, such as batch=4");
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+      throw Misuse(std::format("--dim is '{}'; '{}' is no whole number from 0 on", item, text));
+    }
+    if (!graph.symbols().contains(name)) throw Misuse(std::format("--dim: the graph has no symbol named '{}'", name));
+    if (!out.emplace(name, value).second) throw Misuse(std::format("--dim gives the symbol '{}' twice", name));
+  }
+  std::string missing;
+  for (const std::string& name : graph.symbols()) {
+    if (!out.contains(name)) missing += std::format(" --dim {}=N", name);
+  }
+  if (!missing.empty()) throw Misuse(std::format("the graph has symbols without a value; give{}", missing));
+  return out;
+}
+
+CompileOptions GraphFlags::options(const Graph& graph) const {
+  CompileOptions options{.bindings = bindings(graph), .optimize = !no_optimize};
+  for (const std::string& item : kernels) {
+    const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL, such as matmul=plain");
+    check_kernel(op, variant);
+    options.kernels[op] = variant;
+  }
+  return options;
+}
+
+// --- Values ---
+
+namespace {
+
+// Integers may be row numbers of a table: stay below the smallest table that they index, directly or through a view.
+int64_t index_bound(const Graph& graph, int32_t leaf) {
+  int64_t bound = 10;
+  for (const Node& n : graph.nodes()) {
+    if (n.op->name() != "gather" || n.inputs.size() < 2) continue;
+    ValueId v = n.inputs[1];
+    while (graph.producer(v).op->has(Trait::view)) v = graph.producer(v).inputs[0];
+    if (v.node != leaf) continue;
+    int64_t axis = 0;
+    for (const auto& [name, value] : attributes(*n.op)) {
+      if (const auto* number = std::get_if<int64_t>(&value); name == "axis" && number) axis = *number;
+    }
+    const Shape& table = graph.type(n.inputs[0]).shape;
+    bound = std::min(bound, table[axis < 0 ? axis + table.rank() : axis].value());
+  }
+  return std::max<int64_t>(bound, 1);
+}
+
+Tensor random_leaf(const Graph& graph, int32_t id, uint64_t seed) {
+  const Node& n = graph.node(id);
+  const TensorType& type = n.outputs[0];
+  const std::vector<int64_t> dims = type.shape.values();
+  const auto count = static_cast<size_t>(type.shape.elements().value());
+  // The distributions of <random> differ between libraries; the engine itself does not.
+  std::mt19937_64 engine(Hash().number(seed).text(n.name).value());
+  if (is_float(type.dtype) || type.dtype == DType::c64) {
+    const bool complex = type.dtype == DType::c64;
+    std::vector<double> values(complex ? 2 * count : count);
+    for (double& v : values) v = static_cast<double>(engine() >> 11) * 0x1p-52 - 1;
+    if (!complex) return Tensor::from_doubles(type.dtype, dims, values);
+    const std::vector<float> parts(values.begin(), values.end());
+    const auto bytes = std::as_bytes(std::span(parts));
+    return Tensor(type.dtype, dims, std::vector<std::byte>(bytes.begin(), bytes.end()));
+  }
+  const auto bound = static_cast<uint64_t>(type.dtype == DType::bool_ ? 2 : index_bound(graph, id));
+  std::vector<int64_t> values(count);
+  for (int64_t& v : values) v = static_cast<int64_t>(engine() % bound);
+  return Tensor::from_ints(type.dtype, dims, values);
+}
+
+}  // namespace
+
+NamedTensors LeafValues::all() const {
+  NamedTensors out = inputs;
+  out.insert(params.begin(), params.end());
+  return out;
+}
+
+LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const std::string& safetensors_path) {
+  LeafValues out;
+  std::optional<SafetensorsFile> file;
+  if (!safetensors_path.empty()) file = SafetensorsFile::open(safetensors_path);
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    const bool is_input = n.op->name() == Input::kName;
+    if (!is_input && n.op->name() != Param::kName) continue;
+    const bool stored = file && file->find(n.name);
+    (is_input ? out.inputs : out.params).emplace(n.name, stored ? file->tensor(n.name) : random_leaf(graph, id, seed));
+  }
+  return out;
+}
+
+}  // namespace rlx::cli

@@ -1,0 +1,35 @@
+// Graph text files and the flags that say how one is compiled.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "rlx/session.h"
+
+namespace rlx::cli {
+
+struct GraphFlags {
+  std::string file;
+  std::vector<std::string> dims;     // symbol=number
+  std::vector<std::string> kernels;  // op=variant
+  bool no_optimize = false;
+
+  void add_to(CLI::App& command);
+  // Errors name the file and the line.
+  Graph read() const;
+  // All symbols of the graph must be bound, and nothing else.
+  Bindings bindings(const Graph& graph) const;
+  CompileOptions options(const Graph& graph) const;
+};
+
+// Values for the inputs and params of a static graph: from the safetensors file where it has them, the others random. The
+// same seed gives the same numbers on every machine.
+struct LeafValues {
+  NamedTensors inputs;
+  NamedTensors params;
+  NamedTensors all() const;
+};
+LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const std::string& safetensors_path);
+
+}  // namespace rlx::cli

@@ -1,0 +1,57 @@
+#include "cli/measure.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "cli/text.h"
+
+namespace rlx::cli {
+namespace {
+
+double process_cpu_ms() {
+  timespec t = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs) {
+  Measured out;
+  const Stopwatch first;
+  const NamedTensors results = exe.run(inputs);
+  out.first_ms = first.ms();
+
+  std::vector<InputRef> in;
+  for (const auto& [name, t] : inputs) in.push_back({name, t.type(), t.stored().data(), t.stored().size(), t.dims()});
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<OutputRef> to;
+  for (const auto& [name, t] : results) {
+    memory.emplace_back(t.byte_size());
+    to.push_back({name, t.type(), memory.back().data(), memory.back().size()});
+  }
+  exe.run(in, to);  // the readback pool fills here
+  std::vector<double> wall;
+  std::vector<double> cpu;
+  const Stopwatch all;
+  while (std::ssize(wall) < 5 || (std::ssize(wall) < max_runs && all.ms() < seconds * 1e3)) {
+    const double cpu_before = process_cpu_ms();
+    const Stopwatch one;
+    exe.run(in, to);
+    wall.push_back(one.ms());
+    cpu.push_back(process_cpu_ms() - cpu_before);
+  }
+  out.runs = std::ssize(wall);
+  out.wall_ms = median(std::move(wall));
+  out.cpu_ms = median(std::move(cpu));
+  return out;
+}
+
+}  // namespace rlx::cli

@@ -1,0 +1,96 @@
+#include <format>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/device_flags.h"
+#include "cli/graph_file.h"
+#include "cli/text.h"
+#include "rlx/diagnostics.h"
+
+namespace rlx::cli {
+namespace {
+
+struct Options {
+  GraphFlags graph;
+  DeviceFlags device;
+  bool json = false;
+  bool print_graph = false;
+};
+
+nlohmann::json to_json(const std::vector<StepReport>& steps) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const StepReport& s : steps) {
+    out.push_back({{"node", s.node},
+                   {"op", s.op},
+                   {"kernel", s.kernel},
+                   {"variant", s.variant},
+                   {"grid", s.grid},
+                   {"bindings", s.bindings},
+                   {"bytes", s.bytes}});
+  }
+  return out;
+}
+
+nlohmann::json to_json(const PlanReport& plan, const std::string& graph, const std::string& adapter) {
+  const MemoryReport& m = plan.memory;
+  return {{"graph", graph},
+          {"adapter", adapter},
+          {"load", to_json(plan.load)},
+          {"dispatches", to_json(plan.run)},
+          {"memory",
+           {{"weight_bytes", m.weight_bytes},
+            {"derived_bytes", m.derived_bytes},
+            {"state_bytes", m.state_bytes},
+            {"input_bytes", m.input_bytes},
+            {"intermediate_bytes", m.intermediate_bytes},
+            {"lower_bound_bytes", m.lower_bound_bytes}}}};
+}
+
+void print_steps(const char* title, const std::vector<StepReport>& steps) {
+  if (steps.empty()) return;
+  std::vector<std::vector<std::string>> rows = {{"  #", "node", "op", "kernel", "variant", "grid", "bindings", "bytes"}};
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const StepReport& s = steps[i];
+    rows.push_back({std::format("  {}", i), s.node, s.op, s.kernel, s.variant,
+                    std::format("{}x{}x{}", s.grid[0], s.grid[1], s.grid[2]), std::to_string(s.bindings),
+                    bytes_text(s.bytes)});
+  }
+  print(std::format("{} ({} dispatches)\n{}\n", title, steps.size(), table(rows, {6, 7})));
+}
+
+void show_plan(const Options& o) {
+  const Graph graph = o.graph.read();
+  const CompileOptions compile_options = o.graph.options(graph);
+  Session session(o.device.open());
+  Executable exe = session.compile(graph, compile_options);
+  const PlanReport plan = exe.plan_report();
+  if (o.json) {
+    nlohmann::json out = to_json(plan, graph.name, session.device().info().name);
+    if (o.print_graph) out["optimized"] = rlx::print(exe.graph());
+    print(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    return;
+  }
+  if (o.print_graph) print(rlx::print(exe.graph(), 16) + "\n");
+  print_steps("load phase, once for each change of params", plan.load);
+  print_steps("each run", plan.run);
+  print(schedule_summary(plan));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  const auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("plan", "What a graph becomes: dispatches, kernels, bytes, memory");
+  o->graph.add_to(*command);
+  command->add_flag("--print-graph", o->print_graph, "Also the graph after optimisation");
+  command->add_flag("--json", o->json, "As JSON");
+  o->device.add_to(*command);
+  command->footer(
+      "Examples:\n"
+      "  rlx plan model.rlx --dim batch=4 --dim seq=128\n"
+      "  rlx plan model.rlx --print-graph --kernel matmul=plain\n"
+      "  rlx plan model.rlx --limit binding=1M,buffers=8,no-f16");
+  command->callback([o] { show_plan(*o); });
+}
+
+}  // namespace rlx::cli

@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <cstdio>
+#include <format>
+#include <fstream>
+
+#include "cli/commands.h"
+#include "cli/device_flags.h"
+#include "cli/graph_file.h"
+#include "cli/text.h"
+#include "ir/reference.h"
+#include "rlx/diagnostics.h"
+#include "rlx/error.h"
+
+namespace rlx::cli {
+namespace {
+
+struct Options {
+  GraphFlags graph;
+  DeviceFlags device;
+  uint64_t seed = 1;
+  std::string load;
+  bool nan_trace = false;
+  bool dump_nodes = false;
+  bool profile = false;
+  bool verify = false;
+  std::string trace;
+  int64_t repeat = 1;
+};
+
+void print_outputs(const NamedTensors& outputs) {
+  std::vector<std::vector<std::string>> rows = {{"output", "type", "values"}};
+  for (const auto& [name, value] : outputs) rows.push_back({name, value.type_text(), rlx::print(summarize(value))});
+  print(table(rows));
+}
+
+void print_times(std::vector<double> runs_ms, double compile_ms) {
+  print(std::format("\ncompile {}, first run {}", ms_text(compile_ms), ms_text(runs_ms[0])));
+  if (runs_ms.size() > 1) {
+    runs_ms.erase(runs_ms.begin());
+    std::ranges::sort(runs_ms);
+    print(std::format(", warm run {} (median of {}, best {})", ms_text(runs_ms[runs_ms.size() / 2]), runs_ms.size(),
+                      ms_text(runs_ms[0])));
+  }
+  print("\n");
+}
+
+void trace_and_profile(Executable& exe, const NamedTensors& inputs, const Options& o, const std::string& title) {
+  const std::vector<DispatchReport> dispatches = exe.profile(inputs);
+  if (o.profile) print("\n" + profile_table(dispatches));
+  if (o.trace.empty()) return;
+  std::ofstream file(o.trace, std::ios::binary);
+  file << trace_json(dispatches, title);
+  if (!file.flush()) fail(ErrorKind::invalid_file, "the trace '{}' can not be written", o.trace);
+  print(std::format("\ntrace of {} dispatches written to {}; open it in chrome://tracing or ui.perfetto.dev\n",
+                    dispatches.size(), o.trace));
+}
+
+void print_check(const NodeCheck& c) {
+  print(std::format("first node that differs from the reference: {} ({}) {}\n"
+                    "  {} elements are wrong; element {} is {:.9g} instead of {:.9g}, allowed error {:.3g}\n",
+                    c.node, c.op, c.type, c.wrong, c.index, c.got, c.want, c.allowed));
+}
+
+// Node by node from the device's own inputs, then the outputs of the whole graph from the leaves.
+void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, const NamedTensors& outputs) {
+  std::vector<NodeCheck> checks;
+  {
+    Progress progress("comparing nodes with the reference");
+    const int64_t nodes = exe.graph().size();
+    checks = verify_nodes(exe, [&](int64_t done) { progress.update(done, nodes); });
+  }
+  print("\n");
+  const auto bad = std::ranges::find_if(checks, [](const NodeCheck& c) { return c.wrong > 0; });
+  const auto skipped = std::ranges::count_if(checks, &NodeCheck::skipped);
+  if (bad != checks.end()) {
+    print_check(*bad);
+  } else {
+    print(std::format("{} nodes agree with the reference", std::ssize(checks) - skipped));
+    if (skipped) print(std::format(" ({} not checked: they read a state that was overwritten since)", skipped));
+    print("\n");
+  }
+  std::map<std::string, RefTensor> wanted;
+  {
+    Progress progress("computing the graph on the CPU");
+    wanted = run_reference(graph, leaves.all(), [&](int64_t done) { progress.update(done, graph.size()); });
+  }
+  for (const auto& [name, want] : wanted) {
+    const TensorSummary error = summarize(Tensor::from_doubles(DType::f32, want.dims, [&] {
+      std::vector<double> difference(static_cast<size_t>(want.elements()));
+      const Tensor& got = outputs.at(name);
+      for (size_t i = 0; i < difference.size(); ++i) {
+        const auto at = static_cast<int64_t>(i);
+        if (want.dtype == DType::c64) {
+          difference[i] = std::abs(got.complex(at) - want.complex[i]);
+        } else {
+          difference[i] = got.real(at) - (is_float(want.dtype) ? want.real[i] : static_cast<double>(want.ints[i]));
+        }
+      }
+      return difference;
+    }()));
+    print(std::format("output {}: largest error against the reference from the inputs on: {:.3g}\n", name, error.max_abs));
+  }
+  if (bad != checks.end()) fail(ErrorKind::internal, "the node '{}' is wrong on this device", bad->node);
+}
+
+void run_graph(const Options& o) {
+  const Graph file_graph = o.graph.read();
+  CompileOptions options = o.graph.options(file_graph);
+  const Graph graph = options.bindings.empty() ? file_graph : bind_symbols(file_graph, options.bindings);
+  options.keep_intermediates = o.verify;
+  options.debug.nan_trace = o.nan_trace;
+  if (o.dump_nodes) options.debug.dump_nodes = -1;
+  options.debug.log = [](const std::string& text) { print(text); };
+  const LeafValues leaves = make_leaf_values(graph, o.seed, o.load);
+
+  Session session(o.device.open());
+  const Stopwatch compile_watch;
+  Executable exe = session.compile(file_graph, options);
+  const double compile_ms = compile_watch.ms();
+  for (const auto& [name, value] : leaves.params) exe.set_param(name, value);
+
+  NamedTensors outputs;
+  std::vector<double> runs_ms;
+  for (int64_t i = 0; i < o.repeat; ++i) {
+    const Stopwatch watch;
+    outputs = exe.run(leaves.inputs);
+    runs_ms.push_back(watch.ms());
+  }
+  print_outputs(outputs);
+  print_times(runs_ms, compile_ms);
+  if (o.verify) verify_run(exe, graph, leaves, outputs);  // first: a profile runs again and changes states
+  if (o.profile || !o.trace.empty()) trace_and_profile(exe, leaves.inputs, o, graph.name);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  const auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "Runs a graph on random or stored values and tells what comes out");
+  o->graph.add_to(*command);
+  command->add_option("--random", o->seed, "The seed of the random inputs and params (default 1)")->type_name("SEED");
+  command->add_option("--load", o->load, "Inputs and params by name from a safetensors file; others are random")
+      ->type_name("FILE");
+  command->add_option("--repeat", o->repeat, "How often to run")->type_name("N")->check(CLI::PositiveNumber);
+  command->add_flag("--verify", o->verify, "Compare every node with the CPU reference, and tell where they first part");
+  command->add_flag("--nan-trace", o->nan_trace, "The first node with a NaN or an infinity, and its inputs");
+  command->add_flag("--dump-nodes", o->dump_nodes, "Max |x| and non-zeros of every node");
+  command->add_flag("--profile", o->profile, "Time on the device by kernel");
+  command->add_option("--trace", o->trace, "Write the times as a Chrome/Perfetto trace")->type_name("FILE");
+  o->device.add_to(*command);
+  command->footer(
+      "Examples:\n"
+      "  rlx run model.rlx --random 7 --dim batch=2 --verify\n"
+      "  rlx run model.rlx --load weights.safetensors --repeat 20 --profile\n"
+      "  rlx run model.rlx --nan-trace --trace out.json");
+  command->callback([o] { run_graph(*o); });
+}
+
+}  // namespace rlx::cli

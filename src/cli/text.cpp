@@ -1,0 +1,85 @@
+#include "cli/text.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <format>
+
+#include "cli/commands.h"
+
+namespace rlx::cli {
+
+std::string bytes_text(int64_t bytes) {
+  const char* const units[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return std::format("{} B", bytes);
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return std::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, units[unit]);
+}
+
+std::string ms_text(double ms) {
+  if (ms >= 10'000) return std::format("{:.1f} s", ms / 1000);
+  return std::format("{:.{}f} ms", ms, ms < 10 ? 3 : ms < 100 ? 2 : 0);
+}
+
+uint64_t parse_size(std::string_view text, std::string_view what) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  if (error != std::errc() || shift < 0 || number > UINT64_MAX >> shift) {
+    throw Misuse(std::format("{} is '{}'; it must be a number such as 8, 64K, 1M or 2G", what, text));
+  }
+  return number << shift;
+}
+
+void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string gap(widths[c] - row[c].size(), ' ');
+      line += (c ? "  " : "") + (std::ranges::contains(right, c) ? gap + row[c] : row[c] + gap);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::vector<std::string> split(std::string_view text, char at) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(at), text.size());
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+Progress::Progress(std::string title) : title_(std::move(title)), terminal_(isatty(STDERR_FILENO) == 1) { update(0, 0); }
+
+Progress::~Progress() {
+  if (terminal_) std::fputs("\r\033[K", stderr);
+}
+
+void Progress::update(int64_t done, int64_t all) {
+  if (!terminal_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (all > 0 && now - last_ < std::chrono::milliseconds(100)) return;
+  last_ = now;
+  const std::string count = all > 0 ? std::format(" {} of {}", done, all) : "";
+  std::fputs(std::format("\r\033[K{}{} ...", title_, count).c_str(), stderr);
+}
+
+}  // namespace rlx::cli

@@ -1,0 +1,33 @@
+// y[o, j, k] = table[o, indices[j], k]. The axes of the table up to and with the gathered one are its outer ones.
+//@ in table any
+//@ in indices int
+//@ out y any
+//@ use flat
+const SIGNED: bool = true;  //@ spec
+
+struct Params {
+  first: u32,
+  end: u32,
+  count: u32,  // of indices
+  length: u32,  // of the gathered axis
+  inner: u32,  // elements behind it
+}
+
+// Negative indices count from the end; those outside are clamped.
+fn entry(j: u32) -> u32 {
+  let index = indices_at(j);
+  if (!SIGNED) { return min(u32(index), params.length - 1u); }
+  let length = i32(params.length);
+  return u32(clamp(select(index, index + length, index < 0), 0, length - 1));
+}
+
+fn position(i: u32) -> u32 {
+  let row = i / params.inner;
+  let o = row / params.count;
+  return table_base(o * params.length + entry(row - o * params.count)) + table_step(i - row * params.inner);
+}
+
+fn element(i: u32) -> y_t { return table_get(position(i)); }
+fn owns(i: u32) -> bool {
+  return indices_has(indices_flat(i / params.inner % params.count)) && table_has(position(i));
+}

@@ -1,0 +1,15 @@
+// Rows, each made by a team of invocations: here a team of one. The kernel has, as with the other team_ fragments,
+//   const TEAM: u32     how many make a row together
+//   alias team_t        what they tell each other, and merge(a, b), associative and commutative, to join it
+//   fn row_task(row: u32, lane: u32, width: u32)   which hands `lane` and `width` on to team_all
+// and Params that begin with `first: u32, end: u32`, the rows of this dispatch.
+const ROWS_PER_GROUP: u32 = 64u;
+
+fn team_all(mine: team_t, lane: u32, width: u32) -> team_t { return mine; }
+
+@compute @workgroup_size(ROWS_PER_GROUP)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let row = params.first + group_index(group, groups) * ROWS_PER_GROUP + lane;
+  if (row < params.end) { row_task(row, 0u, 1u); }
+}

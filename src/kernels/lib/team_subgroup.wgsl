@@ -1,0 +1,26 @@
+// Rows, each made by a workgroup of the largest subgroup size (see team_serial for what the kernel has). When the device
+// runs it as one subgroup, neighbours exchange registers; else the tree of team_workgroup joins them.
+var<workgroup> team_memory: array<team_t, TEAM>;
+
+fn team_all(mine: team_t, lane: u32, width: u32) -> team_t {
+  var all = mine;
+  if (width == TEAM) {
+    for (var distance = 1u; distance < TEAM; distance *= 2u) { all = merge(all, subgroupShuffleXor(all, distance)); }
+    return all;
+  }
+  team_memory[lane] = mine;
+  for (var half = TEAM / 2u; half > 0u; half /= 2u) {
+    workgroupBarrier();
+    if (lane < half) { team_memory[lane] = merge(team_memory[lane], team_memory[lane + half]); }
+  }
+  all = workgroupUniformLoad(&team_memory[0]);
+  workgroupBarrier();
+  return all;
+}
+
+@compute @workgroup_size(TEAM)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32, @builtin(subgroup_size) width: u32) {
+  let row = params.first + group_index(group, groups);
+  if (row < params.end) { row_task(row, lane, width); }
+}

@@ -1,0 +1,98 @@
+// y = (s - mean) / sqrt(variance + eps) * gamma + beta over rows of s = x + residual + bias, or, for the root-mean-square
+// norm, s / sqrt(mean(s^2) + eps) * gamma + beta. The mean first, then the squares of what differs from it: one pass with
+// E[s^2] - mean^2 loses all digits where the mean is large.
+//@ in x float x4
+//@ in residual float x4
+//@ in bias float x4
+//@ in gamma float x4
+//@ in beta float x4
+//@ out y float x4
+//@ out total float x4
+//@ use team_serial
+
+const TEAM: u32 = 1u;  //@ spec
+const CENTERED: bool = true;  //@ spec
+const FOUR: bool = false;  //@ spec
+
+struct Params {
+  first: u32,
+  end: u32,
+  length: u32,
+  eps: f32,
+}
+
+alias team_t = f32;
+fn merge(a: f32, b: f32) -> f32 { return a + b; }
+
+struct Row {
+  x: u32,
+  residual: u32,
+}
+
+fn one(row: Row, j: u32) -> f32 {
+  var s = x_get(row.x + x_step(j));
+  if (residual_present) { s += residual_get(row.residual + residual_step(j)); }
+  if (bias_present) { s += bias_get(bias_step(j)); }
+  return s;
+}
+
+fn four(row: Row, j: u32) -> vec4f {
+  if (!FOUR) { return vec4f(one(row, j), one(row, j + 1u), one(row, j + 2u), one(row, j + 3u)); }
+  var s = x_get4((row.x + j) / 4u);
+  if (residual_present) { s += residual_get4((row.residual + j) / 4u); }
+  if (bias_present) { s += bias_get4(j / 4u); }
+  return s;
+}
+
+fn sum_of(row: Row, lane: u32) -> f32 {
+  let end4 = params.length & ~3u;
+  var sum = vec4f(0.0);
+  for (var j = 4u * lane; j < end4; j += 4u * TEAM) { sum += four(row, j); }
+  var all = (sum.x + sum.y) + (sum.z + sum.w);
+  for (var j = end4 + lane; j < params.length; j += TEAM) { all += one(row, j); }
+  return all;
+}
+
+fn sum_of_squares(row: Row, mean: f32, lane: u32) -> f32 {
+  let end4 = params.length & ~3u;
+  var sum = vec4f(0.0);
+  for (var j = 4u * lane; j < end4; j += 4u * TEAM) {
+    let d = four(row, j) - mean;
+    sum += d * d;
+  }
+  var all = (sum.x + sum.y) + (sum.z + sum.w);
+  for (var j = end4 + lane; j < params.length; j += TEAM) {
+    let d = one(row, j) - mean;
+    all += d * d;
+  }
+  return all;
+}
+
+fn put_one(row: u32, to: u32, j: u32, s: f32, mean: f32, scale: f32) {
+  if (total_present) { total_put(total_base(row) + total_step(j), s); }
+  y_put(to + y_step(j), fma((s - mean) * scale, gamma_get(gamma_step(j)), beta_get(beta_step(j))));
+}
+
+fn row_task(index: u32, lane: u32, width: u32) {
+  let row = Row(x_base(index), residual_base(index));
+  let count = f32(params.length);
+  var mean = 0.0;
+  if (CENTERED) { mean = team_all(sum_of(row, lane), lane, width) / count; }
+  let squares = team_all(sum_of_squares(row, mean, lane), lane, width);
+  let scale = 1.0 / sqrt(squares / count + params.eps);
+  let to = y_base(index);
+  let end4 = params.length & ~3u;
+  for (var j = 4u * lane; j < end4; j += 4u * TEAM) {
+    let s = four(row, j);
+    if (FOUR) {
+      if (total_present) { total_put4((total_base(index) + j) / 4u, s); }
+      y_put4((to + j) / 4u, fma((s - mean) * scale, gamma_get4(j / 4u), beta_get4(j / 4u)));
+    } else {
+      put_one(index, to, j, s.x, mean, scale);
+      put_one(index, to, j + 1u, s.y, mean, scale);
+      put_one(index, to, j + 2u, s.z, mean, scale);
+      put_one(index, to, j + 3u, s.w, mean, scale);
+    }
+  }
+  for (var j = end4 + lane; j < params.length; j += TEAM) { put_one(index, to, j, one(row, j), mean, scale); }
+}

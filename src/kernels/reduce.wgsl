@@ -1,0 +1,70 @@
+// y = the reduction of rows of x. A row can be cut into parts of `chunk` elements: task t is part t / rows of row
+// t % rows, so that neighbours work on neighbouring rows of the same part (columns are read side by side).
+//@ in x any x4
+//@ out y any
+//@ use team_serial
+
+const TEAM: u32 = 1u;  //@ spec
+const KIND: u32 = 0u;  //@ spec
+const FLOAT: bool = true;  //@ spec
+const MEAN: bool = false;  //@ spec
+const FOUR: bool = false;  //@ spec
+const SUM: u32 = 0u;
+const MAX: u32 = 1u;
+const MIN: u32 = 2u;
+
+struct Params {
+  first: u32,
+  end: u32,
+  rows: u32,
+  length: u32,
+  chunk: u32,  // a multiple of 4 if there are several parts
+  identity: u32,  // the bits of what an empty row gives
+  count: f32,  // what a mean divides by
+}
+
+alias team_t = x_t;
+
+fn is_nan_value(v: x_t) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u; }
+
+fn merge(a: x_t, b: x_t) -> x_t {
+  if (KIND == SUM) { return a + b; }
+  if (KIND == MAX || KIND == MIN) {
+    let best = select(min(a, b), max(a, b), KIND == MAX);
+    if (!FLOAT) { return best; }
+    return select(select(best, b, is_nan_value(b)), a, is_nan_value(a));  // NaN wins
+  }
+  return a * b;
+}
+
+fn merge4(a: vec4<x_t>, b: vec4<x_t>) -> vec4<x_t> {
+  if (KIND == SUM) { return a + b; }
+  return vec4<x_t>(merge(a.x, b.x), merge(a.y, b.y), merge(a.z, b.z), merge(a.w, b.w));
+}
+
+fn four(base: u32, j: u32) -> vec4<x_t> {
+  if (FOUR) { return x_get4((base + j) / 4u); }
+  return vec4<x_t>(x_get(base + x_step(j)), x_get(base + x_step(j + 1u)), x_get(base + x_step(j + 2u)),
+                   x_get(base + x_step(j + 3u)));
+}
+
+fn row_task(task: u32, lane: u32, width: u32) {
+  let part = task / params.rows;
+  let base = x_base(task - part * params.rows);
+  let begin = part * params.chunk;
+  let end = min(params.length, begin + params.chunk);
+  let end4 = end & ~3u;
+  let identity = bitcast<x_t>(params.identity);
+  var sum4 = vec4<x_t>(identity);
+  for (var j = begin + 4u * lane; j < end4; j += 4u * TEAM) { sum4 = merge4(sum4, four(base, j)); }
+  var sum = merge(merge(sum4.x, sum4.y), merge(sum4.z, sum4.w));
+  for (var j = end4 + lane; j < end; j += TEAM) { sum = merge(sum, x_get(base + x_step(j))); }
+  sum = team_all(sum, lane, width);
+  if (lane == 0u) {
+    if (MEAN) {
+      y_put(y_base(task), y_t(select(f32(sum) / params.count, quiet_nan(), params.count == 0.0)));
+    } else {
+      y_put(y_base(task), sum);
+    }
+  }
+}

@@ -1,0 +1,124 @@
+// The index of the largest or smallest element along an axis.
+#include "ops/argminmax.h"
+
+#include <cmath>
+
+#include "ir/reference.h"
+#include "kernels/argminmax.wgsl.h"
+#include "ops/op_table.h"
+#include "ops/rows.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+
+std::vector<TensorType> ArgMinMax::infer(const InferArgs& in) const {
+  in.expect_count(1);
+  in.expect_dtype(0, is_float(in.dtype(0)) || is_integer(in.dtype(0)), "a float or integer type");
+  const Shape& x = in.shape(0);
+  const int64_t along = in.axis(axis, x.rank());
+  if (x[along] == Dim(0)) fail("{}: axis {} has length 0, so there is no index to give", name(), along);
+  Shape y;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (i != along) {
+      y.push_back(x[i]);
+    } else if (keep) {
+      y.push_back(1);
+    }
+  }
+  return {TensorType{DType::i64, y}};
+}
+
+namespace {
+
+int64_t positive(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+
+template <class T>
+bool better(bool largest, T a, T than) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(than)) return false;
+    if (std::isnan(a)) return true;
+  }
+  return largest ? a > than : a < than;
+}
+
+}  // namespace
+
+void ArgMinMax::reference(RefContext& r) const {
+  const RefTensor& x = r.in(0);
+  Operand source;
+  source.view = View::contiguous(x.dims);
+  const Operand rows = as_rows(source, {positive(axis, source.view.rank())});
+  const auto length = static_cast<size_t>(row_length(rows));
+  const auto run = [&](const auto& values) {
+    const auto gathered = gather_view(values, rows.view);
+    for (size_t row = 0; row < r.out().ints.size(); ++row) {
+      size_t best = 0;
+      for (size_t j = 1; j < length; ++j) {
+        if (better(largest, gathered[row * length + j], gathered[row * length + best])) best = j;
+      }
+      r.out().ints[row] = static_cast<int64_t>(best);
+    }
+  };
+  if (is_float(x.dtype)) {
+    run(x.real);
+  } else {
+    run(x.ints);
+  }
+}
+
+void ArgMinMax::lower(Lowering& l) const {
+  const Operand& y = l.out();
+  if (y.view.elements() == 0) return;
+  Operand x = as_rows(l.in(0), {positive(axis, l.in(0).view.rank())});
+  const RowProblem p = row_problem(x, 1);
+  const Team team = team_for(l.choose(name(), kRowVariants, p), p.length, l.caps());
+  x.x4 = rows_by_four(x);
+  l.rows(for_team(l.make<kernels::argminmax>({.x = x, .y = y.with_view(y.view, y.view.rank())},
+                                             {.end = to_u32(p.rows), .length = to_u32(p.length)},
+                                             ceil_div(p.rows, team.rows_per_group),
+                                             {.TEAM = to_u32(team.size),
+                                              .LARGEST = largest,
+                                              .FLOAT = is_float(x.dtype),
+                                              .SIGNED = is_signed_integer(x.dtype),
+                                              .FOUR = x.x4}),
+                  team),
+         p.rows, team.rows_per_group);
+}
+
+namespace {
+Value arg_min_max(bool largest, Value x, int64_t axis, bool keep) {
+  auto op = std::make_shared<ArgMinMax>(largest);
+  op->axis = axis;
+  op->keep = keep;
+  return x.graph().add_value(op, {x});
+}
+}  // namespace
+
+Value argmax(Value x, int64_t axis, bool keep) { return arg_min_max(true, x, axis, keep); }
+Value argmin(Value x, int64_t axis, bool keep) { return arg_min_max(false, x, axis, keep); }
+
+namespace ops {
+
+void register_argminmax(OpTable& table) {
+  for (const bool largest : {true, false}) {
+    OpInfo info;
+    info.name = largest ? "argmax" : "argmin";
+    info.formula = std::string("index of the first ") + (largest ? "largest" : "smallest") +
+                   " element along the axis; of the first NaN if there is one";
+    info.types = "f32 f16 bf16 i32 u32 i64 i8 u8";
+    info.variants = {"serial", "workgroup", "subgroup"};
+    info.samples = {info.name + "(T[3,17])",
+                    info.name + "(T[3,17]) {axis=0, keep=true}",
+                    info.name + "(T[2,5,7] in -2..2) {axis=1}",
+                    info.name + "(T[257])",
+                    info.name + "(T[8,256] in 0..3) {axis=-1}",
+                    info.name + "(T[0,4])",
+                    info.name + "(T[65537])",
+                    info.name + "(T[4,1])"};
+    info.make = [largest] { return std::make_shared<ArgMinMax>(largest); };
+    table.add(std::move(info));
+  }
+}
+
+}  // namespace ops
+}  // namespace rlx

@@ -1,0 +1,25 @@
+// The index of the largest or smallest element along an axis.
+#pragma once
+
+#include "ir/op.h"
+
+namespace rlx {
+
+struct ArgMinMax final : Op {
+  bool largest = true;
+  int64_t axis = -1;
+  bool keep = false;
+
+  explicit ArgMinMax(bool l = true) : largest(l) {}
+  std::string_view name() const override { return largest ? "argmax" : "argmin"; }
+  std::shared_ptr<Op> clone() const override { return std::make_shared<ArgMinMax>(*this); }
+  void fields(Fields& f) override {
+    f("axis", axis, -1);
+    f("keep", keep, false);
+  }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+};
+
+}  // namespace rlx

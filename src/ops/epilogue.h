@@ -1,0 +1,24 @@
+// A scalar expression at the tail of a kernel: bias, activation, residual and scale cost no dispatch of their own.
+//
+// The kernel's source has a line `fn epilogue(...) ...  //@ epilogue`, which is replaced, and `//@ params` as the last line of
+// struct Params, where the numbers of the expression go. $0 is the kernel's value, $1.. the extra operands, which are read
+// at the flat index i of the output.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/kernel.h"
+#include "ops/expr.h"
+
+namespace rlx {
+
+struct WithEpilogue {
+  std::shared_ptr<const Kernel> kernel;
+  std::vector<uint32_t> words;  // to append to the kernel's own parameters
+};
+
+// `expr` may be empty (no steps): the kernel as it is.
+WithEpilogue with_epilogue(const std::shared_ptr<const Kernel>& kernel, const Expr& expr);
+
+}  // namespace rlx

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "ops/view_op.h"
+
+namespace rlx {
+
+// The input repeated along new leading axes and along axes of length 1; -1 keeps the input's dim.
+struct Expand final : ViewOf<Expand> {
+  static constexpr auto kName = "expand";
+  Shape shape;
+
+  void fields(Fields& f) override { f("shape", shape); }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;
+};
+
+}  // namespace rlx

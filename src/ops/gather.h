@@ -1,0 +1,20 @@
+#pragma once
+
+#include "ir/op.h"
+
+namespace rlx {
+
+// y[o.., j.., k..] = table[o.., indices[j..], k..]: the axis of the table is replaced by the axes of the
+// indices. Negative indices count from the end; what is outside even so is clamped to the first or last
+// entry.
+struct Gather final : OpOf<Gather> {
+  static constexpr auto kName = "gather";
+  int64_t axis = 0;
+
+  void fields(Fields& f) override { f("axis", axis, 0); }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+};
+
+}  // namespace rlx

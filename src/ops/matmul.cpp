@@ -1,0 +1,429 @@
+#include "ops/matmul.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/reference.h"
+#include "kernels/binder.h"
+#include "kernels/lowering.h"
+#include "kernels/matmul_plain.wgsl.h"
+#include "kernels/matmul_rows.wgsl.h"
+#include "kernels/matmul_tiled.wgsl.h"
+#include "ops/copy.h"
+#include "ops/elementwise.h"
+#include "ops/epilogue.h"
+#include "ops/op_table.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+
+Expr MatMul::expr(DType product, std::span<const DType> extra) const {
+  std::vector<DType> types = {product};
+  types.insert(types.end(), extra.begin(), extra.end());
+  if (epilogue.empty()) {
+    Expr none;
+    none.inputs = std::move(types);
+    return none;
+  }
+  return Expr::parse(epilogue, std::move(types));
+}
+
+std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
+  if (in.count() < 2) fail("matmul: takes 2 inputs and those of its epilogue, not {}", in.count());
+  in.expect_same_dtype(0, 1);
+  in.expect_dtype(0, is_float(in.dtype(0)) || in.dtype(0) == DType::i32 || in.dtype(0) == DType::u32,
+                  "a float type, i32 or u32");
+  Shape a = in.shape(0);
+  Shape b = in.shape(1);
+  if (a.rank() == 0 || b.rank() == 0) fail("matmul: input {} is a scalar; use mul", a.rank() == 0 ? 0 : 1);
+  const bool a_vector = a.rank() == 1;
+  const bool b_vector = b.rank() == 1;
+  if (a_vector) a.insert(0, 1);
+  if (b_vector) b.push_back(1);
+  const Dim& k = a[a.rank() - 1];
+  if (!(k == b[b.rank() - 2])) {
+    fail("matmul: the inner sizes of {} and {} differ: {} against {}", in.shape(0).text(), in.shape(1).text(), k.text(),
+         b[b.rank() - 2].text());
+  }
+  const auto batch = [](const Shape& s) { return Shape(std::vector<Dim>(s.begin(), s.end() - 2)); };
+  Shape out = broadcast(batch(a), batch(b), "matmul");
+  if (!a_vector) out.push_back(a[a.rank() - 2]);
+  if (!b_vector) out.push_back(b[b.rank() - 1]);
+  std::vector<DType> extra;
+  for (int64_t i = 2; i < in.count(); ++i) {
+    extra.push_back(in.dtype(i));
+    if (!(broadcast(out, in.shape(i), "matmul") == out)) {
+      fail("matmul: the epilogue's input {} has the shape {}, which does not broadcast to the product {}", i,
+           in.shape(i).text(), out.text());
+    }
+  }
+  if (in.count() > 2 && epilogue.empty()) fail("matmul: takes 2 inputs when it has no epilogue, not {}", in.count());
+  return {TensorType{expr(in.dtype(0), extra).result_type(), out}};
+}
+
+namespace {
+
+// An operand as [batch..., rows, cols], vectors given their missing axis and batches broadcast.
+View matrix_view(View v, bool is_left, const std::vector<int64_t>& batch) {
+  if (v.rank() == 1) {
+    v.dims.insert(is_left ? v.dims.begin() : v.dims.end(), 1);
+    v.strides.insert(is_left ? v.strides.begin() : v.strides.end(), 0);
+  }
+  std::vector<int64_t> target = batch;
+  target.insert(target.end(), v.dims.end() - 2, v.dims.end());
+  return v.broadcast_to(target);
+}
+
+struct Sizes {
+  int64_t batch, m, n, k;
+};
+
+// The output as [batch..., m, n], whichever of the two are there.
+std::vector<int64_t> matrix_dims(const std::vector<int64_t>& out, bool a_vector, bool b_vector, int64_t m, int64_t n) {
+  std::vector<int64_t> dims(out.begin(), out.end() - (a_vector ? 0 : 1) - (b_vector ? 0 : 1));
+  dims.push_back(m);
+  dims.push_back(n);
+  return dims;
+}
+
+struct Problem {
+  Sizes size;
+  Operand a, b, y;             // [batch..., rows, cols]
+  std::vector<Operand> extra;  // broadcast to y
+  Expr expr;
+
+  int64_t stride(const Operand& o, int64_t from_end) const {
+    return o.view.strides[static_cast<size_t>(o.view.rank() - from_end)];
+  }
+  // Four neighbours along the last axis of any row start at a multiple of four.
+  static bool quads(const Operand& o, int64_t length) {
+    const View& v = o.view;
+    if (v.strides.back() != 1 || length % 4 != 0 || v.offset % 4 != 0) return false;
+    return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
+  }
+};
+
+bool float_product(const Caps&, const Problem& p) { return is_float(p.a.dtype); }
+
+double flops(const Problem& p) {
+  return 2.0 * static_cast<double>(p.size.batch * p.size.m) * static_cast<double>(p.size.n) * static_cast<double>(p.size.k);
+}
+
+// Nanoseconds at rates measured on a software device and, for GPUs, in the ratio their memory traffic suggests.
+constexpr Variant<Problem> kVariants[] = {
+    {"rows", float_product,
+     [](const Caps& caps, const Problem& p) {
+       const bool streams = p.stride(p.b, 1) == 1;  // a row of b is contiguous
+       if (caps.software) return flops(p) / (streams ? 24 : 6);
+       return flops(p) / (p.size.m <= 8 && streams ? 400 : 100);
+     }},
+    {"tiled", [](const Caps& caps, const Problem& p) { return is_float(p.a.dtype) && caps.max_invocations_per_workgroup >= 256; },
+     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 4 : p.size.m <= 8 ? 80 : 300); }},
+    {"plain", [](const Caps&, const Problem&) { return true; },
+     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 1 : 50); }},
+};
+
+// Rows [begin, begin + length) of the product.
+Problem slice_rows(const Problem& p, int64_t begin, int64_t length) {
+  Problem part = p;
+  const int64_t axis = p.y.view.rank() - 2;
+  part.size.m = length;
+  part.a.view = p.a.view.narrow(axis, begin, length);
+  part.y.view = p.y.view.narrow(axis, begin, length);
+  for (Operand& e : part.extra) e.view = e.view.narrow(axis, begin, length);
+  return part;
+}
+
+template <class Params>
+Params strides(const Problem& p) {
+  Params params;
+  params.m = to_u32(p.size.m);
+  params.n = to_u32(p.size.n);
+  params.k = to_u32(p.size.k);
+  params.a_row = static_cast<uint32_t>(to_i32(p.stride(p.a, 2)));
+  params.a_col = static_cast<uint32_t>(to_i32(p.stride(p.a, 1)));
+  params.b_row = static_cast<uint32_t>(to_i32(p.stride(p.b, 2)));
+  params.b_col = static_cast<uint32_t>(to_i32(p.stride(p.b, 1)));
+  params.y_row = static_cast<uint32_t>(to_i32(p.stride(p.y, 2)));
+  return params;
+}
+
+template <class K>
+Dispatch make_dispatch(const Lowering& l, const Problem& p, const typename K::Params& params, int64_t groups,
+                       const typename K::Spec& spec) {
+  const WithEpilogue tail = with_epilogue(K::kernel(), p.expr);
+  std::vector<Operand> operands = {p.a, p.b, p.y};
+  for (Operand& o : operands) o.outer_rank = o.view.rank() - 2;
+  operands.insert(operands.end(), p.extra.begin(), p.extra.end());
+  std::vector<uint32_t> words(sizeof(params) / 4);
+  std::memcpy(words.data(), &params, sizeof params);
+  words.insert(words.end(), tail.words.begin(), tail.words.end());
+  return l.make(tail.kernel, std::move(operands), std::as_bytes(std::span(words)), groups, spec.list());
+}
+
+Dispatch plain(const Lowering& l, const Problem& p) {
+  auto params = strides<kernels::matmul_plain::Params>(p);
+  const int64_t count = p.size.batch * p.size.m * p.size.n;
+  params.count = to_u32(count);
+  return make_dispatch<kernels::matmul_plain>(l, p, params, ceil_div(count, 64), {});
+}
+
+Dispatch rows(const Lowering& l, const Problem& p) {
+  kernels::matmul_rows::Spec spec;
+  spec.ROWS = p.size.m >= 16 ? 16 : p.size.m >= 8 ? 8 : p.size.m >= 4 ? 4 : p.size.m >= 2 ? 2 : 1;
+  spec.LANES = l.caps().software ? 8 : 64;
+  spec.A4 = Problem::quads(p.a, p.size.k);
+  spec.B4 = Problem::quads(p.b, p.size.n);
+  spec.Y4 = Problem::quads(p.y, p.size.n);
+  auto params = strides<kernels::matmul_rows::Params>(p);
+  const int64_t m_tiles = ceil_div(p.size.m, spec.ROWS);
+  const int64_t n_tiles = ceil_div(p.size.n, 4 * static_cast<int64_t>(spec.LANES));
+  params.m_tiles = to_u32(m_tiles);
+  params.n_tiles = to_u32(n_tiles);
+  return make_dispatch<kernels::matmul_rows>(l, p, params, p.size.batch * m_tiles * n_tiles, spec);
+}
+
+Dispatch tiled(const Lowering& l, const Problem& p) {
+  auto params = strides<kernels::matmul_tiled::Params>(p);
+  const int64_t m_tiles = ceil_div(p.size.m, 64);
+  const int64_t n_tiles = ceil_div(p.size.n, 64);
+  params.m_tiles = to_u32(m_tiles);
+  params.n_tiles = to_u32(n_tiles);
+  return make_dispatch<kernels::matmul_tiled>(l, p, params, p.size.batch * m_tiles * n_tiles,
+                                              {.A_BY_K = p.stride(p.a, 1) == 1, .B_BY_K = p.stride(p.b, 1) != 1});
+}
+
+// Batches that b does not have, and along which a and y are evenly spaced, are only more rows.
+void fold_batches(Problem& p) {
+  const int64_t batch_axes = p.y.view.rank() - 2;
+  const View b_batch = p.b.view.slice_axes(0, batch_axes);
+  const bool shared = std::ranges::all_of(b_batch.strides, [](int64_t s) { return s == 0; });
+  if (p.size.batch <= 1 || !shared) return;
+  const std::vector<int64_t> rows_dims = {p.size.batch * p.size.m};
+  const auto fold = [&](const View& v) -> std::optional<View> {
+    auto flat = v.slice_axes(0, v.rank() - 1).reshape(rows_dims);
+    if (!flat) return std::nullopt;
+    flat->dims.push_back(v.dims.back());
+    flat->strides.push_back(v.strides.back());
+    return flat;
+  };
+  const auto a = fold(p.a.view);
+  const auto y = fold(p.y.view);
+  std::vector<View> extra;
+  for (const Operand& e : p.extra) {
+    if (auto v = fold(e.view)) extra.push_back(*v);
+  }
+  if (!a || !y || extra.size() != p.extra.size()) return;
+  p.a.view = *a;
+  p.y.view = *y;
+  for (size_t i = 0; i < extra.size(); ++i) p.extra[i].view = extra[i];
+  p.b.view = p.b.view.slice_axes(batch_axes, p.b.view.rank());
+  p.size.m *= p.size.batch;
+  p.size.batch = 1;
+}
+
+Dispatch make_variant(const Lowering& l, std::string_view variant, const Problem& p) {
+  return variant == "rows" ? rows(l, p) : variant == "tiled" ? tiled(l, p) : plain(l, p);
+}
+
+Problem slice_depth(const Problem& p, int64_t begin, int64_t length, const Operand& sum) {
+  Problem part = p;
+  part.size.k = length;
+  part.a.view = p.a.view.narrow(p.a.view.rank() - 1, begin, length);
+  part.b.view = p.b.view.narrow(p.b.view.rank() - 2, begin, length);
+  part.y = sum;
+  part.extra.clear();
+  part.expr = Expr{};
+  return part;
+}
+
+constexpr int64_t kRowGrain = 64;
+
+bool can_bind(const Lowering& l, std::string_view variant, const Problem& p) {
+  return fits(make_variant(l, variant, slice_rows(p, 0, std::min(kRowGrain, p.size.m))), l.caps());
+}
+
+void emit_rows(Lowering& l, std::string_view variant, const Problem& p) {
+  l.split(p.size.m, kRowGrain,
+          [&](int64_t begin, int64_t length) { return make_variant(l, variant, slice_rows(p, begin, length)); });
+}
+
+// b is larger than all bindings together: partial products over slices of k are added up in f32.
+void lower_in_slices(Lowering& l, std::string_view variant, Problem p) {
+  if (p.stride(p.b, 2) < p.stride(p.b, 1)) {
+    // A slice of a transposed b touches all of its memory; row-major it is one piece.
+    const Operand copy = l.scratch(p.b.dtype, p.b.view.dims);
+    lower_copy(l, p.b, copy);
+    p.b = copy;
+  }
+  Operand sum = l.scratch(DType::f32, p.y.view.dims);
+  int64_t depth = p.size.k;
+  while (depth > 1 && !can_bind(l, variant, slice_depth(p, 0, depth, sum))) depth = ceil_div(depth, 2);
+  for (int64_t k = 0; k < p.size.k; k += depth) {
+    const Operand part = k == 0 ? sum : l.scratch(DType::f32, p.y.view.dims);
+    emit_rows(l, variant, slice_depth(p, k, std::min(depth, p.size.k - k), part));
+    if (k == 0) continue;
+    const Operand next = l.scratch(DType::f32, p.y.view.dims);
+    lower_expr(l, Expr::parse("add($0,$1)", {DType::f32, DType::f32}), {sum, part}, next);
+    sum = next;
+  }
+  // The epilogue sees the sum as f32, which is what the kernels give it too.
+  std::vector<DType> types = {DType::f32};
+  std::vector<Operand> inputs = {sum};
+  for (const Operand& e : p.extra) {
+    types.push_back(e.dtype);
+    inputs.push_back(e);
+  }
+  Expr tail = p.expr;
+  if (tail.steps.empty()) {
+    tail.inputs = {DType::f32};
+    tail.cast(Expr::input(0), p.y.dtype);
+    inputs.resize(1);
+  }
+  lower_expr(l, tail, inputs, p.y);
+}
+
+void lower_problem(Lowering& l, const Problem& p) {
+  const std::string_view variant = l.choose("matmul", kVariants, p);
+  if (can_bind(l, variant, p)) {
+    emit_rows(l, variant, p);
+  } else {
+    lower_in_slices(l, variant, p);
+  }
+}
+
+}  // namespace
+
+void MatMul::lower(Lowering& l) const {
+  const std::vector<int64_t>& out = l.out().view.dims;
+  if (product(out) == 0) return;
+  const bool a_vector = l.in(0).view.rank() == 1;
+  const bool b_vector = l.in(1).view.rank() == 1;
+  Problem p;
+  p.size.m = a_vector ? 1 : l.in(0).view.dims[l.in(0).view.dims.size() - 2];
+  p.size.k = l.in(0).view.dims.back();
+  p.size.n = b_vector ? 1 : l.in(1).view.dims.back();
+  const std::vector<int64_t> dims = matrix_dims(out, a_vector, b_vector, p.size.m, p.size.n);
+  const std::vector<int64_t> batch(dims.begin(), dims.end() - 2);
+  p.size.batch = product(batch);
+  p.a = l.in(0).with_view(matrix_view(l.in(0).view, true, batch));
+  p.b = l.in(1).with_view(matrix_view(l.in(1).view, false, batch));
+  p.y = l.out().with_view(View::contiguous(dims));
+  std::vector<DType> extra_types;
+  for (int64_t i = 2; i < l.input_count(); ++i) {
+    extra_types.push_back(l.in(i).dtype);
+    const View full = l.in(i).view.broadcast_to(out);
+    const auto as_matrix = full.reshape(dims);  // only axes of length 1 are added
+    p.extra.push_back(l.in(i).with_view(*as_matrix));
+  }
+  p.expr = expr(l.in(0).dtype, extra_types);
+  fold_batches(p);
+
+  lower_problem(l, p);
+}
+
+void lower_product(Lowering& l, const Operand& a, const Operand& b, const Operand& y) {
+  if (y.view.elements() == 0) return;
+  const std::vector<int64_t>& dims = y.view.dims;
+  Problem p;
+  p.size = {product({dims.begin(), dims.end() - 2}), dims[dims.size() - 2], dims.back(), a.view.dims.back()};
+  p.a = a;
+  p.b = b;
+  p.y = y;
+  fold_batches(p);
+  lower_problem(l, p);
+}
+
+void MatMul::reference(RefContext& r) const {
+  const RefTensor& a = r.in(0);
+  const RefTensor& b = r.in(1);
+  const std::vector<int64_t>& out = r.out().dims;
+  const bool a_vector = a.dims.size() == 1;
+  const bool b_vector = b.dims.size() == 1;
+  const int64_t m = a_vector ? 1 : a.dims[a.dims.size() - 2];
+  const int64_t k = a.dims.back();
+  const int64_t n = b_vector ? 1 : b.dims.back();
+  const std::vector<int64_t> dims = matrix_dims(out, a_vector, b_vector, m, n);
+  const std::vector<int64_t> batch(dims.begin(), dims.end() - 2);
+  const View a_view = matrix_view(View::contiguous(a.dims), true, batch);
+  const View b_view = matrix_view(View::contiguous(b.dims), false, batch);
+  RefTensor y = RefTensor::zeros(a.dtype, out);
+  const View a_batch = a_view.slice_axes(0, static_cast<int64_t>(batch.size()));
+  const View b_batch = b_view.slice_axes(0, static_cast<int64_t>(batch.size()));
+  const std::vector<int64_t> batch_strides = row_major_strides(batch);
+  const auto offset = [&](const View& v, int64_t index) {
+    int64_t at = v.offset;
+    for (size_t i = 0; i < batch.size(); ++i) at += index / batch_strides[i] % batch[i] * v.strides[i];
+    return at;
+  };
+  for (int64_t i = 0; i < product(batch); ++i) {
+    const int64_t pa = offset(a_batch, i);
+    const int64_t pb = offset(b_batch, i);
+    if (is_float(a.dtype)) {
+      multiply_reference(a.real.data() + pa, b.real.data() + pb, y.real.data() + i * m * n, m, n, k);
+      continue;
+    }
+    for (int64_t row = 0; row < m; ++row) {
+      for (int64_t col = 0; col < n; ++col) {
+        uint64_t sum = 0;
+        for (int64_t p = 0; p < k; ++p) {
+          sum += static_cast<uint64_t>(a.ints[static_cast<size_t>(pa + row * k + p)]) *
+                 static_cast<uint64_t>(b.ints[static_cast<size_t>(pb + p * n + col)]);
+        }
+        y.ints[static_cast<size_t>((i * m + row) * n + col)] =
+            a.dtype == DType::u32 ? static_cast<int64_t>(static_cast<uint32_t>(sum)) : static_cast<int32_t>(sum);
+      }
+    }
+  }
+  std::vector<DType> extra_types;
+  std::vector<const RefTensor*> inputs = {&y};
+  for (int64_t i = 2; i < r.input_count(); ++i) {
+    extra_types.push_back(r.in(i).dtype);
+    inputs.push_back(&r.in(i));
+  }
+  const Expr tail = expr(a.dtype, extra_types);
+  if (tail.steps.empty()) {
+    r.out() = std::move(y);
+    return;
+  }
+  const TensorType type{tail.result_type(), Shape::of(out)};
+  RefContext context(inputs, std::span(&type, 1));
+  rlx::reference(tail, context);
+  r.out() = std::move(context.out());
+}
+
+Tolerance MatMul::tolerance(std::span<const TensorType> inputs) const {
+  std::vector<DType> extra;
+  for (size_t i = 2; i < inputs.size(); ++i) extra.push_back(inputs[i].dtype);
+  const auto k = static_cast<double>(inputs[0].shape[inputs[0].shape.rank() - 1].value());
+  // Inputs are in [-2, 2]: the sum of k products is about 2 sqrt(k) large, whatever the result is.
+  return {.ulps = 2 + expr(inputs[0].dtype, extra).ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
+}
+
+Value matmul(Value a, Value b) { return a.graph().add_value(std::make_shared<MatMul>(), {a, b}); }
+
+Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation) {
+  auto op = std::make_shared<MatMul>();
+  op->epilogue = activation.empty() ? "add($0,$1)" : "t0=add($0,$1); " + std::string(activation) + "(t0)";
+  return a.graph().add_value(op, {a, b, bias});
+}
+
+namespace ops {
+void register_matmul(OpTable& table) {
+  table.add<MatMul>(
+      {.name = {},
+       .formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
+       .types = "f32 f16 bf16",
+       .variants = {"rows", "tiled", "plain"},
+       .samples = {"matmul(T[3,17], T[17,5])", "matmul(T[64,32], T[32,64])", "matmul(T[1,64], T[64,256])",
+                   "matmul(T[2,3,4,5], T[5,6])", "matmul(T[2,1,4,5], T[3,5,6])", "matmul(T[5], T[5])",
+                   "matmul(T[5], T[2,5,3])", "matmul(T[2,3,5], T[5])", "matmul(T[3,0], T[0,4])", "matmul(T[0,3], T[3,4])",
+                   "matmul(T[257,3], T[3,65])", "matmul(T[130,257], T[257,68])", "matmul(T[1,1], T[1,1])",
+                   "matmul(T[8,16], T[16,12], T[12]) {epilogue=\"t0=add($0,$1); gelu(t0)\"}",
+                   "matmul(T[2,7,16], T[16,12], T[12], T[2,7,12]) {epilogue=\"t0=add($0,$1); t1=mul(t0,0.5); add(t1,$2)\"}",
+                   "matmul(T[3,700], T[700,129], T[1]) {epilogue=\"add($0,$1)\"}", "matmul(T[3,1500], T[1500,131])"},
+       .make = {}});
+}
+}  // namespace ops
+
+}  // namespace rlx

@@ -1,0 +1,66 @@
+#include "ops/narrow.h"
+
+#include "ops/op_table.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+
+void check_slice(std::string_view what, const Dim& size, const Dim& start, const Dim& length, int64_t step) {
+  if (step == 0) fail("{}: the step is 0", what);
+  const auto negative = [](const Dim& d) { return d.is_static() && d.value() < 0; };
+  if (negative(length)) fail("{}: the length is {}", what, length.text());
+  // A negative start does not count from the end: a symbolic one that becomes negative is a mistake.
+  const Dim last = start + (length - 1) * Dim(step);
+  const bool empty = length.is(0);
+  const bool inside = empty ? !negative(start) && !negative(size - start)
+                            : !negative(start) && !negative(last) && !negative(size - 1 - start) &&
+                                  !negative(size - 1 - last);
+  if (inside) return;
+  if (empty)
+    fail("{}: the start {} is outside the axis, which has length {}", what, start.text(), size.text());
+  fail("{}: {} elements from {} on in steps of {} end at {}, outside the axis, which has length {}", what,
+       length.text(), start.text(), step, last.text(), size.text());
+}
+
+std::vector<TensorType> Narrow::infer(const InferArgs& in) const {
+  in.expect_count(1);
+  Shape out = in.shape(0);
+  const int64_t a = in.axis(axis, out.rank());
+  check_slice("narrow", out[a], start, length, step);
+  out[a] = length;
+  return {TensorType{in.dtype(0), out}};
+}
+
+std::optional<View> Narrow::view(const View& input, const std::vector<int64_t>& out_dims) const {
+  const int64_t a = axis < 0 ? axis + input.rank() : axis;
+  return input.narrow(a, start.value(), out_dims[static_cast<size_t>(a)], step);
+}
+
+Value narrow(Value x, int64_t axis, Dim start, Dim length, int64_t step) {
+  auto op = std::make_shared<Narrow>();
+  op->axis = axis;
+  op->start = std::move(start);
+  op->length = std::move(length);
+  op->step = step;
+  return x.graph().add_value(op, {x});
+}
+
+namespace ops {
+void register_narrow(OpTable& table) {
+  table.add<Narrow>(
+      {.name = {},
+       .formula = "y[.., j, ..] = x[.., start + j*step, ..] along axis",
+       .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
+       .variants = {"view"},
+       .samples = {"narrow(T[3,17]) {axis=1, start=3, length=7}",
+                   "narrow(T[3,17]) {axis=0, start=1, length=1}",
+                   "narrow(T[17,5]) {axis=-2, start=16, length=6, step=-3}",
+                   "narrow(T[257]) {axis=0, start=1, length=128, step=2}",
+                   "narrow(T[2,3,5]) {axis=-1, start=4, length=5, step=-1}",
+                   "narrow(T[0,3]) {axis=0, start=0, length=0}", "narrow(T[4,3]) {axis=0, start=4, length=0}",
+                   "narrow(T[65541]) {axis=0, start=3, length=65537}"},
+       .make = {}});
+}
+}  // namespace ops
+
+}  // namespace rlx

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "ops/view_op.h"
+
+namespace rlx {
+
+// `length` elements along `axis` from `start` on, `step` apart. A negative step walks backwards from `start`.
+struct Narrow final : ViewOf<Narrow> {
+  static constexpr auto kName = "narrow";
+  int64_t axis = 0;
+  Dim start = 0;
+  Dim length = 0;
+  int64_t step = 1;
+
+  void fields(Fields& f) override {
+    f("axis", axis);
+    f("start", start);
+    f("length", length);
+    f("step", step, 1);
+  }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;
+};
+
+// Checks, as far as the symbols allow, that [start, start + length) in steps lies in an axis of that size.
+// `what` names the op.
+void check_slice(std::string_view what, const Dim& size, const Dim& start, const Dim& length, int64_t step);
+
+}  // namespace rlx

@@ -1,0 +1,306 @@
+#include "ops/norm.h"
+
+#include <cmath>
+
+#include "ir/reference.h"
+#include "kernels/norm.wgsl.h"
+#include "ops/copy.h"
+#include "ops/elementwise.h"
+#include "ops/op_table.h"
+#include "ops/reduce.h"
+#include "ops/rows.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+namespace {
+
+int64_t positive(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+
+// Checks that input `i` is a float tensor with the shape of the trailing axes of x.
+void expect_trailing(const InferArgs& in, int64_t i, std::string_view what, int64_t axis) {
+  in.expect_float(i);
+  Shape trailing;
+  for (int64_t a = axis; a < in.shape(0).rank(); ++a) trailing.push_back(in.shape(0)[a]);
+  if (in.shape(i) != trailing) {
+    fail("{}: {} has shape {}; it must have {}, that of the input from axis {} on", in.op(), what,
+         in.shape(i).text(), trailing.text(), axis);
+  }
+}
+
+// All that the two ops hand to the kernel; operands that are not there are absent.
+struct NormCase {
+  NormKind kind;
+  double eps;
+  int64_t axis;  // not negative
+  Operand x, residual, bias, gamma, beta, y, total;
+};
+
+// What the reference works on, from the inputs by place.
+struct NormValues {
+  NormKind kind;
+  double eps;
+  int64_t axis;
+  const RefTensor* gamma;
+  const RefTensor* beta;  // may be null
+};
+
+void reference_norm(const NormValues& n, const std::vector<double>& s, const std::vector<int64_t>& dims,
+                    RefTensor& y) {
+  int64_t length = 1;
+  for (size_t a = static_cast<size_t>(n.axis); a < dims.size(); ++a) length *= dims[a];
+  const auto count = static_cast<double>(length);
+  for (size_t start = 0; start < s.size(); start += static_cast<size_t>(length)) {
+    const auto row = std::span(s).subspan(start, static_cast<size_t>(length));
+    double mean = 0;
+    if (n.kind == NormKind::layer) {
+      for (double v : row) mean += v / count;
+    }
+    double variance = 0;
+    for (double v : row) variance += (v - mean) * (v - mean) / count;
+    const double scale = 1 / std::sqrt(variance + n.eps);
+    for (size_t j = 0; j < row.size(); ++j) {
+      y.real[start + j] = (row[j] - mean) * scale * n.gamma->real[j] + (n.beta ? n.beta->real[j] : 0);
+    }
+  }
+}
+
+// Results have the size of gamma times a few deviations; mean, difference, root and products each round. A
+// row of n that happens to vary little is scaled up by at most 1/sqrt(eps), which short rows of random
+// numbers stay far from.
+Tolerance norm_tolerance(const TensorType& x, int64_t axis) {
+  double n = 1;
+  for (int64_t a = positive(axis, x.shape.rank()); a < x.shape.rank(); ++a)
+    n *= static_cast<double>(x.shape[a].value());
+  return {.ulps = 16, .terms = n, .scale = 8};
+}
+
+Operand trailing_rows(const Operand& o) { return o.with_view(o.view, 0); }
+
+// For rows that can not be bound with all operands: whole-tensor steps in f32, each of which can be cut
+// anywhere.
+void lower_staged(Lowering& l, const NormCase& c) {
+  const std::vector<int64_t> dims = c.y.view.dims;
+  const auto rank = static_cast<int64_t>(dims.size());
+  const std::vector<int64_t> inner = axes_from(c.axis, rank);
+  const auto to_f32 = [&](const Operand& o) {
+    const Operand dense = l.scratch(o.dtype, dims);
+    lower_copy(l, o, dense);  // also broadcasts
+    if (o.dtype == DType::f32) return dense;
+    const Operand wide = l.scratch(DType::f32, dims);
+    Expr widen;
+    widen.inputs = {o.dtype};
+    widen.cast(Expr::input(0), DType::f32);
+    lower_expr(l, widen, {dense}, wide);
+    return wide;
+  };
+  const auto apply = [&](std::string_view text, const std::vector<Operand>& inputs,
+                         std::vector<int64_t> to_dims) {
+    const Operand to = l.scratch(DType::f32, std::move(to_dims));
+    lower_expr(l, Expr::parse(text, std::vector<DType>(inputs.size(), DType::f32)), inputs, to);
+    return to;
+  };
+  const auto store = [&](const Operand& from, const Operand& to) {
+    Expr narrow;
+    narrow.inputs = {DType::f32};
+    narrow.cast(Expr::input(0), to.dtype);
+    lower_expr(l, narrow, {from}, to);
+  };
+  const auto row_mean = [&](const Operand& from) {
+    std::vector<int64_t> row_dims = dims;
+    for (int64_t a : inner) row_dims[static_cast<size_t>(a)] = 1;
+    const Operand to = l.scratch(DType::f32, row_dims);
+    lower_reduce(l, ReduceKind::mean, from, inner, to);
+    return to;
+  };
+  Operand s = to_f32(c.x);
+  if (c.residual.present()) s = apply("add($0,$1)", {s, to_f32(c.residual)}, dims);
+  if (c.bias.present()) s = apply("add($0,$1)", {s, to_f32(c.bias)}, dims);
+  if (c.total.present()) store(s, c.total);
+  if (c.kind == NormKind::layer) s = apply("sub($0,$1)", {s, row_mean(s)}, dims);
+  const Operand variance = row_mean(apply("mul($0,$0)", {s}, dims));
+  const Operand scale = apply(std::format("t0=add($0,{}); rsqrt(t0)", c.eps), {variance}, variance.view.dims);
+  s = apply("mul($0,$1)", {s, scale}, dims);
+  s = apply("mul($0,$1)", {s, to_f32(c.gamma)}, dims);
+  if (c.beta.present()) s = apply("add($0,$1)", {s, to_f32(c.beta)}, dims);
+  store(s, c.y);
+}
+
+void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
+  if (c.y.view.elements() == 0) return;
+  const std::vector<int64_t> inner = axes_from(c.axis, c.y.view.rank());
+  const auto rows = [&](const Operand& o) {
+    return o.present() ? as_rows(o.with_view(o.view.broadcast_to(c.y.view.dims)), inner) : o;
+  };
+  kernels::norm::Operands o{.x = rows(c.x),
+                            .residual = rows(c.residual),
+                            .bias = trailing_rows(c.bias),
+                            .gamma = trailing_rows(c.gamma),
+                            .beta = trailing_rows(c.beta),
+                            .y = rows(c.y),
+                            .total = rows(c.total)};
+  bool four = true;
+  for (const Operand& each : o.list()) four &= rows_by_four(each);
+  for (Operand* each : {&o.x, &o.residual, &o.bias, &o.gamma, &o.beta, &o.y, &o.total}) each->x4 = four;
+  const RowProblem p = row_problem(o.x, 3);
+  const Team team = team_for(l.choose(op, kRowVariants, p), p.length, l.caps());
+  Dispatch d =
+      for_team(l.make<kernels::norm>(
+                   o, {.end = to_u32(p.rows), .length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
+                   ceil_div(p.rows, team.rows_per_group),
+                   {.TEAM = to_u32(team.size), .CENTERED = c.kind == NormKind::layer, .FOUR = four}),
+               team);
+  allow_in_place(d);
+  if (!l.try_rows(d, p.rows, team.rows_per_group)) lower_staged(l, c);
+}
+
+}  // namespace
+
+// --- layer_norm, rms_norm ---
+
+std::vector<TensorType> Norm::infer(const InferArgs& in) const {
+  in.expect_count(2, 3);
+  in.expect_float(0);
+  const int64_t from = in.axis(axis, in.shape(0).rank());
+  expect_trailing(in, 1, "gamma", from);
+  if (in.count() == 3) expect_trailing(in, 2, "beta", from);
+  return {in[0]};
+}
+
+void Norm::reference(RefContext& r) const {
+  const RefTensor& x = r.in(0);
+  reference_norm({kind, eps, positive(axis, static_cast<int64_t>(x.dims.size())), &r.in(1),
+                  r.input_count() == 3 ? &r.in(2) : nullptr},
+                 x.real, x.dims, r.out());
+}
+
+void Norm::lower(Lowering& l) const {
+  lower_norm(l, name(),
+             {.kind = kind,
+              .eps = eps,
+              .axis = positive(axis, l.out().view.rank()),
+              .x = l.in(0),
+              .gamma = l.in(1),
+              .beta = l.optional_in(2),
+              .y = l.out()});
+}
+
+Tolerance Norm::tolerance(std::span<const TensorType> inputs) const {
+  return norm_tolerance(inputs[0], axis);
+}
+
+// --- residual_layer_norm, residual_rms_norm ---
+
+std::vector<TensorType> ResidualNorm::infer(const InferArgs& in) const {
+  const int64_t gamma = has_bias ? 3 : 2;
+  in.expect_count(gamma + 1, gamma + 2);
+  in.expect_float(0);
+  in.expect_float(1);
+  const int64_t from = in.axis(axis, in.shape(0).rank());
+  if (broadcast(in.shape(0), in.shape(1), name()) != in.shape(0)) {
+    fail("{}: the residual has shape {}, which is larger than the input's {}", name(), in.shape(1).text(),
+         in.shape(0).text());
+  }
+  if (has_bias) expect_trailing(in, 2, "the bias", from);
+  expect_trailing(in, gamma, "gamma", from);
+  if (in.count() == gamma + 2) expect_trailing(in, gamma + 1, "beta", from);
+  return keep_sum ? std::vector<TensorType>{in[0], in[0]} : std::vector<TensorType>{in[0]};
+}
+
+void ResidualNorm::reference(RefContext& r) const {
+  const RefTensor& x = r.in(0);
+  std::vector<double> s = x.real;
+  const int64_t gamma = has_bias ? 3 : 2;
+  for (int64_t i = 1; i < gamma; ++i) {
+    const View view = View::contiguous(r.in(i).dims).broadcast_to(x.dims);
+    const std::vector<double> addend = gather_view(r.in(i).real, view);
+    for (size_t k = 0; k < s.size(); ++k) s[k] += addend[k];
+  }
+  reference_norm({kind, eps, positive(axis, static_cast<int64_t>(x.dims.size())), &r.in(gamma),
+                  r.input_count() == gamma + 2 ? &r.in(gamma + 1) : nullptr},
+                 s, x.dims, r.out());
+  if (keep_sum) r.out(1).real = s;
+}
+
+void ResidualNorm::lower(Lowering& l) const {
+  const int64_t gamma = has_bias ? 3 : 2;
+  lower_norm(l, name(),
+             {.kind = kind,
+              .eps = eps,
+              .axis = positive(axis, l.out().view.rank()),
+              .x = l.in(0),
+              .residual = l.in(1),
+              .bias = has_bias ? l.in(2) : Operand{},
+              .gamma = l.in(gamma),
+              .beta = l.optional_in(gamma + 1),
+              .y = l.out(),
+              .total = keep_sum ? l.out(1) : Operand{}});
+}
+
+Tolerance ResidualNorm::tolerance(std::span<const TensorType> inputs) const {
+  return norm_tolerance(inputs[0], axis);
+}
+
+namespace {
+Value norm_value(NormKind kind, Value x, Value gamma, Value beta, double eps, int64_t axis) {
+  auto op = std::make_shared<Norm>(kind);
+  op->eps = eps;
+  op->axis = axis;
+  std::vector<Value> inputs = {x, gamma};
+  if (beta) inputs.push_back(beta);
+  return x.graph().add_value(op, inputs);
+}
+}  // namespace
+
+Value layer_norm(Value x, Value gamma, Value beta, double eps, int64_t axis) {
+  return norm_value(NormKind::layer, x, gamma, beta, eps, axis);
+}
+Value rms_norm(Value x, Value gamma, Value beta, double eps, int64_t axis) {
+  return norm_value(NormKind::rms, x, gamma, beta, eps, axis);
+}
+
+namespace ops {
+
+void register_norm(OpTable& table) {
+  for (const NormKind kind : {NormKind::layer, NormKind::rms}) {
+    OpInfo info;
+    info.name = Norm(kind).name();
+    info.formula =
+        kind == NormKind::layer
+            ? "(x - mean) / sqrt(variance + eps) * gamma + beta over the axes from `axis` on; biased variance"
+            : "x / sqrt(mean(x^2) + eps) * gamma + beta over the axes from `axis` on";
+    info.types = "f32 f16 bf16";
+    info.variants = {"serial", "workgroup", "subgroup"};
+    const std::string op = info.name;
+    info.samples = {op + "(T[3,17], T[17], T[17])",
+                    op + "(T[3,17], T[17])",
+                    op + "(T[2,3,8], T[3,8], T[3,8]) {axis=1, eps=0.001}",
+                    op + "(T[257], T[257])",
+                    op + "(T[8,256] in 90..94, T[256], T[256]) {axis=-1}",
+                    op + "(T[4,1], T[1], T[1])",
+                    op + "(T[0,4], T[4])",
+                    op + "(T[4,0], T[0])",
+                    op + "(T[257,300], T[300], T[300])",
+                    op + "(T[2,65537], T[65537], T[65537])"};
+    info.make = [kind] { return std::make_shared<Norm>(kind); };
+    table.add(info);
+
+    info.name = ResidualNorm(kind).name();
+    info.formula = std::string(Norm(kind).name()) + " of s = x + residual + bias; with keep_sum also s";
+    const std::string both = info.name;
+    info.samples = {
+        both + "(T[3,17], T[3,17], T[17], T[17])",
+        both + "(T[3,17], T[3,17], T[17]) {keep_sum=true}",
+        both + "(T[2,3,8], T[3,8], T[3,8], T[3,8], T[3,8]) {axis=1, has_bias=true, keep_sum=true}",
+        both + "(T[4,256], T[1,256], T[256], T[256], T[256]) {has_bias=true}",
+        both + "(T[2,5,12], T[2,1,12], T[12]) {eps=0.001}",
+        both + "(T[0,4], T[0,4], T[4])",
+        both + "(T[257,300], T[257,300], T[300], T[300], T[300]) {has_bias=true, keep_sum=true}",
+        both + "(T[2,40000], T[2,40000], T[40000], T[40000]) {keep_sum=true}",
+        both + "(T[1], T[1], T[1])"};
+    info.make = [kind] { return std::make_shared<ResidualNorm>(kind); };
+    table.add(std::move(info));
+  }
+}
+
+}  // namespace ops
+}  // namespace rlx

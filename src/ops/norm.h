@@ -1,0 +1,56 @@
+// Layer norm and root-mean-square norm over the trailing axes, alone or of a sum.
+#pragma once
+
+#include "ir/op.h"
+
+namespace rlx {
+
+enum class NormKind { layer, rms };
+
+// layer_norm and rms_norm (x, gamma, [beta]); gamma and beta have the shape of the axes from `axis` on.
+struct Norm final : Op {
+  NormKind kind = NormKind::layer;
+  double eps = 1e-5;
+  int64_t axis = -1;
+
+  explicit Norm(NormKind k = NormKind::layer) : kind(k) {}
+  std::string_view name() const override { return kind == NormKind::layer ? "layer_norm" : "rms_norm"; }
+  std::shared_ptr<Op> clone() const override { return std::make_shared<Norm>(*this); }
+  void fields(Fields& f) override {
+    f("eps", eps, 1e-5);
+    f("axis", axis, -1);
+  }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+  Tolerance tolerance(std::span<const TensorType> inputs) const override;
+};
+
+// residual_layer_norm and residual_rms_norm (x, residual, [bias], gamma, [beta]): the norm of s = x +
+// residual + bias, and with keep_sum s as a second output. `residual` broadcasts to x; bias has the shape of
+// gamma.
+struct ResidualNorm final : Op {
+  NormKind kind = NormKind::layer;
+  bool has_bias = false;
+  bool keep_sum = false;
+  double eps = 1e-5;
+  int64_t axis = -1;
+
+  explicit ResidualNorm(NormKind k = NormKind::layer) : kind(k) {}
+  std::string_view name() const override {
+    return kind == NormKind::layer ? "residual_layer_norm" : "residual_rms_norm";
+  }
+  std::shared_ptr<Op> clone() const override { return std::make_shared<ResidualNorm>(*this); }
+  void fields(Fields& f) override {
+    f("has_bias", has_bias, false);
+    f("keep_sum", keep_sum, false);
+    f("eps", eps, 1e-5);
+    f("axis", axis, -1);
+  }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+  Tolerance tolerance(std::span<const TensorType> inputs) const override;
+};
+
+}  // namespace rlx

@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <bit>
+
+#include "ir/reference.h"
+#include "kernels/lowering.h"
+#include "kernels/pad.wgsl.h"
+#include "ops/op_table.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+namespace {
+
+// Elements around x: `value`, x mirrored without repeating its ends, its end elements, or x over again.
+// Negative numbers cut elements off.
+struct Pad final : OpOf<Pad> {
+  static constexpr auto kName = "pad";
+  std::vector<int64_t> before, after;  // one for each axis
+  PadMode mode = PadMode::constant;
+  double value = 0;
+
+  void fields(Fields& f) override {
+    f("before", before);
+    f("after", after);
+    f.choice("mode", mode, {"constant", "reflect", "edge", "wrap"}, std::optional(PadMode::constant));
+    f("value", value, 0);
+  }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+};
+
+std::vector<TensorType> Pad::infer(const InferArgs& in) const {
+  in.expect_count(1);
+  Shape out = in.shape(0);
+  const int64_t rank = out.rank();
+  if (static_cast<int64_t>(before.size()) != rank || static_cast<int64_t>(after.size()) != rank) {
+    fail("pad: `before` has {} and `after` {} numbers, but the input {} has rank {}", before.size(),
+         after.size(), out.text(), rank);
+  }
+  for (int64_t a = 0; a < rank; ++a) {
+    const Dim length = out[a];
+    const int64_t low = before[static_cast<size_t>(a)];
+    const int64_t high = after[static_cast<size_t>(a)];
+    out[a] = length + Dim(low) + Dim(high);
+    if (out[a].is_static() && out[a].value() < 0) {
+      fail("pad: {} and {} cut more from axis {} than its length {}", low, high, a, length.text());
+    }
+    if (mode != PadMode::constant && length.is(0) && !out[a].is(0)) {
+      fail("pad: axis {} of {} is empty and has nothing to repeat", a, in.shape(0).text());
+    }
+  }
+  return {TensorType{in.dtype(0), out}};
+}
+
+// The coordinate of x that is seen at coordinate c; -1 for none. As `source` in pad.wgsl.
+int64_t source(PadMode mode, int64_t c, int64_t length) {
+  const auto floor_mod = [](int64_t a, int64_t n) { return ((a % n) + n) % n; };
+  switch (mode) {
+    case PadMode::constant:
+      return c >= 0 && c < length ? c : -1;
+    case PadMode::reflect: {
+      const int64_t period = std::max<int64_t>(2 * (length - 1), 1);
+      const int64_t r = floor_mod(c, period);
+      return r < length ? r : period - r;
+    }
+    case PadMode::edge:
+      return std::clamp<int64_t>(c, 0, length - 1);
+    case PadMode::wrap:
+      return floor_mod(c, length);
+  }
+  return -1;
+}
+
+void Pad::reference(RefContext& r) const {
+  const RefTensor& x = r.in(0);
+  RefTensor& y = r.out();
+  y = RefTensor::from(Tensor::fill(y.dtype, y.dims, value));
+  const std::vector<int64_t> strides = row_major_strides(x.dims);
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    int64_t rest = i;
+    int64_t at = 0;
+    for (size_t a = y.dims.size(); a-- > 0;) {
+      const int64_t c = source(mode, rest % y.dims[a] - before[a], x.dims[a]);
+      rest /= y.dims[a];
+      at = c < 0 || at < 0 ? -1 : at + c * strides[a];
+    }
+    if (at < 0) continue;
+    visit_both(x, y, [&](const auto& from, auto& to) {
+      to[static_cast<size_t>(i)] = from[static_cast<size_t>(at)];
+    });
+  }
+}
+
+constexpr size_t kAxes = 6;  // of the kernel
+
+// Neighbouring axes of x as the kernel sees them.
+struct Axis {
+  int64_t length = 1, out = 1, before = 0;
+  bool padded() const { return length != out || before != 0; }
+};
+
+// Axes joined where the padding allows: those without any, and in modes that see a padded axis as one run of
+// elements, also a padded one with those behind it. At least one.
+std::vector<Axis> joined_axes(const std::vector<int64_t>& dims, const Pad& pad) {
+  const bool runs = pad.mode == PadMode::constant || pad.mode == PadMode::wrap;
+  std::vector<Axis> axes;
+  for (size_t a = 0; a < dims.size(); ++a) {
+    const Axis axis{dims[a], dims[a] + pad.before[a] + pad.after[a], pad.before[a]};
+    if (!axes.empty() && !axis.padded() && (runs || !axes.back().padded())) {
+      axes.back().length *= axis.length;
+      axes.back().out *= axis.length;
+      axes.back().before *= axis.length;
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  if (axes.empty()) axes.push_back({});
+  return axes;
+}
+
+uint32_t value_bits(DType dtype, double value) {
+  const Tensor one = Tensor::fill(dtype, {1}, value);
+  if (dtype == DType::c64) return std::bit_cast<uint32_t>(static_cast<float>(value));
+  if (is_float(dtype)) return std::bit_cast<uint32_t>(static_cast<float>(one.real(0)));
+  return static_cast<uint32_t>(one.integer(0));
+}
+
+void lower_pad(Lowering& l, const Operand& x, const Operand& y, const Pad& pad) {
+  const std::vector<Axis> axes = joined_axes(x.view.dims, pad);
+  if (axes.size() > kAxes) {
+    // More than the kernel walks: the axes of the second half first, into memory of its own.
+    Pad first = pad;
+    Pad second = pad;
+    std::vector<int64_t> dims = x.view.dims;
+    for (size_t a = 0; a < dims.size(); ++a) {
+      Pad& other = a < dims.size() / 2 ? first : second;
+      other.before[a] = other.after[a] = 0;
+      dims[a] += first.before[a] + first.after[a];
+    }
+    const Operand middle = l.scratch(y.dtype, dims);
+    lower_pad(l, x, middle, first);
+    lower_pad(l, middle, y, second);
+    return;
+  }
+  Axis at[kAxes];  // the last axis first, as the kernel has them
+  std::ranges::reverse_copy(axes, at);
+  const auto out = [&](size_t a) { return to_u32(to_i32(at[a].out)); };
+  const auto length = [&](size_t a) { return to_i32(at[a].length); };
+  const auto start = [&](size_t a) { return to_i32(at[a].before); };
+  l.flat<kernels::pad>({.x = x.with_view(x.view, x.view.rank()), .y = y},
+                       {.value = value_bits(y.dtype, pad.value),
+                        .out0 = out(0),
+                        .out1 = out(1),
+                        .out2 = out(2),
+                        .out3 = out(3),
+                        .out4 = out(4),
+                        .out5 = out(5),
+                        .length0 = length(0),
+                        .length1 = length(1),
+                        .length2 = length(2),
+                        .length3 = length(3),
+                        .length4 = length(4),
+                        .length5 = length(5),
+                        .before0 = start(0),
+                        .before1 = start(1),
+                        .before2 = start(2),
+                        .before3 = start(3),
+                        .before4 = start(4),
+                        .before5 = start(5)},
+                       {.AXES = static_cast<uint32_t>(axes.size()), .MODE = static_cast<uint32_t>(pad.mode)});
+}
+
+void Pad::lower(Lowering& l) const {
+  if (l.out().view.elements() > 0) lower_pad(l, l.in(0), l.out(), *this);
+}
+
+}  // namespace
+
+Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode, double value) {
+  auto op = std::make_shared<Pad>();
+  op->before = std::move(before);
+  op->after = std::move(after);
+  op->mode = mode;
+  op->value = value;
+  return x.graph().add_value(op, {x});
+}
+
+namespace ops {
+void register_pad(OpTable& table) {
+  table.add<Pad>(
+      {.name = {},
+       .formula = "x with elements around it: a value, x mirrored, its ends or x again; negative numbers cut",
+       .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
+       .variants = {"pad"},
+       .samples = {"pad(T[3,17]) {before=[1,2], after=[0,3], value=1}",
+                   "pad(T[2,3,5,7]) {before=[0,0,1,2], after=[0,0,3,0]}",
+                   "pad(T[3,5]) {before=[2,4], after=[1,7], mode=\"reflect\"}",
+                   "pad(T[1,3]) {before=[2,1], after=[1,9], mode=\"reflect\"}",
+                   "pad(T[3,5,2]) {before=[0,2,0], after=[4,1,0], mode=\"edge\"}",
+                   "pad(T[3,5,2]) {before=[7,2,0], after=[0,11,0], mode=\"wrap\"}",
+                   "pad(T[5,7]) {before=[-1,2], after=[1,-3], value=3}",
+                   "pad(T[257]) {before=[-3], after=[3]}", "pad(T[]) {before=[], after=[]}",
+                   "pad(T[0,3]) {before=[1,0], after=[1,0], value=2}", "pad(T[3]) {before=[-2], after=[-1]}",
+                   "pad(T[65537]) {before=[3], after=[1], mode=\"wrap\"}",
+                   "pad(T[257,257]) {before=[1,1], after=[1,1]}",
+                   "pad(T[2,1,2,1,2,1,2]) {before=[1,1,1,1,1,1,1], after=[0,1,0,1,0,1,0], value=5}"},
+       .make = {}});
+}
+}  // namespace ops
+
+}  // namespace rlx

@@ -1,0 +1,38 @@
+// Sum, mean, maximum, minimum and product over any set of axes.
+#pragma once
+
+#include "ir/op.h"
+#include "kernels/lowering.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+
+struct Reduce final : Op {
+  ReduceKind kind = ReduceKind::sum;
+  std::vector<int64_t> axes;  // all when empty
+  bool keep = false;          // reduced axes stay, with length 1
+
+  explicit Reduce(ReduceKind k = ReduceKind::sum) : kind(k) {}
+  std::string_view name() const override;
+  std::shared_ptr<Op> clone() const override { return std::make_shared<Reduce>(*this); }
+  void fields(Fields& f) override {
+    f("axes", axes, {});
+    f("keep", keep, false);
+  }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+  Tolerance tolerance(std::span<const TensorType> inputs) const override;
+
+  // The reduced axes of an input of that rank, ascending and not negative.
+  std::vector<int64_t> reduced(int64_t rank) const;
+};
+
+std::string_view reduce_name(ReduceKind kind);
+
+// y = the reduction of x over the axes `inner` (ascending); y has the other axes of x, with or without those
+// of length 1. Sums of floats are f32 inside, whatever x and y are.
+void lower_reduce(Lowering& l, ReduceKind kind, const Operand& x, const std::vector<int64_t>& inner,
+                  const Operand& y);
+
+}  // namespace rlx

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "ops/view_op.h"
+
+namespace rlx {
+
+// The same elements in row-major order under another shape; one dim may be -1 and is inferred.
+struct Reshape final : ViewOf<Reshape> {
+  static constexpr auto kName = "reshape";
+  Shape shape;
+
+  void fields(Fields& f) override { f("shape", shape); }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;
+};
+
+}  // namespace rlx

@@ -1,0 +1,61 @@
+// What ops along rows share: a tensor's axes in two groups, and kernels that give each row a team of
+// invocations (kernels/lib/team_*.wgsl).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "kernels/lowering.h"
+
+namespace rlx {
+
+// The operand with the axes `inner` (ascending) moved behind the others: an index over the outer ones names a
+// row.
+Operand as_rows(const Operand& o, const std::vector<int64_t>& inner);
+int64_t row_count(const Operand& rows);
+int64_t row_length(const Operand& rows);
+// Whether four neighbours in a row can be read or written as one vector, in every row.
+bool rows_by_four(const Operand& rows);
+// `axis` and all behind it.
+std::vector<int64_t> axes_from(int64_t axis, int64_t rank);
+
+// What the choice of a team depends on.
+struct RowProblem {
+  int64_t rows = 0;
+  int64_t length = 0;
+  bool side_by_side = true;  // neighbours in a row are neighbours in memory
+  double passes = 1;         // how often a row is walked
+  bool may_split = false;    // rows can be cut into parts that are joined by a second dispatch
+};
+RowProblem row_problem(const Operand& rows, double passes);
+
+// The rows of the variant tables of all these ops.
+bool always_applies(const Caps& caps, const RowProblem& p);
+bool subgroup_applies(const Caps& caps, const RowProblem& p);
+bool split_applies(const Caps& caps, const RowProblem& p);
+double serial_cost(const Caps& caps, const RowProblem& p);
+double workgroup_cost(const Caps& caps, const RowProblem& p);
+double subgroup_cost(const Caps& caps, const RowProblem& p);
+double split_cost(const Caps& caps, const RowProblem& p);
+inline constexpr Variant<RowProblem> kRowVariants[] = {
+    {"serial", always_applies, serial_cost},
+    {"workgroup", always_applies, workgroup_cost},
+    {"subgroup", subgroup_applies, subgroup_cost},
+};
+
+// How the variant of that name works.
+struct Team {
+  std::string_view fragment;
+  int64_t size = 1;  // invocations a row
+  int64_t rows_per_group = 1;
+};
+Team team_for(std::string_view variant, int64_t length, const Caps& caps);
+// The kernel with the fragment of that team in place of team_serial.
+Dispatch for_team(Dispatch d, const Team& team);
+// Lets an output take the memory of an input with the same layout, for kernels in which the invocation that
+// writes an element is the only one that reads it, and reads it before.
+void allow_in_place(Dispatch& d);
+// Into how many elements long parts the rows are cut when they are split.
+int64_t split_chunk(const Caps& caps, const RowProblem& p);
+
+}  // namespace rlx

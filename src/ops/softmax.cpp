@@ -1,0 +1,159 @@
+#include "ops/softmax.h"
+
+#include <cmath>
+
+#include "ir/reference.h"
+#include "kernels/softmax.wgsl.h"
+#include "ops/copy.h"
+#include "ops/elementwise.h"
+#include "ops/op_table.h"
+#include "ops/reduce.h"
+#include "ops/rows.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+
+std::vector<TensorType> Softmax::infer(const InferArgs& in) const {
+  in.expect_count(1);
+  in.expect_float(0);
+  in.axis(axis, in.shape(0).rank());
+  return {in[0]};
+}
+
+namespace {
+int64_t positive(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+}  // namespace
+
+void Softmax::reference(RefContext& r) const {
+  const RefTensor& x = r.in(0);
+  const View view = View::contiguous(x.dims);
+  const auto along = static_cast<size_t>(positive(axis, view.rank()));
+  const int64_t n = x.dims[along];
+  const int64_t step = view.strides[along];
+  for (int64_t start = 0; start < x.elements(); ++start) {
+    if (start / step % n != 0) continue;
+    const auto at = [&](int64_t j) { return static_cast<size_t>(start + j * step); };
+    double maximum = -HUGE_VAL;
+    for (int64_t j = 0; j < n; ++j)
+      maximum = std::isnan(x.real[at(j)]) ? NAN : std::fmax(maximum, x.real[at(j)]);
+    double sum = 0;
+    for (int64_t j = 0; j < n; ++j) sum += std::exp(x.real[at(j)] - maximum);
+    for (int64_t j = 0; j < n; ++j) {
+      const double d = x.real[at(j)] - maximum;
+      r.out().real[at(j)] = log ? d - std::log(sum) : std::exp(d) / sum;
+    }
+  }
+}
+
+// softmax: the difference d from the maximum and d * log2(e) are rounded, and so is log2(e): exp turns that
+// into 1.2 |d| units; exp, sum and division add theirs. log_softmax: differences of numbers as large as the
+// inputs' range and log(n).
+Tolerance Softmax::tolerance(std::span<const TensorType> inputs) const {
+  const Shape& x = inputs[0].shape;
+  const auto n = static_cast<double>(x[positive(axis, x.rank())].value());
+  constexpr double range = 40;  // of the sweep's inputs, at most
+  if (log) return {.ulps = 4, .terms = n, .scale = 1};
+  return {.ulps = 1.2 * range + 6, .terms = n};
+}
+
+namespace {
+
+// For rows that can not be bound together with the output: from whole-tensor steps, each of which can be cut
+// anywhere.
+void lower_staged(Lowering& l, bool log, int64_t axis, const Operand& x, const Operand& y) {
+  const std::vector<int64_t>& dims = x.view.dims;
+  std::vector<int64_t> row_dims = dims;
+  row_dims[static_cast<size_t>(axis)] = 1;
+  Operand source = x;
+  if (!x.view.is_contiguous()) {
+    source = l.scratch(x.dtype, dims);
+    lower_copy(l, x, source);
+  }
+  const auto apply = [&](std::string_view text, const std::vector<Operand>& inputs, const Operand& to) {
+    std::vector<DType> types;
+    for (const Operand& o : inputs) types.push_back(o.dtype);
+    lower_expr(l, Expr::parse(text, types), inputs, to);
+  };
+  const Operand wide = l.scratch(DType::f32, dims);
+  const Operand difference = l.scratch(DType::f32, dims);
+  const Operand maximum = l.scratch(DType::f32, row_dims);
+  const Operand sum = l.scratch(DType::f32, row_dims);
+  Expr widen;
+  widen.inputs = {x.dtype};
+  widen.cast(Expr::input(0), DType::f32);
+  Expr narrow;
+  narrow.inputs = {DType::f32};
+  narrow.cast(Expr::input(0), y.dtype);
+
+  lower_expr(l, widen, {source}, wide);
+  lower_reduce(l, ReduceKind::max, wide, {axis}, maximum);
+  apply("sub($0,$1)", {wide, maximum}, difference);
+  apply("exp($0)", {difference}, wide);
+  lower_reduce(l, ReduceKind::sum, wide, {axis}, sum);
+  if (log) {
+    apply("t0=log($1); sub($0,t0)", {difference, sum}, wide);
+  } else {
+    apply("div($0,$1)", {wide, sum}, difference);
+  }
+  lower_expr(l, narrow, {log ? wide : difference}, y);
+}
+
+}  // namespace
+
+void Softmax::lower(Lowering& l) const {
+  if (l.out().view.elements() == 0) return;
+  const int64_t along = positive(axis, l.out().view.rank());
+  Operand x = as_rows(l.in(0), {along});
+  Operand y = as_rows(l.out(), {along});
+  const RowProblem p = row_problem(x, 3);
+  const Team team = team_for(l.choose(name(), kRowVariants, p), p.length, l.caps());
+  x.x4 = y.x4 = rows_by_four(x) && rows_by_four(y);
+  Dispatch d =
+      for_team(l.make<kernels::softmax>({.x = x, .y = y}, {.end = to_u32(p.rows), .length = to_u32(p.length)},
+                                        ceil_div(p.rows, team.rows_per_group),
+                                        {.TEAM = to_u32(team.size), .LOG = log, .FOUR = x.x4}),
+               team);
+  allow_in_place(d);
+  if (!l.try_rows(d, p.rows, team.rows_per_group)) lower_staged(l, log, along, l.in(0), l.out());
+}
+
+namespace {
+Value softmax_value(bool log, Value x, int64_t axis) {
+  auto op = std::make_shared<Softmax>(log);
+  op->axis = axis;
+  return x.graph().add_value(op, {x});
+}
+}  // namespace
+
+Value softmax(Value x, int64_t axis) { return softmax_value(false, x, axis); }
+Value log_softmax(Value x, int64_t axis) { return softmax_value(true, x, axis); }
+
+namespace ops {
+
+void register_softmax(OpTable& table) {
+  for (const bool log : {false, true}) {
+    OpInfo info;
+    info.name = log ? "log_softmax" : "softmax";
+    info.formula = log ? "x - max - log(sum(exp(x - max))) along the axis"
+                       : "exp(x - max) / sum(exp(x - max)) along the axis; NaN for a row of -inf";
+    info.types = "f32 f16 bf16";
+    info.variants = {"serial", "workgroup", "subgroup"};
+    const std::string op = info.name;
+    info.samples = {op + "(T[3,17])",
+                    op + "(T[3,17] in -20..20) {axis=0}",
+                    op + "(T[2,3,5]) {axis=1}",
+                    op + "(T[257])",
+                    op + "(T[8,256] in -10..10) {axis=-1}",
+                    op + "(T[4,1])",
+                    op + "(T[0,4])",
+                    op + "(T[4,0])",
+                    op + "(T[1031,257])",
+                    op + "(T[65537])",
+                    op + "(T[257,300]) {axis=-2}"};
+    info.make = [log] { return std::make_shared<Softmax>(log); };
+    table.add(std::move(info));
+  }
+}
+
+}  // namespace ops
+}  // namespace rlx

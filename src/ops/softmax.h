@@ -1,0 +1,22 @@
+// softmax and log_softmax along one axis.
+#pragma once
+
+#include "ir/op.h"
+
+namespace rlx {
+
+struct Softmax final : Op {
+  bool log = false;
+  int64_t axis = -1;
+
+  explicit Softmax(bool l = false) : log(l) {}
+  std::string_view name() const override { return log ? "log_softmax" : "softmax"; }
+  std::shared_ptr<Op> clone() const override { return std::make_shared<Softmax>(*this); }
+  void fields(Fields& f) override { f("axis", axis, -1); }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+  Tolerance tolerance(std::span<const TensorType> inputs) const override;
+};
+
+}  // namespace rlx

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "ir/op.h"
+
+namespace rlx {
+
+// Consecutive slices along an axis, each with memory of its own; narrow reads a slice in place.
+struct Split final : OpOf<Split> {
+  static constexpr auto kName = "split";
+  int64_t axis = 0;
+  std::vector<int64_t> sizes;
+
+  void fields(Fields& f) override {
+    f("axis", axis);
+    f("sizes", sizes);
+  }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+};
+
+}  // namespace rlx

@@ -1,0 +1,60 @@
+#include "ops/transpose.h"
+
+#include "ops/op_table.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+
+std::vector<int64_t> Transpose::order(int64_t rank) const {
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i < rank; ++i) {
+    const int64_t axis = perm.empty() ? rank - 1 - i : perm[static_cast<size_t>(i)];
+    axes.push_back(axis < 0 ? axis + rank : axis);
+  }
+  return axes;
+}
+
+std::vector<TensorType> Transpose::infer(const InferArgs& in) const {
+  in.expect_count(1);
+  const Shape& shape = in.shape(0);
+  const std::string perm_text = Shape::of(perm).text();
+  if (!perm.empty() && static_cast<int64_t>(perm.size()) != shape.rank()) {
+    fail("transpose: perm {} has {} entries, but the input {} has rank {}", perm_text, perm.size(),
+         shape.text(), shape.rank());
+  }
+  for (int64_t axis : perm) in.axis(axis, shape.rank());
+  Shape out;
+  std::set<int64_t> seen;
+  for (int64_t axis : order(shape.rank())) {
+    if (!seen.insert(axis).second) fail("transpose: perm {} has the axis {} twice", perm_text, axis);
+    out.push_back(shape[axis]);
+  }
+  return {TensorType{in.dtype(0), out}};
+}
+
+std::optional<View> Transpose::view(const View& input, const std::vector<int64_t>&) const {
+  return input.permute(order(input.rank()));
+}
+
+Value transpose(Value x, std::vector<int64_t> perm) {
+  auto op = std::make_shared<Transpose>();
+  op->perm = std::move(perm);
+  return x.graph().add_value(op, {x});
+}
+
+namespace ops {
+void register_transpose(OpTable& table) {
+  table.add<Transpose>(
+      {.name = {},
+       .formula = "y[c0, c1, ..] = x[..] with coordinate c_i on axis perm[i]",
+       .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
+       .variants = {"view"},
+       .samples = {"transpose(T[3,17])", "transpose(T[2,3,5]) {perm=[1,2,0]}",
+                   "transpose(T[2,3,5,7]) {perm=[0,-1,1,2]}", "transpose(T[])", "transpose(T[257])",
+                   "transpose(T[0,3]) {perm=[1,0]}", "transpose(T[1,65537]) {perm=[1,0]}",
+                   "transpose(T[257,257]) {perm=[1,0]}", "transpose(T[2,3,2,3,2]) {perm=[4,0,3,1,2]}"},
+       .make = {}});
+}
+}  // namespace ops
+
+}  // namespace rlx

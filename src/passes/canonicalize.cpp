@@ -1,0 +1,113 @@
+// One form for what can be written in several: no views that change nothing, transposes and reshapes merged, split as
+// narrows, expressions of one op.
+#include <algorithm>
+#include <numeric>
+
+#include "ops/elementwise.h"
+#include "ops/expand.h"
+#include "ops/narrow.h"
+#include "ops/reshape.h"
+#include "ops/split.h"
+#include "ops/transpose.h"
+#include "passes/passes.h"
+#include "passes/region.h"
+#include "passes/rewrite.h"
+
+namespace rlx {
+namespace {
+
+class Canonicalizer {
+ public:
+  explicit Canonicalizer(const Graph& graph) : rewriter_(graph) {}
+
+  Graph run() {
+    for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
+      if (!changes_nothing(id) && !split(id) && !merge_transposes(id) && !merge_reshapes(id)) rewriter_.copy(id);
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  const Graph& source() const { return rewriter_.source(); }
+  ValueId input(int32_t id, size_t i) const { return rewriter_.mapped(source().node(id).inputs[i]); }
+  const Op& op_of(ValueId v) { return *rewriter_.target().producer(v).op; }
+
+  void forward(int32_t id, ValueId to) { rewriter_.map({id, 0}, to); }
+
+  // x as another view of the same shape, a cast to its own type, x * 1, x / 1.
+  bool changes_nothing(int32_t id) {
+    const Node& n = source().node(id);
+    if (n.inputs.empty() || !(source().type(n.inputs[0]) == n.outputs[0])) return false;
+    const Op& op = *n.op;
+    const int64_t rank = n.outputs[0].shape.rank();
+    bool nothing = op_cast<Reshape>(op) || op_cast<Expand>(op) || op_cast<Cast>(op);
+    if (const auto* t = op_cast<Transpose>(op)) {
+      std::vector<int64_t> straight(static_cast<size_t>(rank));
+      std::iota(straight.begin(), straight.end(), 0);
+      nothing = t->order(rank) == straight;
+    }
+    if (const auto* w = op_cast<Narrow>(op)) nothing = w->start.is(0) && w->step == 1;
+    if (const auto* e = op_cast<Elementwise>(op); e && (e->fn->name == "mul" || e->fn->name == "div")) {
+      nothing = scalar_constant(source(), n.inputs[1]) == 1.0;
+    }
+    if (nothing) forward(id, input(id, 0));
+    return nothing;
+  }
+
+  bool split(int32_t id) {
+    const Node& n = source().node(id);
+    const auto* op = op_cast<Split>(*n.op);
+    if (!op) return false;
+    int64_t start = 0;
+    for (size_t o = 0; o < n.outputs.size(); ++o) {
+      auto part = std::make_shared<Narrow>();
+      part->axis = op->axis;
+      part->start = start;
+      part->length = op->sizes[o];
+      start += op->sizes[o];
+      const std::string name = o == 0 ? n.name : n.name + "." + std::to_string(o);
+      rewriter_.map({id, static_cast<int32_t>(o)}, rewriter_.target().add(part, {input(id, 0)}, name));
+    }
+    return true;
+  }
+
+  bool merge_transposes(int32_t id) {
+    const Node& n = source().node(id);
+    const auto* second = op_cast<Transpose>(*n.op);
+    const auto* first = second ? op_cast<Transpose>(op_of(input(id, 0))) : nullptr;
+    if (!first) return false;
+    const int64_t rank = n.outputs[0].shape.rank();
+    const std::vector<int64_t> outer = second->order(rank);
+    const std::vector<int64_t> inner = first->order(rank);
+    auto merged = std::make_shared<Transpose>();
+    for (int64_t axis : outer) merged->perm.push_back(inner[static_cast<size_t>(axis)]);
+    const ValueId origin = rewriter_.target().producer(input(id, 0)).inputs[0];
+    if (std::ranges::is_sorted(merged->perm)) {
+      forward(id, origin);
+    } else {
+      rewriter_.replace(id, merged, {origin});
+    }
+    return true;
+  }
+
+  bool merge_reshapes(int32_t id) {
+    const Node& n = source().node(id);
+    const auto* second = op_cast<Reshape>(*n.op);
+    if (!second || !op_cast<Reshape>(op_of(input(id, 0)))) return false;
+    const ValueId origin = rewriter_.target().producer(input(id, 0)).inputs[0];
+    if (rewriter_.target().type(origin) == n.outputs[0]) {
+      forward(id, origin);
+    } else {
+      rewriter_.replace(id, n.op, {origin});
+    }
+    return true;
+  }
+
+  Rewriter rewriter_;
+};
+
+}  // namespace
+
+Graph canonicalize(const Graph& graph) { return Canonicalizer(graph).run(); }
+
+}  // namespace rlx

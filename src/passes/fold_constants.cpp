@@ -1,0 +1,40 @@
+// Computes what depends on constants alone, with the reference. Large results stay as they are: the load phase makes them
+// once, on the device.
+#include <algorithm>
+
+#include "ir/reference.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace rlx {
+
+Graph fold_constants(const Graph& graph, int64_t max_elements) {
+  Rewriter rewriter(graph);
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    const auto constant = [&](ValueId v) { return op_cast<Constant>(*rewriter.target().producer(rewriter.mapped(v)).op); };
+    const auto small = [&](const TensorType& t) { return t.shape.is_static() && t.shape.elements().value() <= max_elements; };
+    std::set<std::string> symbols;
+    collect_symbols(*n.op, symbols);
+    const bool foldable = !n.op->has(Trait::leaf) && !n.inputs.empty() && symbols.empty() && n.op->subgraphs().empty() &&
+                          std::ranges::all_of(n.inputs, constant) && std::ranges::all_of(n.outputs, small);
+    if (!foldable) {
+      rewriter.copy(id);
+      continue;
+    }
+    std::vector<RefTensor> values;
+    for (ValueId v : n.inputs) values.push_back(RefTensor::from(constant(v)->value));
+    std::vector<const RefTensor*> inputs;
+    for (const RefTensor& v : values) inputs.push_back(&v);
+    const std::vector<RefTensor> outputs = run_reference(n, inputs);
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      auto op = std::make_shared<Constant>();
+      op->value = outputs[o].to_tensor();
+      const std::string name = o == 0 ? n.name : n.name + "." + std::to_string(o);
+      rewriter.map({id, static_cast<int32_t>(o)}, rewriter.target().add(op, {}, name));
+    }
+  }
+  return rewriter.finish();
+}
+
+}  // namespace rlx

@@ -1,0 +1,79 @@
+// Element-wise ops on a product move into the matmul: bias, activation, scale, residual. The matmul takes the place of the
+// last of them, where all their inputs exist.
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "passes/passes.h"
+#include "passes/region.h"
+#include "passes/rewrite.h"
+
+namespace rlx {
+namespace {
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, int64_t max_inputs) : rewriter_(graph), uses_(uses(graph)), max_inputs_(max_inputs) {}
+
+  Graph run() {
+    for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
+      if (!fuse(id)) rewriter_.copy(id);
+    }
+    return remove_dead_code(rewriter_.finish());
+  }
+
+ private:
+  bool fuse(int32_t id) {
+    const Node& n = rewriter_.source().node(id);
+    const auto* op = dynamic_cast<const ElementwiseOp*>(n.op.get());
+    if (!op || !is_float(n.outputs[0].dtype)) return false;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const Node& producer = rewriter_.target().producer(rewriter_.mapped(n.inputs[i]));
+      const auto* matmul = op_cast<MatMul>(*producer.op);
+      if (!matmul || uses_.at(n.inputs[i]).size() != 1 || !is_float(producer.outputs[0].dtype)) continue;
+      if (!(producer.outputs[0].shape == n.outputs[0].shape)) continue;
+      return merge(id, *op, n, i, *matmul, producer);
+    }
+    return false;
+  }
+
+  bool merge(int32_t id, const ElementwiseOp& op, const Node& n, size_t product, const MatMul& matmul,
+             const Node& producer) {
+    const Graph& target = rewriter_.target();
+    // Input 0 of the expression is the product itself, which is no value of the graph.
+    Region region(target);
+    region.inputs.push_back(ValueId{});
+    region.expr.inputs.push_back(target.type(producer.inputs[0]).dtype);
+    std::vector<DType> extra;
+    std::vector<Expr::Arg> inner = {Expr::input(0)};
+    for (size_t i = 2; i < producer.inputs.size(); ++i) {
+      extra.push_back(target.type(producer.inputs[i]).dtype);
+      inner.push_back(region.use(producer.inputs[i]));
+    }
+    const Expr::Arg value = region.splice(matmul.expr(region.expr.inputs[0], extra), inner);
+    std::vector<Expr::Arg> args;
+    std::vector<DType> types;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId v = rewriter_.mapped(n.inputs[i]);
+      types.push_back(target.type(v).dtype);
+      args.push_back(i == product ? value : region.use(v));
+    }
+    region.splice(op.expr(types), args);
+    // a, b and y are bound besides the extra inputs.
+    if (static_cast<int64_t>(region.inputs.size()) - 1 + 3 > max_inputs_ + 1) return false;
+    auto fused = std::make_shared<MatMul>();
+    fused->epilogue = region.expr.text();
+    std::vector<ValueId> inputs = {producer.inputs[0], producer.inputs[1]};
+    inputs.insert(inputs.end(), region.inputs.begin() + 1, region.inputs.end());
+    rewriter_.replace(id, fused, std::move(inputs));
+    return true;
+  }
+
+  Rewriter rewriter_;
+  std::map<ValueId, std::vector<int32_t>> uses_;
+  int64_t max_inputs_;
+};
+
+}  // namespace
+
+Graph fuse_matmul_epilogue(const Graph& graph, int64_t max_inputs) { return Fuser(graph, max_inputs).run(); }
+
+}  // namespace rlx

@@ -1,0 +1,52 @@
+// norm(x + residual) in one kernel; the sum is an output too when others read it.
+#include <algorithm>
+
+#include "ops/elementwise.h"
+#include "ops/norm.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace rlx {
+namespace {
+
+// The add that makes the value, if both its inputs have its shape.
+const Node* residual_add(const Graph& graph, ValueId v) {
+  const Node& n = graph.producer(v);
+  const auto* op = op_cast<Elementwise>(*n.op);
+  if (!op || op->fn->name != "add") return nullptr;
+  const bool same = std::ranges::all_of(n.inputs, [&](ValueId in) { return graph.type(in) == n.outputs[0]; });
+  return same ? &n : nullptr;
+}
+
+}  // namespace
+
+Graph fuse_residual_norm(const Graph& graph) {
+  const auto users = uses(graph);
+  Rewriter rewriter(graph);
+  // An add with several readers is made by the norm, so the norm must be the first of them.
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    const auto* norm = op_cast<Norm>(*n.op);
+    const Node* add = norm ? residual_add(graph, n.inputs[0]) : nullptr;
+    const auto first_reader = [&] {
+      return std::ranges::all_of(users.at(n.inputs[0]), [&](int32_t u) { return u < 0 || u >= id; });
+    };
+    if (!add || !is_float(add->outputs[0].dtype) || !first_reader()) {
+      rewriter.copy(id);
+      continue;
+    }
+    auto op = std::make_shared<ResidualNorm>(norm->kind);
+    op->keep_sum = users.at(n.inputs[0]).size() > 1;
+    op->eps = norm->eps;
+    op->axis = norm->axis;
+    std::vector<ValueId> inputs = {rewriter.mapped(add->inputs[0]), rewriter.mapped(add->inputs[1])};
+    for (size_t i = 1; i < n.inputs.size(); ++i) inputs.push_back(rewriter.mapped(n.inputs[i]));
+    const ValueId fused = rewriter.target().add(op, std::move(inputs), n.name);
+    rewriter.map({id, 0}, fused);
+    // Later readers of the sum take it from here.
+    if (op->keep_sum) rewriter.map(n.inputs[0], {fused.node, 1});
+  }
+  return remove_dead_code(rewriter.finish());
+}
+
+}  // namespace rlx

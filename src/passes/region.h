@@ -1,0 +1,30 @@
+// Growing a scalar expression over values of a graph: what the element-wise and the epilogue fusion share.
+#pragma once
+
+#include <vector>
+
+#include "ops/expr.h"
+#include "rlx/graph.h"
+
+namespace rlx {
+
+class Region {
+ public:
+  explicit Region(const Graph& graph) : graph_(graph) {}
+
+  Expr expr;
+  std::vector<ValueId> inputs;  // one for each input of the expression
+
+  // The value as an argument: a number if it is a constant of one element, else an input (the same for equal values).
+  Expr::Arg use(ValueId value);
+  // Adds the steps of `other` with these arguments for its inputs; gives its result.
+  Expr::Arg splice(const Expr& other, const std::vector<Expr::Arg>& args);
+
+ private:
+  const Graph& graph_;
+};
+
+// The value of a constant with one element (real types), or nothing.
+std::optional<double> scalar_constant(const Graph& graph, ValueId value);
+
+}  // namespace rlx

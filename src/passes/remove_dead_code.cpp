@@ -1,0 +1,24 @@
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace rlx {
+
+Graph remove_dead_code(const Graph& graph) {
+  std::vector<bool> live(static_cast<size_t>(graph.size()), false);
+  for (const Graph::Output& out : graph.outputs()) live[static_cast<size_t>(out.value.node)] = true;
+  for (int32_t id = graph.size() - 1; id >= 0; --id) {
+    const Node& n = graph.node(id);
+    // Inputs keep their names callable, and a write to a state is seen by the next run.
+    const bool writes = !n.inputs.empty() && n.op->overwrites(0);
+    if (n.op->name() == Input::kName || writes) live[static_cast<size_t>(id)] = true;
+    if (!live[static_cast<size_t>(id)]) continue;
+    for (ValueId v : n.inputs) live[static_cast<size_t>(v.node)] = true;
+  }
+  Rewriter rewriter(graph);
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    if (live[static_cast<size_t>(id)]) rewriter.copy(id);
+  }
+  return rewriter.finish();
+}
+
+}  // namespace rlx

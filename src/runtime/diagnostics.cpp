@@ -1,0 +1,254 @@
+#include "runtime/diagnostics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
+
+#include "base/flags.h"
+#include "ir/op.h"
+
+namespace rlx {
+
+// --- Tensors and nodes ---
+
+TensorSummary summarize(const Tensor& tensor) {
+  TensorSummary s{.elements = tensor.elements()};
+  double low = std::numeric_limits<double>::infinity();
+  double high = -low;
+  double sum = 0;
+  const auto add = [&](double x) {
+    s.non_zeros += x != 0;
+    if (std::isnan(x)) {
+      ++s.nans;
+    } else if (std::isinf(x)) {
+      ++s.infinities;
+    } else {
+      low = std::min(low, x);
+      high = std::max(high, x);
+      sum += x;
+    }
+  };
+  if (tensor.type() == DType::c64) {
+    for (int64_t i = 0; i < tensor.elements(); ++i) add(std::abs(tensor.complex(i)));
+  } else {
+    for (const double x : tensor.doubles()) add(x);
+  }
+  const int64_t finite = s.elements - s.nans - s.infinities;
+  if (finite > 0) {
+    s.min = low;
+    s.max = high;
+    s.mean = sum / static_cast<double>(finite);
+    s.max_abs = std::max(std::fabs(low), std::fabs(high));
+  }
+  return s;
+}
+
+std::string print(const TensorSummary& s) {
+  if (s.elements == 0) return "empty";
+  std::string out = s.nans + s.infinities == s.elements
+                        ? "no finite element"
+                        : std::format("min {:.6g}, max {:.6g}, mean {:.6g}", s.min, s.max, s.mean);
+  if (s.nans) out += std::format(", {} NaN", s.nans);
+  if (s.infinities) out += std::format(", {} infinite", s.infinities);
+  return out;
+}
+
+namespace {
+
+NodeSummary summarize_node(const Graph& graph, ValueId v, const ReadValue& read) {
+  const Node& n = graph.producer(v);
+  const Tensor value = read(v.node, v.output);
+  const std::string name = v.output == 0 ? n.name : std::format("{}:{}", n.name, v.output);
+  return {name, std::string(n.op->name()), value.type_text(), summarize(value)};
+}
+
+bool is_bad(const Node& n, const TensorSummary& s) {
+  return s.nans > 0 || (s.infinities > 0 && !n.op->has(Trait::leaf));
+}
+
+std::string line(const NodeSummary& n) {
+  return std::format("{} ({}) {}: {}\n", n.node, n.op, n.type, print(n.value));
+}
+
+}  // namespace
+
+std::optional<BadNode> find_first_nan(const Graph& graph, const ReadValue& read) {
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    for (int32_t o = 0; o < static_cast<int32_t>(n.outputs.size()); ++o) {
+      if (!is_float(n.outputs[static_cast<size_t>(o)].dtype) && n.outputs[static_cast<size_t>(o)].dtype != DType::c64) {
+        continue;
+      }
+      BadNode bad{.node = summarize_node(graph, {id, o}, read), .inputs = {}};
+      if (!is_bad(n, bad.node.value)) continue;
+      for (ValueId v : n.inputs) bad.inputs.push_back(summarize_node(graph, v, read));
+      return bad;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string print(const BadNode& bad) {
+  std::string out = "first NaN or infinity: " + line(bad.node);
+  for (const NodeSummary& in : bad.inputs) out += "  input " + line(in);
+  return out;
+}
+
+std::vector<NodeSummary> summarize_nodes(const Graph& graph, const ReadValue& read, int64_t limit) {
+  std::vector<NodeSummary> out;
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    if (n.op->has(Trait::leaf)) continue;
+    for (int32_t o = 0; o < static_cast<int32_t>(n.outputs.size()); ++o) {
+      if (limit >= 0 && static_cast<int64_t>(out.size()) == limit) return out;
+      out.push_back(summarize_node(graph, {id, o}, read));
+    }
+  }
+  return out;
+}
+
+std::string print(std::span<const NodeSummary> nodes) {
+  size_t name_width = 4;
+  size_t type_width = 4;
+  for (const NodeSummary& n : nodes) {
+    name_width = std::max(name_width, n.node.size());
+    type_width = std::max(type_width, n.type.size());
+  }
+  std::string out = std::format("{:{}}  {:20}  {:{}}  {:>12}  {:>24}\n", "node", name_width, "op", "type", type_width,
+                                "max |x|", "non-zero");
+  for (const NodeSummary& n : nodes) {
+    out += std::format("{:{}}  {:20}  {:{}}  {:>12.6g}  {:>24}", n.node, name_width, n.op, n.type, type_width,
+                       n.value.max_abs, std::format("{} of {}", n.value.non_zeros, n.value.elements));
+    if (n.value.nans) out += std::format("  {} NaN", n.value.nans);
+    if (n.value.infinities) out += std::format("  {} infinite", n.value.infinities);
+    out += "\n";
+  }
+  return out;
+}
+
+std::optional<BadNode> find_first_nan(Executable& exe) {
+  return find_first_nan(exe.graph(), [&](int32_t node, int32_t output) { return exe.value(node, output); });
+}
+
+std::vector<NodeSummary> summarize_nodes(Executable& exe, int64_t limit) {
+  return summarize_nodes(exe.graph(), [&](int32_t node, int32_t output) { return exe.value(node, output); }, limit);
+}
+
+// --- Schedule and time ---
+
+namespace {
+
+std::string kernel_text(const std::string& kernel, const std::string& variant) {
+  return variant.empty() || variant == kernel ? kernel : kernel + " [" + variant + "]";
+}
+
+double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+std::string schedule_summary(const PlanReport& plan) {
+  std::map<std::string, int64_t> histogram;
+  for (const StepReport& s : plan.run) ++histogram[kernel_text(s.kernel, s.variant)];
+  std::vector<std::pair<std::string, int64_t>> rows(histogram.begin(), histogram.end());
+  std::ranges::stable_sort(rows, std::greater<>(), &std::pair<std::string, int64_t>::second);
+  const MemoryReport& m = plan.memory;
+  std::string out = std::format(
+      "{} dispatches a run, {} in the load phase\n"
+      "memory: weights {:.2f} MiB, derived weights {:.2f}, states {:.2f}, inputs {:.2f}, intermediates {:.2f} (lower bound "
+      "{:.2f})\n",
+      plan.run.size(), plan.load.size(), mebibytes(m.weight_bytes), mebibytes(m.derived_bytes), mebibytes(m.state_bytes),
+      mebibytes(m.input_bytes), mebibytes(m.intermediate_bytes), mebibytes(m.lower_bound_bytes));
+  for (const auto& [kernel, count] : rows) out += std::format("  {:5} x {}\n", count, kernel);
+  return out;
+}
+
+std::string profile_table(std::span<const DispatchReport> dispatches) {
+  struct Row {
+    int64_t count = 0;
+    uint64_t total_ns = 0;
+    uint64_t longest_ns = 0;
+    std::string longest_node;
+  };
+  std::map<std::string, Row> by_kernel;
+  uint64_t sum_ns = 0;
+  for (const DispatchReport& d : dispatches) {
+    Row& row = by_kernel[kernel_text(d.kernel, d.variant)];
+    const uint64_t ns = d.end_ns - d.begin_ns;
+    ++row.count;
+    row.total_ns += ns;
+    sum_ns += ns;
+    if (row.longest_node.empty() || ns > row.longest_ns) {
+      row.longest_ns = ns;
+      row.longest_node = d.node;
+    }
+  }
+  std::vector<std::pair<std::string, Row>> rows(by_kernel.begin(), by_kernel.end());
+  std::ranges::stable_sort(rows, std::greater<>(), [](const auto& row) { return row.second.total_ns; });
+  size_t width = 6;
+  for (const auto& [kernel, row] : rows) width = std::max(width, kernel.size());
+  std::string out = std::format("{:{}}  {:>5}  {:>10}  {:>6}  {:>10}  {}\n", "kernel", width, "count", "ms", "share",
+                                "longest ms", "node");
+  for (const auto& [kernel, row] : rows) {
+    out += std::format("{:{}}  {:>5}  {:>10.3f}  {:>5.1f}%  {:>10.3f}  {}\n", kernel, width, row.count,
+                       static_cast<double>(row.total_ns) / 1e6,
+                       sum_ns ? 100.0 * static_cast<double>(row.total_ns) / static_cast<double>(sum_ns) : 0.0,
+                       static_cast<double>(row.longest_ns) / 1e6, row.longest_node);
+  }
+  return out + std::format("{:{}}  {:>5}  {:>10.3f}\n", "all", width, dispatches.size(), static_cast<double>(sum_ns) / 1e6);
+}
+
+// --- Reports of an executable on itself ---
+
+DebugOptions with_environment(DebugOptions options) {
+  options.dispatch_report |= env_flag("RLX_DISPATCH_REPORT");
+  options.schedule |= env_flag("RLX_WGPU_SCHEDULE");
+  options.nan_trace |= env_flag("RLX_WGPU_NAN_TRACE");
+  options.dispatch_only |= env_flag("RLX_BENCH_DISPATCH_ONLY");
+  if (options.dump_nodes == 0 && env_flag("RLX_WGPU_DUMP_NODES")) {
+    options.dump_nodes = env_number("RLX_WGPU_DUMP_NODES_LIMIT", 40);
+  }
+  if (options.trace_path.empty()) options.trace_path = env_text("RLX_TRACE_PERFETTO");
+  return options;
+}
+
+bool Diagnostics::wanted(const DebugOptions& o) {
+  return o.dispatch_report || o.schedule || o.nan_trace || o.dump_nodes != 0 || !o.trace_path.empty();
+}
+
+Diagnostics::Diagnostics(const DebugOptions& options, const std::string& graph_name)
+    : options_(options), graph_name_(graph_name) {
+  if (options_.trace_path.empty()) return;
+  trace_ = TraceFile::open(options_.trace_path);
+  track_ = trace_->add_track(graph_name_);
+}
+
+void Diagnostics::log(const std::string& text) const {
+  if (options_.log) {
+    options_.log(text);
+  } else {
+    std::fputs(text.c_str(), stderr);
+  }
+}
+
+void Diagnostics::planned(const PlanReport& plan, const std::string& text) const {
+  if (options_.dispatch_report || options_.schedule) log(std::format("graph '{}': {}", graph_name_, schedule_summary(plan)));
+  if (options_.schedule) log(text);
+}
+
+void Diagnostics::ran(const Graph& graph, const ReadValue& read) const {
+  if (options_.dump_nodes != 0) {
+    log(std::format("graph '{}': values after this run\n{}", graph_name_,
+                    print(summarize_nodes(graph, read, options_.dump_nodes))));
+  }
+  if (!options_.nan_trace) return;
+  const std::optional<BadNode> bad = find_first_nan(graph, read);
+  log(std::format("graph '{}': {}", graph_name_, bad ? print(*bad) : "no NaN and no infinity in any node\n"));
+}
+
+void Diagnostics::timed(double start_us, std::span<const DispatchReport> dispatches) const {
+  trace_->add_run(track_, start_us, dispatches);
+}
+
+}  // namespace rlx

@@ -1,0 +1,211 @@
+// The program as its users call it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "ops/op_table.h"
+
+namespace rlx {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+struct Result {
+  int code = -1;
+  std::string out, err;
+};
+
+class Cli : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / std::format("rlx-cli-test-{}", getpid());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+  static std::string slurp(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  Result rlx(const std::string& arguments, const std::string& environment = "") {
+    const fs::path out = folder_ / "stdout";
+    const fs::path err = folder_ / "stderr";
+    const std::string command = std::format("{} '{}' {} >'{}' 2>'{}' </dev/null", environment, RLX_CLI_PATH, arguments,
+                                            out.string(), err.string());
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
+  }
+
+  // One line that begins with `rlx: ` and has this in it.
+  static void expect_complaint(const Result& r, int code, const std::string& part) {
+    EXPECT_EQ(r.code, code) << r.err;
+    EXPECT_TRUE(r.err.starts_with("rlx: ")) << r.err;
+    EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
+    EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
+  }
+
+  fs::path folder_;
+};
+
+constexpr const char* kSmall = R"(graph small {
+  %x = input : f32[batch, 6]
+  %w = param : f32[6, 4]
+  %m = matmul(%x, %w)
+  %y = relu(%m)
+  output y = %y
+}
+)";
+
+TEST_F(Cli, HelpAndVersion) {
+  for (const char* arguments : {"--help", "devices --help", "ops --help", "plan --help", "run --help", "bench --help", "demo --help"}) {
+    const Result r = rlx(arguments);
+    EXPECT_EQ(r.code, 0) << arguments;
+    EXPECT_NE(r.out.find("Examples:"), std::string::npos) << arguments << r.out;
+    EXPECT_EQ(r.err, "") << arguments;
+  }
+  EXPECT_TRUE(rlx("--version").out.starts_with("rlx 0."));
+}
+
+TEST_F(Cli, MisuseIsExitCodeTwo) {
+  expect_complaint(rlx("devices --no-such-flag"), 2, "--no-such-flag");
+  expect_complaint(rlx("frobnicate"), 2, "frobnicate");
+  expect_complaint(rlx("plan"), 2, "FILE");
+  expect_complaint(rlx("run"), 2, "FILE");
+  expect_complaint(rlx("ops no_such_op"), 2, "no_such_op");
+  expect_complaint(rlx("bench no_such_case"), 2, "no_such_case");
+  expect_complaint(rlx("devices --limit binding=lots"), 2, "binding");
+  expect_complaint(rlx("devices --limit rabbits=3"), 2, "rabbits");
+  expect_complaint(rlx("devices --software --no-software"), 2, "--software");
+  expect_complaint(rlx("demo --tokens 9999"), 2, "512 positions");
+  const Result none = rlx("");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("rlx: a command is missing"), std::string::npos) << none.err;
+}
+
+TEST_F(Cli, BadDimsAndKernels) {
+  const std::string file = write("small.rlx", kSmall);
+  expect_complaint(rlx("plan " + file), 2, "--dim batch=N");
+  expect_complaint(rlx("plan " + file + " --dim batch"), 2, "NAME=N");
+  expect_complaint(rlx("plan " + file + " --dim batch=two"), 2, "'two' is no whole number");
+  expect_complaint(rlx("plan " + file + " --dim batch=-1"), 2, "no whole number");
+  expect_complaint(rlx("plan " + file + " --dim rows=2"), 2, "no symbol named 'rows'");
+  expect_complaint(rlx("plan " + file + " --dim batch=2 --dim batch=3"), 2, "twice");
+  expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel matmul=warp"), 2, "'warp'");
+}
+
+TEST_F(Cli, FilesThatAreWrong) {
+  expect_complaint(rlx("plan /no/such/file.rlx"), 1, "/no/such/file.rlx");
+  expect_complaint(rlx("run " + folder_.string()), 1, "no regular file");
+  const std::string broken = write("broken.rlx", "graph g {\n  %x = input : f32[2]\n  %y = add(%x, %z)\n  output y = %y\n}\n");
+  expect_complaint(rlx("plan " + broken), 1, "line 3");
+  const std::string shapes = write("shapes.rlx", "graph g {\n  %x = input : f32[2]\n  %b = input : f32[3]\n  %y = add(%x, %b)\n  output y = %y\n}\n");
+  expect_complaint(rlx("plan " + shapes), 1, "line 4");
+  expect_complaint(rlx("run " + write("empty.rlx", "")), 1, "line 1");
+}
+
+TEST_F(Cli, DevicesAsJson) {
+  const Result r = rlx("devices --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json adapters = json::parse(r.out);
+  ASSERT_FALSE(adapters.empty());
+  EXPECT_TRUE(adapters[0].at("limits").at("maxStorageBufferBindingSize").is_number());
+  EXPECT_TRUE(adapters[0].at("features").is_array());
+  EXPECT_NE(rlx("devices").out.find(adapters[0].at("name").get<std::string>()), std::string::npos);
+}
+
+TEST_F(Cli, OpsAsJsonAndOneByOne) {
+  const Result r = rlx("ops --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json ops = json::parse(r.out);
+  EXPECT_EQ(ops.size(), op_table().all().size());
+  for (const json& op : ops) {
+    EXPECT_EQ(op.at("host"), false);
+    EXPECT_EQ(op.at("gradient"), false);
+    EXPECT_TRUE(op.at("types").is_array());
+    EXPECT_TRUE(op.at("kernels").is_array());
+  }
+  for (const auto& [name, info] : op_table().all()) EXPECT_NE(r.out.find("\"" + name + "\""), std::string::npos);
+  const Result one = rlx("ops matmul");
+  EXPECT_EQ(one.code, 0);
+  EXPECT_NE(one.out.find(op_table().find("matmul")->formula), std::string::npos) << one.out;
+}
+
+TEST_F(Cli, PlanAsJson) {
+  const std::string file = write("small.rlx", kSmall);
+  const Result r = rlx("plan " + file + " --json --dim batch=3 --no-optimize --kernel matmul=plain");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const json plan = json::parse(r.out);
+  ASSERT_EQ(plan.at("dispatches").size(), 2u);
+  EXPECT_EQ(plan["dispatches"][0].at("op"), "matmul");
+  EXPECT_EQ(plan["dispatches"][0].at("variant"), "plain");
+  EXPECT_GT(plan["dispatches"][0].at("bytes").get<int64_t>(), 0);
+  EXPECT_EQ(plan.at("memory").at("weight_bytes"), 96);
+  const Result text = rlx("plan " + file + " --print-graph --dim batch=3");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.out.find("graph small {"), std::string::npos) << text.out;
+}
+
+TEST_F(Cli, RunVerifiesEveryNode) {
+  const std::string file = write("small.rlx", kSmall);
+  for (const char* flags : {"", "--no-optimize", "--limit binding=64K,buffers=8,workgroups=64,no-f16,no-subgroups"}) {
+    const Result r = rlx("run " + file + " --random 3 --dim batch=5 --verify " + flags);
+    EXPECT_EQ(r.code, 0) << r.err << r.out;
+    EXPECT_NE(r.out.find("f32[5, 4]"), std::string::npos) << r.out;
+    EXPECT_NE(r.out.find("agree with the reference"), std::string::npos) << r.out;
+  }
+  EXPECT_EQ(rlx("run " + file + " --dim batch=5").out.substr(0, 100), rlx("run " + file + " --dim batch=5").out.substr(0, 100))
+      << "the same seed gives the same values";
+}
+
+TEST_F(Cli, RunTellsTheFirstNan) {
+  const std::string file = write("nan.rlx",
+                                 "graph g {\n  %x = input : f32[8]\n  %r = relu(%x)\n  %l = log(%r)\n  %z = mul(%l, 0)\n"
+                                 "  output z = %z\n}\n");
+  const Result r = rlx("run " + file + " --no-optimize --nan-trace --dump-nodes");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("first NaN or infinity: l (log)"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("input r (relu)"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("non-zero"), std::string::npos) << r.out;
+}
+
+TEST_F(Cli, RunWritesATrace) {
+  const std::string file = write("small.rlx", kSmall);
+  const std::string trace = (folder_ / "trace.json").string();
+  const Result r = rlx("run " + file + " --dim batch=5 --profile --trace " + trace);
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("share"), std::string::npos) << r.out;
+  EXPECT_FALSE(json::parse(slurp(trace)).at("traceEvents").empty());
+}
+
+TEST_F(Cli, EnvironmentFlagsAct) {
+  const std::string file = write("small.rlx", kSmall);
+  const std::string call = "run " + file + " --dim batch=5 --repeat 2 --no-optimize";
+  const std::string trace = (folder_ / "env.json").string();
+  const Result r = rlx(call, "RLX_WGPU_SCHEDULE=1 RLX_WGPU_NAN_TRACE=1 RLX_WGPU_DUMP_NODES=1 RLX_WGPU_DUMP_NODES_LIMIT=1 "
+                             "RLX_TRACE_PERFETTO='" + trace + "'");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("2 dispatches a run"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("no NaN and no infinity"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("matmul"), std::string::npos) << r.out;
+  EXPECT_EQ(json::parse(slurp(trace)).at("traceEvents").size(), 1u + 2 * 2);  // a title, two runs of two dispatches
+  expect_complaint(rlx(call, "RLX_KERNELS=matmul=warp"), 1, "no kernel 'warp'");
+  expect_complaint(rlx(call, "WGPU_BACKEND=no_such_backend"), 1, "no_such_backend");
+  const Result zeros = rlx(call, "RLX_BENCH_DISPATCH_ONLY=1");
+  EXPECT_NE(zeros.out.find("min 0, max 0, mean 0"), std::string::npos) << zeros.out;
+}
+
+}  // namespace
+}  // namespace rlx

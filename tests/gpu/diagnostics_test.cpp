@@ -1,0 +1,139 @@
+// Looking into runs, and the options that make an executable tell of itself.
+#include "rlx/diagnostics.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "rlx/rlx.h"
+#include "tests/support/devices.h"
+
+namespace rlx::testing {
+namespace {
+
+Graph log_graph() {
+  return parse_graph(R"(graph logs {
+    %x = input : f32[4]
+    %a = abs(%x)
+    %l = log(%a)
+    %y = add(%l, 1)
+    output y = %y
+  })");
+}
+
+const Tensor kGood = Tensor::of<float>({4}, {1, 2, 3, 4});
+const Tensor kBad = Tensor::of<float>({4}, {1, -2, 0, 4});
+
+TEST(Summary, CountsWhatIsNotFinite) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const TensorSummary s = summarize(Tensor::of<float>({5}, {0, -3, 1, inf, std::nanf("")}));
+  EXPECT_EQ(s.elements, 5);
+  EXPECT_EQ(s.nans, 1);
+  EXPECT_EQ(s.infinities, 1);
+  EXPECT_EQ(s.non_zeros, 4);
+  EXPECT_EQ(s.min, -3);
+  EXPECT_EQ(s.max, 1);
+  EXPECT_EQ(s.max_abs, 3);
+  EXPECT_EQ(summarize(Tensor(DType::f32, {0}, {})).max_abs, 0);
+}
+
+TEST(Diagnostics, FindsTheFirstNan) {
+  Session session(full_device());
+  Executable exe = session.compile(log_graph(), {.optimize = false, .keep_intermediates = true});
+  exe.run({{"x", kGood}});
+  EXPECT_FALSE(find_first_nan(exe).has_value());
+  exe.run({{"x", kBad}});
+  const auto bad = find_first_nan(exe);
+  ASSERT_TRUE(bad.has_value());
+  EXPECT_EQ(bad->node.node, "l");
+  EXPECT_EQ(bad->node.value.infinities, 1);
+  ASSERT_EQ(bad->inputs.size(), 1u);
+  EXPECT_EQ(bad->inputs[0].node, "a");
+  EXPECT_EQ(bad->inputs[0].value.max, 4);
+}
+
+TEST(Diagnostics, SummarizesNodesUpToALimit) {
+  Session session(full_device());
+  Executable exe = session.compile(log_graph(), {.optimize = false, .keep_intermediates = true});
+  exe.run({{"x", kBad}});
+  EXPECT_EQ(summarize_nodes(exe).size(), 3u);
+  const auto two = summarize_nodes(exe, 2);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].value.non_zeros, 3);
+  EXPECT_NE(print(two).find("3 of 4"), std::string::npos) << print(two);
+}
+
+TEST(Diagnostics, VerifiesNodes) {
+  Session session(full_device());
+  Executable exe = session.compile(log_graph(), {.optimize = false, .keep_intermediates = true});
+  exe.run({{"x", kBad}});
+  const auto checks = verify_nodes(exe);
+  ASSERT_EQ(checks.size(), 3u);
+  for (const NodeCheck& c : checks) EXPECT_EQ(c.wrong, 0) << c.node;
+}
+
+TEST(Diagnostics, OptionsReportThroughTheLog) {
+  std::string log;
+  CompileOptions options{.optimize = false};
+  options.debug = {.schedule = true, .nan_trace = true, .dump_nodes = 1, .log = [&](const std::string& text) { log += text; }};
+  Session session(full_device());
+  Executable exe = session.compile(log_graph(), options);
+  EXPECT_NE(log.find("3 dispatches a run, 0 in the load phase"), std::string::npos) << log;
+  log.clear();
+  exe.run({{"x", kBad}});
+  EXPECT_NE(log.find("first NaN or infinity: l (log)"), std::string::npos) << log;
+  EXPECT_NE(log.find("max |x|"), std::string::npos) << log;
+}
+
+TEST(Diagnostics, DispatchOnlyReadsNothingBack) {
+  CompileOptions options;
+  options.debug.dispatch_only = true;
+  Session session(full_device());
+  Executable exe = session.compile(log_graph(), options);
+  EXPECT_EQ(exe.run({{"x", kGood}}).at("y").to<float>(), std::vector<float>(4));
+  std::vector<float> y(4, 7);
+  const std::vector<float> x(4, 1);
+  const InputRef in[] = {input<float>("x", x)};
+  const OutputRef out[] = {output<float>("y", y)};
+  exe.run(in, out);
+  EXPECT_EQ(y, std::vector<float>(4));
+}
+
+TEST(Diagnostics, ForcedUploadWantsFedInputsAgain) {
+  for (const bool force : {false, true}) {
+    Session session(full_device());
+    Executable exe = session.compile(parse_graph(R"(graph count {
+      %x = input : f32[1]
+      %y = add(%x, 1)
+      output y = %y
+    })"), {.force_input_upload = force});
+    exe.feed("x", "y");
+    exe.run({{"x", Tensor::of<float>({1}, {5})}});
+    if (force) {
+      EXPECT_THROW(exe.run(NamedTensors{}), Error);
+    } else {
+      EXPECT_EQ(exe.run(NamedTensors{}).at("y").to<float>(), std::vector<float>{7});
+    }
+  }
+}
+
+TEST(Diagnostics, AWrongKernelNameIsAnError) {
+  Session session(full_device());
+  EXPECT_THROW(session.compile(log_graph(), {.kernels = {{"matmul", "warp"}}}), Error);
+  EXPECT_THROW(session.compile(log_graph(), {.kernels = {{"no_such_op", "plain"}}}), Error);
+}
+
+TEST(Diagnostics, ProfileTableAndTrace) {
+  Session session(full_device());
+  if (!session.device().caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
+  Executable exe = session.compile(log_graph(), {.optimize = false});
+  const auto dispatches = exe.profile({{"x", kGood}});
+  ASSERT_EQ(dispatches.size(), 3u);
+  EXPECT_NE(profile_table(dispatches).find("elementwise"), std::string::npos) << profile_table(dispatches);
+  const auto trace = nlohmann::json::parse(trace_json(dispatches, "logs"));
+  ASSERT_EQ(trace.at("traceEvents").size(), 4u);
+  EXPECT_EQ(trace["traceEvents"][1].at("args").at("node"), "a");
+}
+
+}  // namespace
+}  // namespace rlx::testing

@@ -1,0 +1,60 @@
+// Random graphs, compiled with all passes, against the reference of the graph as it was written.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/compare.h"
+#include "tests/support/devices.h"
+#include "tests/support/random_graph.h"
+
+namespace rlx::testing {
+namespace {
+
+constexpr uint32_t kPerCase = 20;
+
+class Fuzz : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  void run(uint32_t seed, const Device& device) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomGraph r = random_graph(seed);
+    const auto values = reference_values(r.graph, r.leaves);
+    double scale = 1;
+    for (const auto& outputs : values) {
+      for (const RefTensor& t : outputs) {
+        for (double v : t.real) scale = std::max(scale, std::fabs(v));
+      }
+    }
+    try {
+      Session session(device);
+      Executable exe = session.compile(r.graph);
+      NamedTensors inputs;
+      for (const auto& [name, tensor] : r.leaves) {
+        if (name.starts_with("in")) {
+          inputs[name] = tensor;
+        } else {
+          exe.set_param(name, tensor);
+        }
+      }
+      const NamedTensors got = exe.run(inputs);
+      for (const Graph::Output& out : r.graph.outputs()) {
+        const RefTensor& want = values[static_cast<size_t>(out.value.node)][static_cast<size_t>(out.value.output)];
+        EXPECT_TRUE(close(got.at(out.name), want, graph_tolerance(r.graph, scale))) << print(r.graph, 8) << print(exe.graph(), 8);
+      }
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what() << "\n" << print(r.graph, 8);
+    }
+  }
+};
+
+TEST_P(Fuzz, MatchesTheReference) {
+  for (uint32_t i = 0; i < kPerCase; ++i) run(GetParam() * kPerCase + i, full_device());
+}
+
+TEST_P(Fuzz, MatchesUnderSmallLimits) {
+  for (uint32_t i = 0; i < kPerCase / 4; ++i) run(100000 + GetParam() * kPerCase + i, small_device());
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Fuzz, ::testing::Range(0u, 16u));
+
+}  // namespace
+}  // namespace rlx::testing

@@ -1,0 +1,33 @@
+// What the passes make of random graphs computes the same, and survives the text form.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ir/reference.h"
+#include "passes/passes.h"
+#include "tests/support/random_graph.h"
+
+namespace rlx::testing {
+namespace {
+
+TEST(FuzzPasses, OptimisedGraphsComputeTheSame) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const RandomGraph r = random_graph(seed);
+    const Graph optimized = optimize(r.graph, {});
+    verify(optimized);
+    const Graph back = parse_graph(print(materialize_views(optimized)));
+    const auto want = run_reference(r.graph, r.leaves);
+    const auto got = run_reference(back, r.leaves);
+    for (const auto& [name, value] : want) {
+      const RefTensor& g = got.at(name);
+      ASSERT_EQ(g.dims, value.dims);
+      for (size_t i = 0; i < value.real.size(); ++i) {
+        ASSERT_NEAR(g.real[i], value.real[i], 1e-9 * (1 + std::fabs(value.real[i]))) << name << "\n" << print(r.graph) << print(back);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rlx::testing

@@ -1,0 +1,53 @@
+// A folder includes only from those below it; see ARCHITECTURE.md.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace rlx {
+namespace {
+
+const std::map<std::string, std::set<std::string>> kSees = {
+    {"base", {"base"}},
+    {"ir", {"base", "ir"}},
+    {"kernels", {"base", "ir", "kernels"}},
+    {"ops", {"base", "ir", "kernels", "ops"}},
+    {"passes", {"base", "ir", "kernels", "ops", "passes"}},
+    {"plan", {"base", "ir", "kernels", "ops", "plan"}},
+    {"gpu", {"base", "gpu"}},
+    {"runtime", {"base", "ir", "kernels", "ops", "passes", "plan", "gpu", "runtime"}},
+    {"import", {"base", "ir", "ops", "import"}},
+    {"models", {"base", "ir", "ops", "import", "models"}},
+};
+
+TEST(Layers, NothingLooksUp) {
+  namespace fs = std::filesystem;
+  const std::regex include("^#include [\"<]([a-z_]+)/");
+  int files = 0;
+  for (const auto& [folder, sees] : kSees) {
+    const fs::path root = fs::path(RLX_SOURCE_DIR) / "src" / folder;
+    for (const auto& entry : fs::recursive_directory_iterator(root)) {
+      if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") continue;
+      ++files;
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        std::smatch m;
+        if (!std::regex_search(line, m, include)) continue;
+        const std::string target = m[1];
+        if (target == "webgpu" || target == "dawn") {
+          EXPECT_EQ(folder, "gpu") << entry.path() << ": " << line;
+        } else if (kSees.contains(target)) {
+          EXPECT_TRUE(sees.contains(target)) << entry.path() << " looks up: " << line;
+        }
+      }
+    }
+  }
+  EXPECT_GT(files, 50);
+}
+
+}  // namespace
+}  // namespace rlx

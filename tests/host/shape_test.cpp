@@ -1,0 +1,81 @@
+#include "rlx/shape.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/view.h"
+#include "rlx/error.h"
+
+namespace rlx {
+namespace {
+
+TEST(Dim, HasOneCanonicalForm) {
+  const Dim n("n"), m("m");
+  EXPECT_EQ((n + m) * (n - m), n * n - m * m);
+  EXPECT_EQ((n * 2 + m - n - n).text(), "m");
+  EXPECT_EQ((Dim(3) * n + 1).text(), "3*n+1");
+  EXPECT_EQ((n - n).value(), 0);
+}
+
+TEST(Dim, FloorDivisionKeepsWhatDivides) {
+  const Dim n("n");
+  EXPECT_EQ((n * 4 + 6).floor_div(2), n * 2 + 3);
+  EXPECT_EQ((n + 3).floor_div(2).text(), "floor((n+1)/2)+1");
+  EXPECT_EQ((n + 3).floor_div(2).bind({{"n", 4}}).value(), 3);
+  EXPECT_EQ(Dim(-3).floor_div(2).value(), -2);
+  EXPECT_EQ(Dim(7).ceil_div(2).value(), 4);
+}
+
+TEST(Dim, ParsesWhatItPrints) {
+  for (const char* text : {"batch*seq+1", "floor((n+1)/2)", "3*n*n-7", "0", "-5", "a*b*2-c"}) {
+    const Dim d = Dim::parse(text);
+    EXPECT_EQ(Dim::parse(d.text()), d) << text;
+  }
+  EXPECT_THROW(Dim::parse("n+"), Error);
+  EXPECT_THROW(Dim::parse("2n"), Error);
+  EXPECT_THROW(Dim::parse("floor(n/0)"), Error);
+}
+
+TEST(Dim, ExactDivision) {
+  const Dim b("batch"), s("seq");
+  EXPECT_EQ(Dim::exact_div(b * s * 768, s * 768), b);
+  EXPECT_EQ(Dim::exact_div(b * s, 2), std::nullopt);
+  EXPECT_EQ(Dim::exact_div(b * s + s, s), b + 1);
+  EXPECT_EQ(Dim::exact_div(b, Dim(0)), std::nullopt);
+}
+
+TEST(Dim, OverflowIsAnError) { EXPECT_THROW(Dim(int64_t{1} << 40) * Dim(int64_t{1} << 40), Error); }
+
+TEST(Shape, Broadcasts) {
+  EXPECT_EQ(broadcast({"batch", 1, 5}, {3, 1}, "add"), (Shape{"batch", 3, 5}));
+  EXPECT_EQ(broadcast({}, {2}, "add"), (Shape{2}));
+  try {
+    broadcast({2, 3}, {4}, "add");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "add: the shapes [2, 3] and [4] do not broadcast: 3 against 4 on axis 1 of the result");
+  }
+}
+
+TEST(View, ReshapesWhereStridesAllow) {
+  const View x = View::contiguous({2, 3, 4});
+  EXPECT_EQ(x.reshape({6, 4})->strides, (std::vector<int64_t>{4, 1}));
+  const View t = x.permute({1, 0, 2});  // strides 4, 12, 1
+  EXPECT_EQ(t.reshape({3, 2, 2, 2})->strides, (std::vector<int64_t>{4, 12, 2, 1}));
+  EXPECT_FALSE(t.reshape({6, 4}).has_value());
+  EXPECT_EQ(x.narrow(2, 1, 2).reshape({2, 3, 2, 1})->offset, 1);
+  EXPECT_TRUE(View::contiguous({0, 3}).reshape({3, 0, 7}).has_value());
+}
+
+TEST(View, RangeCoversWhatIsTouched) {
+  const View x = View::contiguous({4, 5});
+  const View back = x.narrow(0, 3, 4, -1);
+  EXPECT_EQ(back.range().begin, 0);
+  EXPECT_EQ(back.range().end, 20);
+  EXPECT_EQ(x.narrow(1, 2, 2).range().begin, 2);
+  EXPECT_EQ(x.narrow(1, 2, 2).range().end, 19);
+  EXPECT_FALSE(x.narrow(1, 0, 4).is_contiguous());
+  EXPECT_TRUE(x.narrow(0, 1, 2).is_contiguous());
+}
+
+}  // namespace
+}  // namespace rlx

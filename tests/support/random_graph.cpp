@@ -1,0 +1,149 @@
+#include "tests/support/random_graph.h"
+
+#include <algorithm>
+#include <random>
+
+#include "rlx/ops.h"
+#include "tests/support/sample.h"
+
+namespace rlx::testing {
+namespace {
+
+class Generator {
+ public:
+  explicit Generator(uint32_t seed) : random_(seed) {}
+
+  RandomGraph make() {
+    dtype_ = pick(4) == 0 ? DType::f16 : DType::f32;
+    // Sizes that make broadcasting, odd tails and whole vec4s all likely.
+    static constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 8, 16, 17, 31, 64};
+    for (int64_t& d : dims_) d = kSizes[pick(std::size(kSizes))];
+    const int64_t leaves = 2 + pick(3);
+    for (int64_t i = 0; i < leaves; ++i) leaf(i % 2 == 0);
+    const int64_t nodes = 3 + pick(10);
+    for (int64_t i = 0; i < nodes; ++i) {
+      const Value v = step();
+      if (v && v.shape().elements().value() <= 20000) pool_.push_back(v);
+    }
+    out_.graph.output("y", pool_.back());
+    if (pick(2) == 0) out_.graph.output("z", pool_[pick(pool_.size())]);
+    return std::move(out_);
+  }
+
+ private:
+  size_t pick(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
+  Value any() { return pool_[pick(pool_.size())]; }
+
+  std::vector<int64_t> shape() {
+    std::vector<int64_t> s;
+    for (size_t r = 1 + pick(3), i = 0; i < r; ++i) s.push_back(pick(4) == 0 ? 1 : dims_[3 - r + i]);
+    return s;
+  }
+
+  void leaf(bool input) {
+    const std::vector<int64_t> s = shape();
+    const std::string name = std::string(input ? "in" : "param") + std::to_string(pool_.size());
+    pool_.push_back(input ? out_.graph.input(name, dtype_, Shape::of(s)) : out_.graph.param(name, dtype_, Shape::of(s)));
+    out_.leaves[name] = random_tensor(dtype_, s, -1, 1, random_);
+  }
+
+  // Another value that broadcasts with x, or x itself.
+  Value partner(Value x) {
+    for (int tries = 0; tries < 8; ++tries) {
+      const Value y = any();
+      const Shape& a = x.shape();
+      const Shape& b = y.shape();
+      bool fits = true;
+      for (int64_t i = 1; i <= std::min(a.rank(), b.rank()); ++i) {
+        const Dim& p = a[a.rank() - i];
+        const Dim& q = b[b.rank() - i];
+        fits &= p == q || p.is(1) || q.is(1);
+      }
+      if (fits) return y;
+    }
+    return x;
+  }
+
+  Value step() {
+    const Value x = any();
+    const int64_t rank = x.shape().rank();
+    switch (pick(14)) {
+      case 0:
+      case 1: {
+        static constexpr std::string_view kUnary[] = {"tanh", "sigmoid", "relu", "neg", "abs", "gelu", "silu", "sin", "cos", "erf"};
+        return apply(kUnary[pick(std::size(kUnary))], {x});
+      }
+      case 2:
+      case 3: {
+        static constexpr std::string_view kBinary[] = {"add", "sub", "max", "min"};
+        return apply(kBinary[pick(std::size(kBinary))], {x, partner(x)}) * 0.5;
+      }
+      case 4: return tanh(x) * tanh(partner(x));
+      case 5: {
+        std::vector<int64_t> perm(static_cast<size_t>(rank));
+        for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
+        std::ranges::shuffle(perm, random_);
+        return transpose(x, perm);
+      }
+      case 6: return rank > 0 ? reshape(x, {-1}) : reshape(x, {1, 1});
+      case 7: {
+        if (rank == 0) return {};
+        const auto axis = static_cast<int64_t>(pick(static_cast<size_t>(rank)));
+        const int64_t size = x.shape()[axis].value();
+        if (size < 2) return {};
+        const auto start = static_cast<int64_t>(pick(static_cast<size_t>(size - 1)));
+        return narrow(x, axis, start, 1 + static_cast<int64_t>(pick(static_cast<size_t>(size - start))));
+      }
+      case 8: return rank > 0 ? softmax(x, static_cast<int64_t>(pick(static_cast<size_t>(rank)))) : Value{};
+      case 9: {
+        if (rank == 0) return {};
+        const auto axis = static_cast<int64_t>(pick(static_cast<size_t>(rank)));
+        return reduce(pick(2) ? ReduceKind::mean : ReduceKind::max, x, {axis}, pick(2) == 0);
+      }
+      case 10: {
+        if (rank < 2) return {};
+        std::vector<int64_t> swapped;
+        for (int64_t i = 0; i < rank; ++i) swapped.push_back(i);
+        std::swap(swapped[static_cast<size_t>(rank) - 1], swapped[static_cast<size_t>(rank) - 2]);
+        const double k = static_cast<double>(x.shape()[rank - 1].value());
+        return matmul(x, transpose(x, swapped)) * (1 / k);
+      }
+      case 11: {
+        if (rank == 0) return {};
+        const int64_t n = x.shape()[rank - 1].value();
+        const std::string name = "gamma" + std::to_string(out_.graph.size());
+        const Value gamma = out_.graph.param(name, dtype_, {n});
+        out_.leaves[name] = random_tensor(dtype_, {n}, 0.5, 1, random_);
+        return tanh(rms_norm(x, gamma, {}, 0.1));
+      }
+      case 12: return rank > 0 ? concat({x, x * 0.5}, static_cast<int64_t>(pick(static_cast<size_t>(rank)))) : Value{};
+      default: return where(less(x, out_.graph.scalar(dtype_, 100)), x, x * 2.0);
+    }
+  }
+
+  std::mt19937 random_;
+  DType dtype_ = DType::f32;
+  int64_t dims_[3] = {};
+  std::vector<Value> pool_;
+  RandomGraph out_;
+};
+
+}  // namespace
+
+RandomGraph random_graph(uint32_t seed) { return Generator(seed).make(); }
+
+Tolerance graph_tolerance(const Graph& graph, double scale) {
+  double longest = 1;
+  bool half = false;
+  for (const Node& n : graph.nodes()) {
+    for (const TensorType& t : n.outputs) {
+      half |= t.dtype == DType::f16;
+      for (const Dim& d : t.shape) longest = std::max(longest, static_cast<double>(d.value()));
+    }
+  }
+  // Each node adds a few roundings of its result; with f16 tensors those are of f16.
+  const double unit = half ? epsilon(DType::f16) / epsilon(DType::f32) : 4;
+  return {.ulps = 4 * unit * graph.size(), .terms = longest, .scale = scale};
+}
+
+}  // namespace rlx::testing
