@@ -22,8 +22,8 @@ void expect_trailing(const InferArgs& in, int64_t i, std::string_view what, int6
   Shape trailing;
   for (int64_t a = axis; a < in.shape(0).rank(); ++a) trailing.push_back(in.shape(0)[a]);
   if (in.shape(i) != trailing) {
-    fail("{}: {} has shape {}; it must have {}, that of the input from axis {} on", in.op(), what, in.shape(i).text(),
-         trailing.text(), axis);
+    fail("{}: {} has shape {}; it must have {}, that of the input from axis {} on", in.op(), what,
+         in.shape(i).text(), trailing.text(), axis);
   }
 }
 
@@ -44,7 +44,8 @@ struct NormValues {
   const RefTensor* beta;  // may be null
 };
 
-void reference_norm(const NormValues& n, const std::vector<double>& s, const std::vector<int64_t>& dims, RefTensor& y) {
+void reference_norm(const NormValues& n, const std::vector<double>& s, const std::vector<int64_t>& dims,
+                    RefTensor& y) {
   int64_t length = 1;
   for (size_t a = static_cast<size_t>(n.axis); a < dims.size(); ++a) length *= dims[a];
   const auto count = static_cast<double>(length);
@@ -63,17 +64,20 @@ void reference_norm(const NormValues& n, const std::vector<double>& s, const std
   }
 }
 
-// Results have the size of gamma times a few deviations; mean, difference, root and products each round. A row of n that
-// happens to vary little is scaled up by at most 1/sqrt(eps), which short rows of random numbers stay far from.
+// Results have the size of gamma times a few deviations; mean, difference, root and products each round. A
+// row of n that happens to vary little is scaled up by at most 1/sqrt(eps), which short rows of random
+// numbers stay far from.
 Tolerance norm_tolerance(const TensorType& x, int64_t axis) {
   double n = 1;
-  for (int64_t a = positive(axis, x.shape.rank()); a < x.shape.rank(); ++a) n *= static_cast<double>(x.shape[a].value());
+  for (int64_t a = positive(axis, x.shape.rank()); a < x.shape.rank(); ++a)
+    n *= static_cast<double>(x.shape[a].value());
   return {.ulps = 16, .terms = n, .scale = 8};
 }
 
 Operand trailing_rows(const Operand& o) { return o.with_view(o.view, 0); }
 
-// For rows that can not be bound with all operands: whole-tensor steps in f32, each of which can be cut anywhere.
+// For rows that can not be bound with all operands: whole-tensor steps in f32, each of which can be cut
+// anywhere.
 void lower_staged(Lowering& l, const NormCase& c) {
   const std::vector<int64_t> dims = c.y.view.dims;
   const auto rank = static_cast<int64_t>(dims.size());
@@ -89,7 +93,8 @@ void lower_staged(Lowering& l, const NormCase& c) {
     lower_expr(l, widen, {dense}, wide);
     return wide;
   };
-  const auto apply = [&](std::string_view text, const std::vector<Operand>& inputs, std::vector<int64_t> to_dims) {
+  const auto apply = [&](std::string_view text, const std::vector<Operand>& inputs,
+                         std::vector<int64_t> to_dims) {
     const Operand to = l.scratch(DType::f32, std::move(to_dims));
     lower_expr(l, Expr::parse(text, std::vector<DType>(inputs.size(), DType::f32)), inputs, to);
     return to;
@@ -113,8 +118,7 @@ void lower_staged(Lowering& l, const NormCase& c) {
   if (c.total.present()) store(s, c.total);
   if (c.kind == NormKind::layer) s = apply("sub($0,$1)", {s, row_mean(s)}, dims);
   const Operand variance = row_mean(apply("mul($0,$0)", {s}, dims));
-  const Operand scale =
-      apply(std::format("t0=add($0,{}); rsqrt(t0)", c.eps), {variance}, variance.view.dims);
+  const Operand scale = apply(std::format("t0=add($0,{}); rsqrt(t0)", c.eps), {variance}, variance.view.dims);
   s = apply("mul($0,$1)", {s, scale}, dims);
   s = apply("mul($0,$1)", {s, to_f32(c.gamma)}, dims);
   if (c.beta.present()) s = apply("add($0,$1)", {s, to_f32(c.beta)}, dims);
@@ -139,12 +143,13 @@ void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
   for (Operand* each : {&o.x, &o.residual, &o.bias, &o.gamma, &o.beta, &o.y, &o.total}) each->x4 = four;
   const RowProblem p = row_problem(o.x, 3);
   const Team team = team_for(l.choose(op, kRowVariants, p), p.length, l.caps());
-  const Dispatch d = for_team(
-      l.make<kernels::norm>(
-          o, {.end = to_u32(p.rows), .length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
-          ceil_div(p.rows, team.rows_per_group),
-          {.TEAM = to_u32(team.size), .CENTERED = c.kind == NormKind::layer, .FOUR = four}),
-      team);
+  Dispatch d =
+      for_team(l.make<kernels::norm>(
+                   o, {.end = to_u32(p.rows), .length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
+                   ceil_div(p.rows, team.rows_per_group),
+                   {.TEAM = to_u32(team.size), .CENTERED = c.kind == NormKind::layer, .FOUR = four}),
+               team);
+  allow_in_place(d);
   if (!l.try_rows(d, p.rows, team.rows_per_group)) lower_staged(l, c);
 }
 
@@ -179,7 +184,9 @@ void Norm::lower(Lowering& l) const {
               .y = l.out()});
 }
 
-Tolerance Norm::tolerance(std::span<const TensorType> inputs) const { return norm_tolerance(inputs[0], axis); }
+Tolerance Norm::tolerance(std::span<const TensorType> inputs) const {
+  return norm_tolerance(inputs[0], axis);
+}
 
 // --- residual_layer_norm, residual_rms_norm ---
 
@@ -229,7 +236,9 @@ void ResidualNorm::lower(Lowering& l) const {
               .total = keep_sum ? l.out(1) : Operand{}});
 }
 
-Tolerance ResidualNorm::tolerance(std::span<const TensorType> inputs) const { return norm_tolerance(inputs[0], axis); }
+Tolerance ResidualNorm::tolerance(std::span<const TensorType> inputs) const {
+  return norm_tolerance(inputs[0], axis);
+}
 
 namespace {
 Value norm_value(NormKind kind, Value x, Value gamma, Value beta, double eps, int64_t axis) {
@@ -255,9 +264,10 @@ void register_norm(OpTable& table) {
   for (const NormKind kind : {NormKind::layer, NormKind::rms}) {
     OpInfo info;
     info.name = Norm(kind).name();
-    info.formula = kind == NormKind::layer
-                       ? "(x - mean) / sqrt(variance + eps) * gamma + beta over the axes from `axis` on; biased variance"
-                       : "x / sqrt(mean(x^2) + eps) * gamma + beta over the axes from `axis` on";
+    info.formula =
+        kind == NormKind::layer
+            ? "(x - mean) / sqrt(variance + eps) * gamma + beta over the axes from `axis` on; biased variance"
+            : "x / sqrt(mean(x^2) + eps) * gamma + beta over the axes from `axis` on";
     info.types = "f32 f16 bf16";
     info.variants = {"serial", "workgroup", "subgroup"};
     const std::string op = info.name;
@@ -277,15 +287,16 @@ void register_norm(OpTable& table) {
     info.name = ResidualNorm(kind).name();
     info.formula = std::string(Norm(kind).name()) + " of s = x + residual + bias; with keep_sum also s";
     const std::string both = info.name;
-    info.samples = {both + "(T[3,17], T[3,17], T[17], T[17])",
-                    both + "(T[3,17], T[3,17], T[17]) {keep_sum=true}",
-                    both + "(T[2,3,8], T[3,8], T[3,8], T[3,8], T[3,8]) {axis=1, has_bias=true, keep_sum=true}",
-                    both + "(T[4,256], T[1,256], T[256], T[256], T[256]) {has_bias=true}",
-                    both + "(T[2,5,12], T[2,1,12], T[12]) {eps=0.001}",
-                    both + "(T[0,4], T[0,4], T[4])",
-                    both + "(T[257,300], T[257,300], T[300], T[300], T[300]) {has_bias=true, keep_sum=true}",
-                    both + "(T[2,40000], T[2,40000], T[40000], T[40000]) {keep_sum=true}",
-                    both + "(T[1], T[1], T[1])"};
+    info.samples = {
+        both + "(T[3,17], T[3,17], T[17], T[17])",
+        both + "(T[3,17], T[3,17], T[17]) {keep_sum=true}",
+        both + "(T[2,3,8], T[3,8], T[3,8], T[3,8], T[3,8]) {axis=1, has_bias=true, keep_sum=true}",
+        both + "(T[4,256], T[1,256], T[256], T[256], T[256]) {has_bias=true}",
+        both + "(T[2,5,12], T[2,1,12], T[12]) {eps=0.001}",
+        both + "(T[0,4], T[0,4], T[4])",
+        both + "(T[257,300], T[257,300], T[300], T[300], T[300]) {has_bias=true, keep_sum=true}",
+        both + "(T[2,40000], T[2,40000], T[40000], T[40000]) {keep_sum=true}",
+        both + "(T[1], T[1], T[1])"};
     info.make = [kind] { return std::make_shared<ResidualNorm>(kind); };
     table.add(std::move(info));
   }

@@ -26,8 +26,9 @@ struct Norm final : Op {
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
 
-// residual_layer_norm and residual_rms_norm (x, residual, [bias], gamma, [beta]): the norm of s = x + residual + bias, and
-// with keep_sum s as a second output. `residual` broadcasts to x; bias has the shape of gamma.
+// residual_layer_norm and residual_rms_norm (x, residual, [bias], gamma, [beta]): the norm of s = x +
+// residual + bias, and with keep_sum s as a second output. `residual` broadcasts to x; bias has the shape of
+// gamma.
 struct ResidualNorm final : Op {
   NormKind kind = NormKind::layer;
   bool has_bias = false;

@@ -13,7 +13,8 @@
 namespace rlx {
 
 std::string_view reduce_name(ReduceKind kind) {
-  static constexpr std::string_view names[] = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"};
+  static constexpr std::string_view names[] = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min",
+                                               "reduce_prod"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -66,10 +67,14 @@ Identity identity(ReduceKind kind, DType t) {
   if (kind == ReduceKind::sum || kind == ReduceKind::mean) return {0, 0};
   const double infinite = largest ? HUGE_VAL : -HUGE_VAL;
   switch (t) {
-    case DType::u32: return {infinite, largest ? int64_t{UINT32_MAX} : 0};
-    case DType::u8: return {infinite, largest ? 255 : 0};
-    case DType::i8: return {infinite, largest ? 127 : -128};
-    default: return {infinite, largest ? int64_t{INT32_MAX} : int64_t{INT32_MIN}};
+    case DType::u32:
+      return {infinite, largest ? int64_t{UINT32_MAX} : 0};
+    case DType::u8:
+      return {infinite, largest ? 255 : 0};
+    case DType::i8:
+      return {infinite, largest ? 127 : -128};
+    default:
+      return {infinite, largest ? int64_t{INT32_MAX} : int64_t{INT32_MIN}};
   }
 }
 
@@ -83,20 +88,29 @@ T merged(ReduceKind kind, T a, T b) {
     return static_cast<T>(kind == ReduceKind::sum ? x + y : x * y);
   }
   switch (kind) {
-    case ReduceKind::max: return std::max(a, b);
-    case ReduceKind::min: return std::min(a, b);
-    case ReduceKind::prod: return a * b;
-    default: return a + b;
+    case ReduceKind::max:
+      return std::max(a, b);
+    case ReduceKind::min:
+      return std::min(a, b);
+    case ReduceKind::prod:
+      return a * b;
+    default:
+      return a + b;
   }
 }
 
 int64_t wrapped(int64_t v, DType t) {
   switch (t) {
-    case DType::i32: return static_cast<int32_t>(v);
-    case DType::u32: return static_cast<uint32_t>(v);
-    case DType::i8: return static_cast<int8_t>(v);
-    case DType::u8: return static_cast<uint8_t>(v);
-    default: return v;
+    case DType::i32:
+      return static_cast<int32_t>(v);
+    case DType::u32:
+      return static_cast<uint32_t>(v);
+    case DType::i8:
+      return static_cast<int8_t>(v);
+    case DType::u8:
+      return static_cast<uint8_t>(v);
+    default:
+      return v;
   }
 }
 
@@ -131,24 +145,30 @@ void Reduce::reference(RefContext& r) const {
   }
 }
 
-// Partial sums of n numbers of size m grow like m * sqrt(n), and each is rounded: sqrt(n) such errors add up. A mean is that
-// divided by n; a product has a rounding for each factor; a maximum has none.
+// Partial sums of n numbers of size m grow like m * sqrt(n), and each is rounded: sqrt(n) such errors add up.
+// A mean is that divided by n; a product has a rounding for each factor; a maximum has none.
 Tolerance Reduce::tolerance(std::span<const TensorType> inputs) const {
   const Shape& x = inputs[0].shape;
   double n = 1;
   for (int64_t axis : reduced(x.rank())) n *= static_cast<double>(x[axis].value());
   constexpr double magnitude = 2;  // of the sweep's inputs
   switch (kind) {
-    case ReduceKind::sum: return {.ulps = 1, .terms = n, .scale = magnitude * std::sqrt(n)};
-    case ReduceKind::mean: return {.ulps = 4, .terms = n, .scale = magnitude / std::sqrt(std::max(n, 1.0))};
-    case ReduceKind::prod: return {.ulps = 1, .terms = n};
-    default: return {.ulps = 0};
+    case ReduceKind::sum:
+      return {.ulps = 1, .terms = n, .scale = magnitude * std::sqrt(n)};
+    case ReduceKind::mean:
+      return {.ulps = 4, .terms = n, .scale = magnitude / std::sqrt(std::max(n, 1.0))};
+    case ReduceKind::prod:
+      return {.ulps = 1, .terms = n};
+    default:
+      return {.ulps = 0};
   }
 }
 
 namespace {
 
-DType accumulator(DType t) { return is_float(t) ? DType::f32 : is_signed_integer(t) ? DType::i32 : DType::u32; }
+DType accumulator(DType t) {
+  return is_float(t) ? DType::f32 : is_signed_integer(t) ? DType::i32 : DType::u32;
+}
 
 uint32_t identity_bits(ReduceKind kind, DType t) {
   const Identity start = identity(kind, t);
@@ -165,7 +185,8 @@ constexpr Variant<RowProblem> kVariants[] = {
 
 class ReduceLowering {
  public:
-  // `count` is what a mean divides by; a maximum of 16-bit floats and the like starts from the identity of `type`.
+  // `count` is what a mean divides by; a maximum of 16-bit floats and the like starts from the identity of
+  // `type`.
   ReduceLowering(Lowering& l, ReduceKind kind, DType type, int64_t count)
       : l_(l), kind_(kind), type_(type), count_(count) {}
 
@@ -193,10 +214,14 @@ class ReduceLowering {
     const bool mean = kind_ == ReduceKind::mean;
     const auto kernel_kind = [&]() -> uint32_t {
       switch (kind_) {
-        case ReduceKind::max: return 1;
-        case ReduceKind::min: return 2;
-        case ReduceKind::prod: return 3;
-        default: return 0;
+        case ReduceKind::max:
+          return 1;
+        case ReduceKind::min:
+          return 2;
+        case ReduceKind::prod:
+          return 3;
+        default:
+          return 0;
       }
     };
     return for_team(l_.make<kernels::reduce>({.x = x, .y = y},
@@ -215,7 +240,8 @@ class ReduceLowering {
                     team);
   }
 
-  // Parts of rows into scratch memory, then the parts of each row. False where the device can not bind it at once.
+  // Parts of rows into scratch memory, then the parts of each row. False where the device can not bind it at
+  // once.
   bool split(const Operand& x, const Operand& y, const RowProblem& p, bool last) {
     const int64_t chunk = split_chunk(l_.caps(), p);
     const int64_t parts = ceil_div(p.length, chunk);
@@ -255,7 +281,8 @@ class ReduceLowering {
     const Operand partial = l_.scratch(accumulator(type_), {row_count(x), pieces});
     for (int64_t k = 0; k < pieces; ++k) {
       const int64_t begin = k * length;
-      const Operand piece = x.with_view(x.view.narrow(axis, begin, std::min(length, dim - begin)), x.outer_rank);
+      const Operand piece =
+          x.with_view(x.view.narrow(axis, begin, std::min(length, dim - begin)), x.outer_rank);
       run(piece, partial.with_view(partial.view.narrow(1, k, 1), 2), false, false);
     }
     run(partial.with_view(partial.view, 1), y, last, false);
@@ -269,13 +296,17 @@ class ReduceLowering {
 
 }  // namespace
 
-void lower_reduce(Lowering& l, ReduceKind kind, const Operand& x, const std::vector<int64_t>& inner, const Operand& y) {
+void lower_reduce(Lowering& l, ReduceKind kind, const Operand& x, const std::vector<int64_t>& inner,
+                  const Operand& y) {
   if (y.view.elements() == 0) return;
   const Operand rows = as_rows(x, inner);
-  ReduceLowering(l, kind, x.dtype, row_length(rows)).run(rows, y.with_view(y.view, y.view.rank()), true, true);
+  ReduceLowering(l, kind, x.dtype, row_length(rows))
+      .run(rows, y.with_view(y.view, y.view.rank()), true, true);
 }
 
-void Reduce::lower(Lowering& l) const { lower_reduce(l, kind, l.in(0), reduced(l.in(0).view.rank()), l.out()); }
+void Reduce::lower(Lowering& l) const {
+  lower_reduce(l, kind, l.in(0), reduced(l.in(0).view.rank()), l.out());
+}
 
 Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes, bool keep) {
   auto op = std::make_shared<Reduce>(kind);
@@ -284,8 +315,12 @@ Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes, bool keep) {
   return x.graph().add_value(op, {x});
 }
 
-Value sum(Value x, std::vector<int64_t> axes, bool keep) { return reduce(ReduceKind::sum, x, std::move(axes), keep); }
-Value mean(Value x, std::vector<int64_t> axes, bool keep) { return reduce(ReduceKind::mean, x, std::move(axes), keep); }
+Value sum(Value x, std::vector<int64_t> axes, bool keep) {
+  return reduce(ReduceKind::sum, x, std::move(axes), keep);
+}
+Value mean(Value x, std::vector<int64_t> axes, bool keep) {
+  return reduce(ReduceKind::mean, x, std::move(axes), keep);
+}
 
 namespace ops {
 

@@ -30,8 +30,9 @@ struct Reduce final : Op {
 
 std::string_view reduce_name(ReduceKind kind);
 
-// y = the reduction of x over the axes `inner` (ascending); y has the other axes of x, with or without those of length 1.
-// Sums of floats are f32 inside, whatever x and y are.
-void lower_reduce(Lowering& l, ReduceKind kind, const Operand& x, const std::vector<int64_t>& inner, const Operand& y);
+// y = the reduction of x over the axes `inner` (ascending); y has the other axes of x, with or without those
+// of length 1. Sums of floats are f32 inside, whatever x and y are.
+void lower_reduce(Lowering& l, ReduceKind kind, const Operand& x, const std::vector<int64_t>& inner,
+                  const Operand& y);
 
 }  // namespace rlx

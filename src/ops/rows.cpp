@@ -18,10 +18,14 @@ Operand as_rows(const Operand& o, const std::vector<int64_t>& inner) {
 }
 
 int64_t row_count(const Operand& rows) { return rows.view.slice_axes(0, rows.outer_rank).elements(); }
-int64_t row_length(const Operand& rows) { return rows.view.slice_axes(rows.outer_rank, rows.view.rank()).elements(); }
+int64_t row_length(const Operand& rows) {
+  return rows.view.slice_axes(rows.outer_rank, rows.view.rank()).elements();
+}
 
 namespace {
-View inner_axes(const Operand& rows) { return rows.view.slice_axes(rows.outer_rank, rows.view.rank()).coalesced(); }
+View inner_axes(const Operand& rows) {
+  return rows.view.slice_axes(rows.outer_rank, rows.view.rank()).coalesced();
+}
 }  // namespace
 
 bool rows_by_four(const Operand& rows) {
@@ -52,8 +56,8 @@ constexpr double kDispatch = 5000;  // nanoseconds
 
 int64_t workgroup_team(int64_t length) { return length <= 1024 ? 64 : 256; }
 
-// A GPU: `lanes` invocations run at once, each step waits for memory, and a warp whose lanes read far apart moves
-// a whole line of the cache for each of them.
+// A GPU: `lanes` invocations run at once, each step waits for memory, and a warp whose lanes read far apart
+// moves a whole line of the cache for each of them.
 double gpu_cost(double tasks, double steps, bool coalesced, const RowProblem& p) {
   constexpr double lanes = 32768;
   return kDispatch + p.passes * steps * (coalesced ? 10 : 60) * std::max(1.0, tasks / lanes);
@@ -100,7 +104,9 @@ double split_cost(const Caps& caps, const RowProblem& p) {
   first.length = chunk;
   second.length = ceil_div(p.length, chunk);
   second.side_by_side = false;
-  const auto best = [&](const RowProblem& q) { return std::min(serial_cost(caps, q), workgroup_cost(caps, q)); };
+  const auto best = [&](const RowProblem& q) {
+    return std::min(serial_cost(caps, q), workgroup_cost(caps, q));
+  };
   return best(first) + best(second);
 }
 
@@ -115,6 +121,22 @@ Team team_for(std::string_view variant, int64_t length, const Caps& caps) {
   if (variant == "workgroup") return {"team_workgroup", workgroup_team(length), 1};
   if (variant == "subgroup") return {"team_subgroup", caps.subgroup_max_size, 1};
   return {"team_serial", 1, 64};
+}
+
+void allow_in_place(Dispatch& d) {
+  const auto count = static_cast<int32_t>(d.operands.size());
+  const auto operand = [&](int32_t i) -> const Operand& { return d.operands[static_cast<size_t>(i)]; };
+  const auto is_out = [&](int32_t i) { return d.kernel->operands[static_cast<size_t>(i)].out; };
+  for (int32_t out = 0; out < count; ++out) {
+    for (int32_t in = 0; in < count; ++in) {
+      const Operand& y = operand(out);
+      const Operand& x = operand(in);
+      if (!is_out(out) || is_out(in) || !x.present() || !y.present()) continue;
+      const bool read_elsewhere = std::ranges::any_of(
+          d.operands, [&](const Operand& o) { return o.storage == x.storage && o.view != x.view; });
+      if (x.dtype == y.dtype && x.view == y.view && !read_elsewhere) d.in_place.push_back({out, in});
+    }
+  }
 }
 
 Dispatch for_team(Dispatch d, const Team& team) {

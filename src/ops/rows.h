@@ -1,5 +1,5 @@
-// What ops along rows share: a tensor's axes in two groups, and kernels that give each row a team of invocations
-// (kernels/lib/team_*.wgsl).
+// What ops along rows share: a tensor's axes in two groups, and kernels that give each row a team of
+// invocations (kernels/lib/team_*.wgsl).
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,8 @@
 
 namespace rlx {
 
-// The operand with the axes `inner` (ascending) moved behind the others: an index over the outer ones names a row.
+// The operand with the axes `inner` (ascending) moved behind the others: an index over the outer ones names a
+// row.
 Operand as_rows(const Operand& o, const std::vector<int64_t>& inner);
 int64_t row_count(const Operand& rows);
 int64_t row_length(const Operand& rows);
@@ -51,6 +52,9 @@ struct Team {
 Team team_for(std::string_view variant, int64_t length, const Caps& caps);
 // The kernel with the fragment of that team in place of team_serial.
 Dispatch for_team(Dispatch d, const Team& team);
+// Lets an output take the memory of an input with the same layout, for kernels in which the invocation that
+// writes an element is the only one that reads it, and reads it before.
+void allow_in_place(Dispatch& d);
 // Into how many elements long parts the rows are cut when they are split.
 int64_t split_chunk(const Caps& caps, const RowProblem& p);
 

@@ -34,7 +34,8 @@ void Softmax::reference(RefContext& r) const {
     if (start / step % n != 0) continue;
     const auto at = [&](int64_t j) { return static_cast<size_t>(start + j * step); };
     double maximum = -HUGE_VAL;
-    for (int64_t j = 0; j < n; ++j) maximum = std::isnan(x.real[at(j)]) ? NAN : std::fmax(maximum, x.real[at(j)]);
+    for (int64_t j = 0; j < n; ++j)
+      maximum = std::isnan(x.real[at(j)]) ? NAN : std::fmax(maximum, x.real[at(j)]);
     double sum = 0;
     for (int64_t j = 0; j < n; ++j) sum += std::exp(x.real[at(j)] - maximum);
     for (int64_t j = 0; j < n; ++j) {
@@ -44,9 +45,9 @@ void Softmax::reference(RefContext& r) const {
   }
 }
 
-// softmax: the difference d from the maximum and d * log2(e) are rounded, and so is log2(e): exp turns that into 1.2 |d|
-// units; exp, sum and division add theirs.
-// log_softmax: differences of numbers as large as the inputs' range and log(n).
+// softmax: the difference d from the maximum and d * log2(e) are rounded, and so is log2(e): exp turns that
+// into 1.2 |d| units; exp, sum and division add theirs. log_softmax: differences of numbers as large as the
+// inputs' range and log(n).
 Tolerance Softmax::tolerance(std::span<const TensorType> inputs) const {
   const Shape& x = inputs[0].shape;
   const auto n = static_cast<double>(x[positive(axis, x.rank())].value());
@@ -57,7 +58,8 @@ Tolerance Softmax::tolerance(std::span<const TensorType> inputs) const {
 
 namespace {
 
-// For rows that can not be bound together with the output: from whole-tensor steps, each of which can be cut anywhere.
+// For rows that can not be bound together with the output: from whole-tensor steps, each of which can be cut
+// anywhere.
 void lower_staged(Lowering& l, bool log, int64_t axis, const Operand& x, const Operand& y) {
   const std::vector<int64_t>& dims = x.view.dims;
   std::vector<int64_t> row_dims = dims;
@@ -106,12 +108,12 @@ void Softmax::lower(Lowering& l) const {
   const RowProblem p = row_problem(x, 3);
   const Team team = team_for(l.choose(name(), kRowVariants, p), p.length, l.caps());
   x.x4 = y.x4 = rows_by_four(x) && rows_by_four(y);
-  Dispatch d = for_team(l.make<kernels::softmax>({.x = x, .y = y}, {.end = to_u32(p.rows), .length = to_u32(p.length)},
-                                                 ceil_div(p.rows, team.rows_per_group),
-                                                 {.TEAM = to_u32(team.size), .LOG = log, .FOUR = x.x4}),
-                        team);
-  // An element is read for the last time by the invocation that writes it, and before it does.
-  if (x.dtype == y.dtype && x.view == y.view) d.in_place.push_back({1, 0});
+  Dispatch d =
+      for_team(l.make<kernels::softmax>({.x = x, .y = y}, {.end = to_u32(p.rows), .length = to_u32(p.length)},
+                                        ceil_div(p.rows, team.rows_per_group),
+                                        {.TEAM = to_u32(team.size), .LOG = log, .FOUR = x.x4}),
+               team);
+  allow_in_place(d);
   if (!l.try_rows(d, p.rows, team.rows_per_group)) lower_staged(l, log, along, l.in(0), l.out());
 }
 

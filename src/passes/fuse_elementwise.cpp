@@ -18,7 +18,7 @@ std::vector<DType> input_types(const Graph& graph, const Node& n) {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, int64_t max_inputs) : rewriter_(graph), uses_(uses(graph)), max_inputs_(max_inputs) {}
+  Fuser(const Graph& graph, int64_t max_inputs) : rewriter_(graph), uses_(uses(graph)), weights_(from_weights(graph)), max_inputs_(max_inputs) {}
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
@@ -35,7 +35,6 @@ class Fuser {
   void fuse(int32_t id) {
     const Graph& source = rewriter_.source();
     const Node& n = source.node(id);
-    // Without the inputs that can join, how many does the region need at least?
     Region region(rewriter_.target());
     std::vector<Expr::Arg> args;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
@@ -44,7 +43,9 @@ class Fuser {
       const auto* op = as_elementwise(*producer.op);
       const auto left = static_cast<int64_t>(n.inputs.size() - i - 1);
       const auto after = static_cast<int64_t>(region.inputs.size() + producer.inputs.size()) + left;
-      const bool joins = op && uses_.at(n.inputs[i]).size() == 1 && producer.outputs[0].shape == n.outputs[0].shape &&
+      // What the load phase computes once must not be computed in each run.
+      const bool same_phase = weights_[static_cast<size_t>(n.inputs[i].node)] == weights_[static_cast<size_t>(id)];
+      const bool joins = op && same_phase && uses_.at(n.inputs[i]).size() == 1 && producer.outputs[0].shape == n.outputs[0].shape &&
                          after <= max_inputs_;
       if (!joins) {
         args.push_back(region.use(v));
@@ -78,6 +79,7 @@ class Fuser {
 
   Rewriter rewriter_;
   std::map<ValueId, std::vector<int32_t>> uses_;
+  std::vector<bool> weights_;
   int64_t max_inputs_;
 };
 

@@ -11,17 +11,6 @@
 namespace rlx {
 namespace {
 
-std::vector<bool> from_weights(const Graph& graph) {
-  std::vector<bool> known;
-  for (const Node& n : graph.nodes()) {
-    const bool leaf = n.op->name() == Param::kName || n.op->name() == Constant::kName;
-    known.push_back(leaf || (!n.inputs.empty() && std::ranges::all_of(n.inputs, [&](ValueId v) {
-                      return static_cast<bool>(known[static_cast<size_t>(v.node)]);
-                    })));
-  }
-  return known;
-}
-
 class Joiner {
  public:
   explicit Joiner(const Graph& graph) : rewriter_(graph), weights_(from_weights(graph)) {}

@@ -24,8 +24,7 @@ std::map<ValueId, ValueId> state_versions(const Graph& graph) {
   return version;
 }
 
-bool from_params_only(const Graph& graph, const Node& n, const std::vector<bool>& known) {
-  (void)graph;
+bool from_params_only(const Node& n, const std::vector<bool>& known) {
   if (n.op->name() == Param::kName || n.op->name() == Constant::kName) return true;
   if (n.op->has(Trait::leaf) || n.inputs.empty()) return false;
   return std::ranges::all_of(n.inputs, [&](ValueId v) { return known[static_cast<size_t>(v.node)]; });
@@ -134,7 +133,7 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
   std::vector<bool> loaded(static_cast<size_t>(graph.size()), false);
   for (int32_t id : schedule(graph)) {
     const Node& n = graph.node(id);
-    loaded[static_cast<size_t>(id)] = from_params_only(graph, n, loaded);
+    loaded[static_cast<size_t>(id)] = from_params_only(n, loaded);
     if (n.op->has(Trait::leaf)) continue;
     std::vector<Operand> inputs;
     std::vector<Operand> outputs;

@@ -200,7 +200,7 @@ TEST(Session, SeveralRunsInFlightComeBackInOrder) {
   Session session(full_device());
   Executable exe = session.compile(scale_graph());
   exe.set_param("w", floats({1, 1, 1, 1}));
-  std::vector<Run> runs;
+  std::vector<rlx::Run> runs;
   for (int i = 0; i < 16; ++i) {
     const auto f = static_cast<float>(i);
     runs.push_back(exe.run_async({{"x", floats({f, f, f, f})}}));
@@ -281,7 +281,7 @@ TEST(Session, LossDuringARunReachesWhoWaits) {
   Session session(device);
   Executable exe = session.compile(scale_graph());
   exe.set_param("w", floats({1, 1, 1, 1}));
-  Run run = exe.run_async({{"x", floats({1, 1, 1, 1})}});
+  rlx::Run run = exe.run_async({{"x", floats({1, 1, 1, 1})}});
   device.force_loss();
   EXPECT_THROW(run.get(), Error);
   EXPECT_THROW(session.compile(scale_graph()), Error);

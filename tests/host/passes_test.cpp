@@ -26,42 +26,42 @@ void expect_pass(const std::function<Graph(const Graph&)>& pass, const std::stri
 
 TEST(RemoveDeadCode, KeepsInputsAndWhatOutputsNeed) {
   expect_pass(remove_dead_code,
-              R"(%x = input : f32[2]
+              R"g(%x = input : f32[2]
                  %unused = input : f32[3]
                  %w = param : f32[2]
                  %a = neg(%x)
                  %b = exp(%x)
                  output y = %a
-              )",
-              R"(%x = input : f32[2]
+              )g",
+              R"g(%x = input : f32[2]
                  %unused = input : f32[3]
                  %a = neg(%x) : f32[2]
                  output y = %a
-              )");
+              )g");
 }
 
 TEST(MergeCommonSubexpressions, JoinsEqualNodesAndConstants) {
   expect_pass(merge_common_subexpressions,
-              R"(%x = input : f32[2]
+              R"g(%x = input : f32[2]
                  %c = constant {value=tensor f32[] (2.0)}
                  %d = constant {value=tensor f32[] fill 2.0}
                  %a = mul(%x, %c)
                  %b = mul(%x, %d)
                  %y = add(%a, %b)
                  output y = %y
-              )",
-              R"(%x = input : f32[2]
+              )g",
+              R"g(%x = input : f32[2]
                  %c = constant {value=tensor f32[] (2.0)} : f32[]
                  %a = mul(%x, %c) : f32[2]
                  %y = add(%a, %a) : f32[2]
                  output y = %y
-              )");
+              )g");
 }
 
 TEST(FoldConstants, ComputesSmallOnesOnly) {
   const auto fold = [](const Graph& g) { return remove_dead_code(fold_constants(g, 4)); };
   expect_pass(fold,
-              R"(%x = input : f32[2]
+              R"g(%x = input : f32[2]
                  %c = constant {value=tensor f32[2] (1.0,2.0)}
                  %d = mul(%c, 3)
                  %big = constant {value=tensor f32[5] fill 1.0}
@@ -69,21 +69,21 @@ TEST(FoldConstants, ComputesSmallOnesOnly) {
                  %y = add(%x, %d)
                  output y = %y
                  output e = %e
-              )",
-              R"(%x = input : f32[2]
+              )g",
+              R"g(%x = input : f32[2]
                  %d = constant {value=tensor f32[2] (3.0,6.0)} : f32[2]
                  %big = constant {value=tensor f32[5] fill 1.0} : f32[5]
                  %e = neg(%big) : f32[5]
                  %y = add(%x, %d) : f32[2]
                  output y = %y
                  output e = %e
-              )");
+              )g");
 }
 
 TEST(Canonicalize, DropsViewsThatChangeNothingAndMergesOthers) {
   const auto tidy = [](const Graph& g) { return remove_dead_code(canonicalize(g)); };
   expect_pass(tidy,
-              R"(%x = input : f32[2, 3, 4]
+              R"g(%x = input : f32[2, 3, 4]
                  %a = transpose(%x) {perm=[0, 2, 1]}
                  %b = transpose(%a) {perm=[0, 2, 1]}
                  %c = reshape(%b) {shape=[6, 4]}
@@ -95,85 +95,85 @@ TEST(Canonicalize, DropsViewsThatChangeNothingAndMergesOthers) {
                  %i = transpose(%h) {perm=[0, 2, 1]}
                  output g = %g
                  output i = %i
-              )",
-              R"(%x = input : f32[2, 3, 4]
+              )g",
+              R"g(%x = input : f32[2, 3, 4]
                  %d = reshape(%x) {shape=[24]} : f32[24]
                  %i = transpose(%x) {perm=[1, 2, 0]} : f32[3, 4, 2]
                  output g = %d
                  output i = %i
-              )");
+              )g");
 }
 
 TEST(Canonicalize, SplitBecomesNarrows) {
   expect_pass(canonicalize,
-              R"(%x = input : f32[6]
+              R"g(%x = input : f32[6]
                  %s = split(%x) {axis=0, sizes=[2, 4]}
                  output a = %s
                  output b = %s:1
-              )",
-              R"(%x = input : f32[6]
+              )g",
+              R"g(%x = input : f32[6]
                  %s = narrow(%x) {axis=0, start=0, length=2} : f32[2]
                  %s.1 = narrow(%x) {axis=0, start=2, length=4} : f32[4]
                  output a = %s
                  output b = %s.1
-              )");
+              )g");
 }
 
 TEST(FuseElementwise, JoinsChainsAndTreesAndInlinesScalars) {
   const auto fuse = [](const Graph& g) { return fuse_elementwise(g, 7); };
   expect_pass(fuse,
-              R"(%x = input : f32[4, 3]
+              R"g(%x = input : f32[4, 3]
                  %y = input : f32[3]
                  %a = mul(%x, 0.5)
                  %b = add(%a, %y)
                  %c = tanh(%x)
                  %d = mul(%b, %c)
                  output d = %d
-              )",
-              R"(%x = input : f32[4, 3]
+              )g",
+              R"g(%x = input : f32[4, 3]
                  %y = input : f32[3]
                  %d = fused_elementwise(%x, %y) {expr="t0=mul($0,0.5); t1=add(t0,$1); t2=tanh($0); mul(t1,t2)"} : f32[4, 3]
                  output d = %d
-              )");
+              )g");
 }
 
 TEST(FuseElementwise, KeepsWhatOthersNeedAndWhatBroadcasts) {
   const auto fuse = [](const Graph& g) { return fuse_elementwise(g, 7); };
-  const std::string graph = R"(%x = input : f32[4, 3]
+  const std::string graph = R"g(%x = input : f32[4, 3]
                                %y = input : f32[3]
                                %e = exp(%y) : f32[3]
                                %a = add(%x, %e) : f32[4, 3]
                                %b = neg(%a) : f32[4, 3]
                                output a = %a
                                output b = %b
-                            )";
+                            )g";
   expect_pass(fuse, graph, graph);
 }
 
 TEST(FuseElementwise, StopsAtTheNumberOfInputs) {
   const auto fuse = [](const Graph& g) { return fuse_elementwise(g, 2); };
   expect_pass(fuse,
-              R"(%a = input : f32[3]
+              R"g(%a = input : f32[3]
                  %b = input : f32[3]
                  %c = input : f32[3]
                  %s = add(%a, %b)
                  %t = add(%s, %c)
                  %u = neg(%t)
                  output u = %u
-              )",
-              R"(%a = input : f32[3]
+              )g",
+              R"g(%a = input : f32[3]
                  %b = input : f32[3]
                  %c = input : f32[3]
                  %s = add(%a, %b) : f32[3]
                  %u = fused_elementwise(%s, %c) {expr="t0=add($0,$1); neg(t0)"} : f32[3]
                  output u = %u
-              )");
+              )g");
 }
 
 TEST(FuseMatmulEpilogue, TakesBiasActivationAndResidual) {
   const auto fuse = [](const Graph& g) { return fuse_matmul_epilogue(g, 7); };
   expect_pass(fuse,
-              R"(%x = input : f32[4, 8]
+              R"g(%x = input : f32[4, 8]
                  %w = param : f32[8, 6]
                  %b = param : f32[6]
                  %r = input : f32[4, 6]
@@ -182,19 +182,19 @@ TEST(FuseMatmulEpilogue, TakesBiasActivationAndResidual) {
                  %g = gelu(%s)
                  %y = add(%r, %g)
                  output y = %y
-              )",
-              R"(%x = input : f32[4, 8]
+              )g",
+              R"g(%x = input : f32[4, 8]
                  %w = param : f32[8, 6]
                  %b = param : f32[6]
                  %r = input : f32[4, 6]
                  %y = matmul(%x, %w, %b, %r) {epilogue="t0=add($0,$1); t1=gelu(t0); add($2,t1)"} : f32[4, 6]
                  output y = %y
-              )");
+              )g");
 }
 
 TEST(JoinMatmuls, PutsTheWeightsOfOneInputSideBySide) {
   expect_pass(join_matmuls,
-              R"(%x = input : f32[batch, 8]
+              R"g(%x = input : f32[batch, 8]
                  %wq = param : f32[8, 4]
                  %bq = param : f32[4]
                  %wk = param : f32[8, 2]
@@ -203,8 +203,8 @@ TEST(JoinMatmuls, PutsTheWeightsOfOneInputSideBySide) {
                  %k = matmul(%x, %wk, %bk) {epilogue="add($0,$1)"}
                  output q = %q
                  output k = %k
-              )",
-              R"(%wq = param : f32[8, 4]
+              )g",
+              R"g(%wq = param : f32[8, 4]
                  %bq = param : f32[4]
                  %wk = param : f32[8, 2]
                  %bk = param : f32[2]
@@ -216,12 +216,12 @@ TEST(JoinMatmuls, PutsTheWeightsOfOneInputSideBySide) {
                  %k = narrow(%q.joined) {axis=-1, start=4, length=2} : f32[batch, 2]
                  output q = %q
                  output k = %k
-              )");
+              )g");
 }
 
 TEST(FuseAttention, FindsTheWrittenOutForm) {
   expect_pass(fuse_attention,
-              R"(%q = input : f32[b, 2, s, 4]
+              R"g(%q = input : f32[b, 2, s, 4]
                  %k = input : f32[b, 2, s, 4]
                  %v = input : f32[b, 2, s, 4]
                  %mask = input : f32[b, 1, 1, s]
@@ -232,19 +232,19 @@ TEST(FuseAttention, FindsTheWrittenOutForm) {
                  %p = softmax(%d)
                  %y = matmul(%p, %v)
                  output y = %y
-              )",
-              R"(%q = input : f32[b, 2, s, 4]
+              )g",
+              R"g(%q = input : f32[b, 2, s, 4]
                  %k = input : f32[b, 2, s, 4]
                  %v = input : f32[b, 2, s, 4]
                  %mask = input : f32[b, 1, 1, s]
                  %y = attention(%q, %k, %v, %mask) {heads=2, scale=0.5} : f32[b, 2, s, 4]
                  output y = %y
-              )");
+              )g");
 }
 
 TEST(FuseResidualNorm, KeepsTheSumForOtherReaders) {
   expect_pass(fuse_residual_norm,
-              R"(%x = input : f32[4, 8]
+              R"g(%x = input : f32[4, 8]
                  %r = input : f32[4, 8]
                  %g = param : f32[8]
                  %b = param : f32[8]
@@ -253,45 +253,45 @@ TEST(FuseResidualNorm, KeepsTheSumForOtherReaders) {
                  %y = add(%n, %s)
                  %m = rms_norm(%y, %g)
                  output m = %m
-              )",
-              R"(%x = input : f32[4, 8]
+              )g",
+              R"g(%x = input : f32[4, 8]
                  %r = input : f32[4, 8]
                  %g = param : f32[8]
                  %b = param : f32[8]
                  %n = residual_layer_norm(%x, %r, %g, %b) {keep_sum=true, eps=0.001} : f32[4, 8], f32[4, 8]
                  %m = residual_rms_norm(%n, %n:1, %g) : f32[4, 8]
                  output m = %m
-              )");
+              )g");
 }
 
 TEST(PackWeights, WritesATransposedWeightOut) {
   expect_pass(pack_weights,
-              R"(%x = input : f32[3, 8]
+              R"g(%x = input : f32[3, 8]
                  %w = param : f32[4, 8]
                  %t = transpose(%w)
                  %y = matmul(%x, %t)
                  output y = %y
-              )",
-              R"(%x = input : f32[3, 8]
+              )g",
+              R"g(%x = input : f32[3, 8]
                  %w = param : f32[4, 8]
                  %t = transpose(%w) : f32[8, 4]
                  %t.packed = contiguous(%t) : f32[8, 4]
                  %y = matmul(%x, %t.packed) : f32[3, 4]
                  output y = %y
-              )");
+              )g");
 }
 
 TEST(MaterializeViews, CopiesOnlyWhereStridesCanNotSayIt) {
   expect_pass(materialize_views,
-              R"(%x = input : f32[2, 3, 4]
+              R"g(%x = input : f32[2, 3, 4]
                  %t = transpose(%x) {perm=[1, 0, 2]}
                  %r = reshape(%t) {shape=[6, 4]}
                  %n = neg(%t)
                  output r = %r
                  output n = %n
                  output t = %t
-              )",
-              R"(%x = input : f32[2, 3, 4]
+              )g",
+              R"g(%x = input : f32[2, 3, 4]
                  %t = transpose(%x) {perm=[1, 0, 2]} : f32[3, 2, 4]
                  %t.copy = contiguous(%t) : f32[3, 2, 4]
                  %r = reshape(%t.copy) {shape=[6, 4]} : f32[6, 4]
@@ -299,7 +299,7 @@ TEST(MaterializeViews, CopiesOnlyWhereStridesCanNotSayIt) {
                  output r = %r
                  output n = %n
                  output t = %t.copy
-              )");
+              )g");
 }
 
 }  // namespace

@@ -1,0 +1,163 @@
+// What the sweep's random numbers do not reach: NaN and infinities along rows, ties, and rows far from zero.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "rlx/error.h"
+#include "rlx/ops.h"
+#include "tests/support/devices.h"
+
+namespace rlx::testing {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+
+// The result of `op` on one row, for every kernel variant of it.
+class EveryVariant {
+ public:
+  using Build = std::function<Value(Value x)>;
+
+  static void check(std::string op, const std::vector<float>& row, const Build& build,
+                    const std::function<void(const Tensor& y)>& expect) {
+    for (const char* variant : {"serial", "workgroup", "subgroup", "split"}) {
+      SCOPED_TRACE(op + " " + variant);
+      const auto n = static_cast<int64_t>(row.size());
+      Graph g;
+      g.output("y", build(g.input("x", DType::f32, Shape::of({n}))));
+      Session session(full_device());
+      Executable exe = session.compile(g, {.kernels = {{op, variant}}});
+      expect(exe.run({{"x", Tensor::of<float>({n}, row)}}).at("y"));
+    }
+  }
+};
+
+// 40 numbers with the given ones at place 21 and on.
+std::vector<float> row_with(const std::vector<float>& special) {
+  std::vector<float> row(43);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i % 7) - 3.0f;
+  std::copy(special.begin(), special.end(), row.begin() + 21);
+  return row;
+}
+
+TEST(Rows, MaximumAndMinimumKeepNan) {
+  for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min, ReduceKind::sum}) {
+    const std::string op = kind == ReduceKind::max   ? "reduce_max"
+                           : kind == ReduceKind::min ? "reduce_min"
+                                                     : "reduce_sum";
+    for (const float nan : {kNan, -kNan}) {
+      EveryVariant::check(
+          op, row_with({kInf, nan, -kInf}), [&](Value x) { return reduce(kind, x); },
+          [](const Tensor& y) { EXPECT_TRUE(std::isnan(y.real(0))); });
+    }
+  }
+}
+
+TEST(Rows, MaximumOfInfinities) {
+  EveryVariant::check(
+      "reduce_max", std::vector<float>(19, -kInf), [](Value x) { return reduce(ReduceKind::max, x); },
+      [](const Tensor& y) { EXPECT_EQ(y.real(0), -kInf); });
+  EveryVariant::check(
+      "reduce_min", row_with({-kInf}), [](Value x) { return reduce(ReduceKind::min, x); },
+      [](const Tensor& y) { EXPECT_EQ(y.real(0), -kInf); });
+}
+
+TEST(Rows, ArgmaxGivesTheFirstOfEqualsAndTheFirstNan) {
+  const auto expect = [](int64_t index) {
+    return [index](const Tensor& y) { EXPECT_EQ(y.integer(0), index); };
+  };
+  const auto largest = [](Value x) { return argmax(x); };
+  const auto smallest = [](Value x) { return argmin(x); };
+  EveryVariant::check("argmax", row_with({kInf, kNan, -kNan, kInf}), largest, expect(22));
+  EveryVariant::check("argmin", row_with({-kInf, 0, -kNan, kNan}), smallest, expect(23));
+  EveryVariant::check("argmax", row_with({kInf, kInf}), largest, expect(21));
+  EveryVariant::check("argmin", row_with({-kInf, -kInf}), smallest, expect(21));
+  EveryVariant::check("argmax", {-0.0f, 0.0f, -0.0f, -1.0f, 0.0f}, largest, expect(0));
+  EveryVariant::check("argmin", {0.0f, -0.0f, 1.0f, -0.0f, 0.0f}, smallest, expect(0));
+  EveryVariant::check("argmax", std::vector<float>(9, -kInf), largest, expect(0));
+}
+
+TEST(Rows, SoftmaxIsNanForRowsWithoutANumberToStandOn) {
+  for (const bool log : {false, true}) {
+    const std::string op = log ? "log_softmax" : "softmax";
+    const auto build = [log](Value x) { return log ? log_softmax(x) : softmax(x); };
+    const auto all_nan = [](const Tensor& y) {
+      for (int64_t i = 0; i < y.elements(); ++i) EXPECT_TRUE(std::isnan(y.real(i))) << i;
+    };
+    EveryVariant::check(op, std::vector<float>(43, -kInf), build, all_nan);
+    EveryVariant::check(op, row_with({kNan}), build, all_nan);
+    EveryVariant::check(op, row_with({-kNan, kInf}), build, all_nan);
+    EveryVariant::check(op, row_with({kInf}), build, all_nan);
+  }
+}
+
+TEST(Rows, SoftmaxOfMaskedElementsIsZero) {
+  std::vector<float> row(43, -kInf);
+  row[0] = -1000;
+  row[40] = -1000;
+  row[42] = kLowest;
+  EveryVariant::check(
+      "softmax", row, [](Value x) { return softmax(x); },
+      [](const Tensor& y) {
+        for (int64_t i = 0; i < y.elements(); ++i) EXPECT_EQ(y.real(i), i == 0 || i == 40 ? 0.5 : 0.0) << i;
+      });
+  EveryVariant::check(
+      "log_softmax", row, [](Value x) { return log_softmax(x); },
+      [](const Tensor& y) {
+        EXPECT_NEAR(y.real(0), -std::log(2.0), 1e-7);
+        EXPECT_EQ(y.real(1), -kInf);
+      });
+  // Masks are also made with the lowest float: a row of it is uniform, not NaN.
+  EveryVariant::check(
+      "softmax", std::vector<float>(16, kLowest), [](Value x) { return softmax(x); },
+      [](const Tensor& y) { EXPECT_EQ(y.real(3), 1.0 / 16); });
+}
+
+TEST(Rows, LayerNormKeepsItsDigitsFarFromZero) {
+  std::vector<float> row(256);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = 4096.0f + static_cast<float>(i % 2);
+  EveryVariant::check(
+      "layer_norm", row,
+      [](Value x) {
+        return layer_norm(x, x.graph().constant(Tensor::of<float>({256}, std::vector<float>(256, 1))));
+      },
+      [](const Tensor& y) {
+        // Mean 4096.5 and variance 1/4 are exact in f32.
+        const double want = 0.5 / std::sqrt(0.25 + 1e-5);
+        EXPECT_NEAR(y.real(0), -want, 4e-7);
+        EXPECT_NEAR(y.real(255), want, 4e-7);
+      });
+}
+
+TEST(Rows, MeanOfNothingIsNan) {
+  Graph g;
+  g.output("y", mean(g.input("x", DType::f32, Shape::of({2, 0})), {1}));
+  Session session(full_device());
+  const Tensor y = session.compile(g).run({{"x", Tensor::of<float>({2, 0}, {})}}).at("y");
+  EXPECT_TRUE(std::isnan(y.real(0)) && std::isnan(y.real(1)));
+}
+
+TEST(Rows, MistakesAreNamed) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, Shape::of({2, 3}));
+  const auto message = [](const std::function<void()>& f) -> std::string {
+    try {
+      f();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message([&] { sum(x, {0, -2}); }).find("axis 0 is named twice"), std::string::npos);
+  EXPECT_NE(message([&] { sum(x, {2}); }).find("axis 2 is outside rank 2"), std::string::npos);
+  EXPECT_NE(message([&] { layer_norm(x, x); }).find("gamma has shape [2, 3]"), std::string::npos);
+  EXPECT_NE(message([&] { argmax(g.input("e", DType::f32, Shape::of({2, 0}))); }).find("length 0"),
+            std::string::npos);
+  EXPECT_NE(message([&] { softmax(cast(x, DType::i32)); }).find("i32"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rlx::testing
