@@ -77,6 +77,17 @@ void check_against_reference(const Options& o, const Graph& graph, const NamedTe
   print("\nThe GPU and the reference agree.\n");
 }
 
+std::string dispatches_text(const PlanReport& plan, int64_t layers) {
+  const auto in_layers =
+      std::ranges::count_if(plan.run, [](const StepReport& s) { return s.node.starts_with("encoder.layer."); });
+  std::string out = std::format("{} a run", plan.run.size());
+  if (layers > 0) {
+    out += std::format(" ({:.3g} a layer, {} around them)", static_cast<double>(in_layers) / static_cast<double>(layers),
+                       std::ssize(plan.run) - in_layers);
+  }
+  return out + std::format(", {} in the load phase", plan.load.size());
+}
+
 void run_demo(const Options& o) {
   const models::BertConfig config{.layers = o.layers};
   if (o.tokens > config.max_positions) {
@@ -107,12 +118,7 @@ void run_demo(const Options& o) {
   }
   const Tensor got = exe.run(inputs).at("last_hidden_state");
   const MemoryReport m = exe.memory();
-  const int64_t dispatches = exe.dispatch_count();
-  line("dispatches", std::format("{} a run{}, {} in the load phase", dispatches,
-                                 o.layers > 0 ? std::format(" ({:.1f} a layer)", static_cast<double>(dispatches) /
-                                                                                     static_cast<double>(o.layers))
-                                              : "",
-                                 exe.load_dispatch_count()));
+  line("dispatches", dispatches_text(exe.plan_report(), o.layers));
   line("memory", std::format("weights {}, derived {}, intermediates {} (lower bound {})", bytes_text(m.weight_bytes),
                              bytes_text(m.derived_bytes), bytes_text(m.intermediate_bytes),
                              bytes_text(m.lower_bound_bytes)));

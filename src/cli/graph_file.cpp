@@ -37,13 +37,17 @@ void check_kernel(const std::string& op, const std::string& variant) {
 
 void GraphFlags::add_to(CLI::App& command) {
   command.add_option("FILE", file, "A graph in its text form")->required();
-  command.add_option("--dim", dims, "The value of a symbol of the graph, such as batch=4")->type_name("NAME=N");
+  command.add_option("--dim", dims, "The value of a symbol of the graph, such as batch=4")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
   command.add_option("--kernel", kernels, "The kernel of an op, such as matmul=plain (`rlx ops` lists them)")
-      ->type_name("OP=KERNEL");
+      ->type_name("OP=KERNEL")
+      ->allow_extra_args(false);
   command.add_flag("--no-optimize", no_optimize, "Run the graph as it is written, node by node");
 }
 
 Graph GraphFlags::read() const {
+  if (file.empty()) throw Misuse("the name of the graph file is empty");
   const FileBytes bytes(file);
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
   try {

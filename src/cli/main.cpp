@@ -1,5 +1,7 @@
+#include <cctype>
 #include <cstdio>
 #include <format>
+#include <new>
 
 #include "cli/commands.h"
 #include "rlx/error.h"
@@ -37,8 +39,15 @@ int complain(const std::string& text, int code) {
 int main(int argc, char** argv) {
   CLI::App app("A machine-learning compiler and runtime on WebGPU.", "rlx");
   app.footer(kExamples);
+  const auto formatter = std::make_shared<CLI::Formatter>();
+  formatter->enable_footer_formatting(false);  // examples keep their lines
+  formatter->label("REQUIRED", "");
+  formatter->label("TEXT", "");
+  formatter->label("POSITIONALS", "Arguments");
+  formatter->label("OPTIONS", "Options");
+  formatter->label("SUBCOMMANDS", "Commands");
+  app.formatter(formatter);  // commands that are added later inherit it
   app.set_version_flag("--version", "rlx " RLX_VERSION, "The version of rlx");
-  app.set_help_all_flag("--help-all", "This text with that of all commands");
   app.require_subcommand(0, 1);
   for (auto* add : {add_devices, add_ops, add_plan, add_run, add_bench, add_demo}) add(app);
   try {

@@ -1,6 +1,6 @@
 // y = softmax(scores) v, an invocation for each row of queries. The query and the sum of values stay in registers; KEYS
 // keys are met at a time, and what was summed under a smaller maximum is scaled down (online softmax). The lanes of a
-// workgroup read the same keys: from workgroup memory when STAGED, else all from the same address.
+// workgroup meet the same keys, in workgroup memory: the row for GPUs and many queries.
 // A row is a query of one of the heads that share the keys.
 //@ in q float x4
 //@ in k float x4
@@ -16,7 +16,6 @@ const LANES: u32 = 64u;  //@ spec
 const CAUSAL: bool = false;  //@ spec
 const CAPPED: bool = false;  //@ spec
 const KEEP: bool = false;  //@ spec
-const STAGED: bool = false;  //@ spec
 const Q4: bool = false;  //@ spec
 const K4: bool = false;  //@ spec
 const V4: bool = false;  //@ spec
@@ -48,8 +47,8 @@ struct Params {
   soft_cap: f32,
 }
 
-var<workgroup> k_tile: array<vec4f, select(1u, KEYS * HEAD4, STAGED)>;
-var<workgroup> v_tile: array<vec4f, select(1u, KEYS * VALUE4, STAGED)>;
+var<workgroup> k_tile: array<vec4f, KEYS * HEAD4>;
+var<workgroup> v_tile: array<vec4f, KEYS * VALUE4>;
 
 // Four neighbours from dim d on; zeros past the last.
 fn q_four(p: u32, d: u32) -> vec4f {
@@ -102,22 +101,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let tile_end = end_key(select(params.queries - 1u, last_row % params.queries, one_head));
 
   for (var key = tile_first; key < tile_end; key += KEYS) {
-    if (STAGED) {
-      workgroupBarrier();
-      for (var i = lane; i < KEYS * HEAD4; i += LANES) {
-        k_tile[i] = k_four(k_at + min(key + i / HEAD4, tile_end - 1u) * params.k_row, 4u * (i % HEAD4));
-      }
-      for (var i = lane; i < KEYS * VALUE4; i += LANES) {
-        v_tile[i] = v_four(v_at + min(key + i / VALUE4, tile_end - 1u) * params.v_row, 4u * (i % VALUE4));
-      }
-      workgroupBarrier();
+    workgroupBarrier();
+    for (var i = lane; i < KEYS * HEAD4; i += LANES) {
+      k_tile[i] = k_four(k_at + min(key + i / HEAD4, tile_end - 1u) * params.k_row, 4u * (i % HEAD4));
     }
+    for (var i = lane; i < KEYS * VALUE4; i += LANES) {
+      v_tile[i] = v_four(v_at + min(key + i / VALUE4, tile_end - 1u) * params.v_row, 4u * (i % VALUE4));
+    }
+    workgroupBarrier();
     var s = array<f32, KEYS>();
     for (var d = 0u; d < HEAD4; d++) {
       let a = qs[d];
       for (var j = 0u; j < KEYS; j++) {
-        var b: vec4f;
-        if (STAGED) { b = k_tile[j * HEAD4 + d]; } else { b = k_four(k_at + min(key + j, tile_end - 1u) * params.k_row, 4u * d); }
+        let b = k_tile[j * HEAD4 + d];
         s[j] = fma(a.x, b.x, fma(a.y, b.y, fma(a.z, b.z, fma(a.w, b.w, s[j]))));
       }
     }
@@ -137,8 +133,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     for (var d = 0u; d < VALUE4; d++) {
       var o = sum[d] * fade;
       for (var j = 0u; j < KEYS; j++) {
-        var b: vec4f;
-        if (STAGED) { b = v_tile[j * VALUE4 + d]; } else { b = v_four(v_at + min(key + j, tile_end - 1u) * params.v_row, 4u * d); }
+        let b = v_tile[j * VALUE4 + d];
         o = fma(vec4f(s[j]), b, o);
       }
       sum[d] = o;

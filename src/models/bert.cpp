@@ -28,7 +28,7 @@ class BertBuilder {
   // x * weight^T + bias: the files store weights as [out, in], and the matmul reads the transposed view.
   Value linear(Value x, const std::string& name, int64_t in, int64_t out) {
     const Value weight = param(name + ".weight", {out, in});
-    return matmul(x, transpose(weight)) + param(name + ".bias", {out});
+    return (matmul(x, transpose(weight)) + param(name + ".bias", {out})).named(name);
   }
 
   Value norm(Value x, const std::string& name) {
@@ -62,7 +62,8 @@ class BertBuilder {
     const Value context = attention(q, k, v, options, mask).named(name + ".attention");
     const Value attended = linear(context, name + ".attention.output.dense", hidden, hidden) + x;
     const Value middle = norm(attended, name + ".attention.output.LayerNorm");
-    const Value wide = apply(config_.activation, {linear(middle, name + ".intermediate.dense", hidden, config_.intermediate)});
+    const Value wide_linear = linear(middle, name + ".intermediate.dense", hidden, config_.intermediate);
+    const Value wide = apply(config_.activation, {wide_linear}).named(name + ".intermediate");
     const Value out = linear(wide, name + ".output.dense", config_.intermediate, hidden) + middle;
     return norm(out, name + ".output.LayerNorm");
   }

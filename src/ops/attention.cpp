@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention_blocked.wgsl.h"
 #include "kernels/attention_online.wgsl.h"
 #include "kernels/attention_plain.wgsl.h"
 #include "kernels/binder.h"
@@ -191,7 +192,6 @@ Params common_params(const Problem& p) {
 template <class Spec>
 Spec common_spec(const Problem& p) {
   Spec spec;
-  spec.HEAD = to_u32(p.head());
   spec.VALUE = to_u32(p.value());
   spec.CAUSAL = p.op->mask != MaskKind::none;
   spec.CAPPED = p.op->soft_cap != 0;
@@ -200,25 +200,45 @@ Spec common_spec(const Problem& p) {
 }
 
 Dispatch plain(const Lowering& l, const Problem& p) {
+  auto spec = common_spec<kernels::attention_plain::Spec>(p);
+  spec.HEAD = to_u32(p.head());
   return l.make<kernels::attention_plain>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y},
                                           common_params<kernels::attention_plain::Params>(p),
-                                          p.batch() * p.kv_heads() * p.rows(), common_spec<kernels::attention_plain::Spec>(p));
+                                          p.batch() * p.kv_heads() * p.rows(), spec);
 }
 
 Dispatch online(const Lowering& l, const Problem& p) {
   auto spec = common_spec<kernels::attention_online::Spec>(p);
+  spec.HEAD = to_u32(p.head());
   spec.Q4 = quads(p.q.view);
   spec.K4 = quads(p.k.view);
   spec.V4 = quads(p.v.view);
   spec.Y4 = quads(p.y.view);
-  spec.STAGED = !l.caps().software;
-  spec.LANES = l.caps().software ? 8 : 64;
-  spec.KEYS = 8;
+  spec.LANES = 64;
+  // As many keys as workgroup memory holds. A software device has to compile a body for each of them.
+  const int64_t key_bytes = 4 * (round_up(p.head(), 4) + round_up(p.value(), 4));
+  spec.KEYS = l.caps().software ? 4 : 16;
+  while (spec.KEYS > 1 && spec.KEYS * key_bytes > l.caps().max_workgroup_bytes) spec.KEYS /= 2;
   auto params = common_params<kernels::attention_online::Params>(p);
   const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(spec.LANES));
   params.tiles = to_u32(tiles);
   return l.make<kernels::attention_online>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y}, params,
                                            p.batch() * p.kv_heads() * tiles, spec);
+}
+
+Dispatch blocked(const Lowering& l, const Problem& p) {
+  auto spec = common_spec<kernels::attention_blocked::Spec>(p);
+  spec.Q4 = quads(p.q.view);
+  spec.K4 = quads(p.k.view);
+  spec.V4 = quads(p.v.view);
+  spec.Y4 = quads(p.y.view);
+  spec.QUADS = p.rows() > 8 ? 4 : p.rows() > 4 ? 2 : 1;
+  auto params = common_params<kernels::attention_blocked::Params>(p);
+  params.head = to_u32(p.head());
+  const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(4 * spec.QUADS));
+  params.tiles = to_u32(tiles);
+  return l.make<kernels::attention_blocked>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y}, params,
+                                            p.batch() * p.kv_heads() * tiles, spec);
 }
 
 double flops(const Problem& p) {
@@ -232,9 +252,11 @@ double used_lanes(const Problem& p, int64_t lanes) {
 }
 
 constexpr Variant<Problem> kVariants[] = {
+    {"blocked", [](const Caps&, const Problem&) { return true; },
+     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 12 : 20) / used_lanes(p, 8); }},
     {"online", [](const Caps&, const Problem& p) { return p.head() <= 256 && p.value() <= 256; },
      [](const Caps& caps, const Problem& p) {
-       if (caps.software) return flops(p) / 10 / used_lanes(p, 8);
+       if (caps.software) return flops(p) / 5 / used_lanes(p, 64);
        // Beyond 128 the query and the sum no longer stay in registers.
        return flops(p) / (p.head() + p.value() <= 256 ? 400 : 40) / used_lanes(p, 64);
      }},
@@ -274,7 +296,8 @@ void emit_parts(Lowering& l, const Problem& p, Dispatch (*make)(const Lowering&,
 void Attention::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   const Problem p = make_problem(*this, l);
-  emit_parts(l, p, l.choose(kName, kVariants, p) == "online" ? online : plain);
+  const std::string_view variant = l.choose(kName, kVariants, p);
+  emit_parts(l, p, variant == "blocked" ? blocked : variant == "online" ? online : plain);
 }
 
 Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask) {
@@ -298,7 +321,7 @@ void register_attention(OpTable& table) {
       {.name = {},
        .formula = "softmax(mask(cap(scale q k^T))) v for each head; heads in groups may share keys and values",
        .types = "f32 f16 bf16",
-       .variants = {"online", "plain"},
+       .variants = {"blocked", "online", "plain"},
        .samples =
            {
                "attention(T[2,3,17,64], T[2,3,17,64], T[2,3,17,64])",

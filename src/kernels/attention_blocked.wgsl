@@ -1,0 +1,195 @@
+// y = softmax(scores) v, a small workgroup for a few rows of queries. For a block of keys, four to a lane, each lane
+// makes the scores of its keys with all rows; then the block's weights lie in workgroup memory, and each lane sums its
+// own dims of the values for all rows (online softmax between the blocks). Loads are shared by many products and the
+// code is short, which is what software devices need.
+// A row is a query of one of the heads that share the keys; rows stand in vectors of four, QUADS of them.
+//@ in q float x4
+//@ in k float x4
+//@ in v float x4
+//@ in mask any
+//@ out y float x4
+//@ use math attention
+
+const VALUE: u32 = 64u;  //@ spec
+const LANES: u32 = 8u;  //@ spec
+const QUADS: u32 = 1u;  //@ spec
+const CAUSAL: bool = false;  //@ spec
+const CAPPED: bool = false;  //@ spec
+const KEEP: bool = false;  //@ spec
+const Q4: bool = false;  //@ spec
+const K4: bool = false;  //@ spec
+const V4: bool = false;  //@ spec
+const Y4: bool = false;  //@ spec
+
+const VALUE4: u32 = (VALUE + 3u) / 4u;
+const ROWS: u32 = 4u * QUADS;
+const BLOCK: u32 = 4u * LANES;                      // keys
+const CHUNKS: u32 = (VALUE4 + LANES - 1u) / LANES;  // of four dims, for a lane
+
+struct Params {
+  tiles: u32,
+  head: u32,
+  queries: u32,
+  rows: u32,
+  keys: u32,
+  shift: i32,
+  window: i32,
+  q_member: u32,
+  q_row: u32,
+  q_dim: u32,
+  k_row: u32,
+  k_dim: u32,
+  v_row: u32,
+  v_dim: u32,
+  y_member: u32,
+  y_row: u32,
+  mask_member: u32,
+  mask_row: u32,
+  mask_key: u32,
+  scale: f32,
+  soft_cap: f32,
+}
+
+var<workgroup> weights: array<vec4f, BLOCK * QUADS>;  // of each key for the rows
+var<workgroup> shared_of: array<vec4f, LANES * QUADS>;  // what each lane found for the rows
+
+// Four neighbours from dim d on; zeros past the last.
+fn q_four(p: u32, d: u32) -> vec4f {
+  if (Q4) { return q_get4((p + d) / 4u); }
+  var x = vec4f();
+  for (var c = 0u; c < 4u; c++) { if (d + c < params.head) { x[c] = q_get(p + (d + c) * params.q_dim); } }
+  return x;
+}
+fn k_four(p: u32, d: u32) -> vec4f {
+  if (K4) { return k_get4((p + d) / 4u); }
+  var x = vec4f();
+  for (var c = 0u; c < 4u; c++) { if (d + c < params.head) { x[c] = k_get(p + (d + c) * params.k_dim); } }
+  return x;
+}
+fn v_four(p: u32, d: u32) -> vec4f {
+  if (V4) { return v_get4((p + d) / 4u); }
+  var x = vec4f();
+  for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { x[c] = v_get(p + (d + c) * params.v_dim); } }
+  return x;
+}
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let g = group_index(group, groups);
+  if (g >= group_count()) { return; }  // the grid is a box and may have more
+  let outer = g / params.tiles;
+  let first_row = (g % params.tiles) * ROWS;
+  let last_row = min(first_row + ROWS, params.rows) - 1u;
+
+  var q_at: array<u32, ROWS>;
+  var mask_at: array<u32, ROWS>;
+  var query: array<u32, ROWS>;
+  for (var r = 0u; r < ROWS; r++) {
+    let row = min(first_row + r, last_row);  // rows past the last repeat it and are not written
+    let member = row / params.queries;
+    query[r] = row - member * params.queries;
+    q_at[r] = q_base(outer) + member * params.q_member + query[r] * params.q_row;
+    mask_at[r] = mask_base(outer) + member * params.mask_member + query[r] * params.mask_row;
+  }
+  // What any row of the tile sees. A tile that reaches into the next head has all queries in it.
+  let one_head = first_row / params.queries == last_row / params.queries;
+  let tile_first = first_key(select(0u, first_row % params.queries, one_head));
+  let tile_end = end_key(select(params.queries - 1u, last_row % params.queries, one_head));
+
+  var sum: array<vec4f, ROWS * CHUNKS>;
+  var most: array<vec4f, QUADS>;
+  var total: array<vec4f, QUADS>;
+  for (var i = 0u; i < QUADS; i++) { most[i] = vec4f(-infinity()); }
+
+  for (var block = tile_first; block < tile_end; block += BLOCK) {
+    // The scores of four keys, LANES apart.
+    var k_at: array<u32, 4>;
+    for (var j = 0u; j < 4u; j++) {
+      k_at[j] = k_base(outer) + min(block + j * LANES + lane, tile_end - 1u) * params.k_row;
+    }
+    var s = array<vec4f, ROWS>();
+    for (var d = 0u; d < params.head; d += 4u) {
+      let b0 = k_four(k_at[0], d);
+      let b1 = k_four(k_at[1], d);
+      let b2 = k_four(k_at[2], d);
+      let b3 = k_four(k_at[3], d);
+      for (var r = 0u; r < ROWS; r++) {
+        let a = q_four(q_at[r], d);
+        s[r] = fma(vec4f(a.x), vec4f(b0.x, b1.x, b2.x, b3.x), s[r]);
+        s[r] = fma(vec4f(a.y), vec4f(b0.y, b1.y, b2.y, b3.y), s[r]);
+        s[r] = fma(vec4f(a.z), vec4f(b0.z, b1.z, b2.z, b3.z), s[r]);
+        s[r] = fma(vec4f(a.w), vec4f(b0.w, b1.w, b2.w, b3.w), s[r]);
+      }
+    }
+    // Masks, and the largest of the lane's scores.
+    for (var i = 0u; i < QUADS; i++) {
+      var top: vec4f;
+      for (var c = 0u; c < 4u; c++) {
+        let r = 4u * i + c;
+        let first = first_key(query[r]);
+        let end = min(end_key(query[r]), tile_end);
+        for (var j = 0u; j < 4u; j++) {
+          let key = block + j * LANES + lane;
+          let score = masked_score(s[r][j] * params.scale, mask_at[r], min(key, tile_end - 1u));
+          s[r][j] = select(-infinity(), score, key >= first && key < end);
+        }
+        top[c] = max(max(s[r].x, s[r].y), max(s[r].z, s[r].w));
+      }
+      shared_of[lane * QUADS + i] = top;
+    }
+    workgroupBarrier();
+    // Weights relative to the largest score so far.
+    for (var i = 0u; i < QUADS; i++) {
+      var top = most[i];
+      for (var j = 0u; j < LANES; j++) { top = max(top, shared_of[j * QUADS + i]); }
+      var fade: vec4f;
+      var base: vec4f;
+      for (var c = 0u; c < 4u; c++) {
+        base[c] = finite_or_zero(top[c]);
+        fade[c] = weight(most[i][c] - base[c]);
+        for (var h = 0u; h < CHUNKS; h++) { sum[(4u * i + c) * CHUNKS + h] *= fade[c]; }
+      }
+      most[i] = top;
+      total[i] *= fade;
+      for (var j = 0u; j < 4u; j++) {
+        let w = vec4f(weight(s[4u * i][j] - base.x), weight(s[4u * i + 1u][j] - base.y),
+                      weight(s[4u * i + 2u][j] - base.z), weight(s[4u * i + 3u][j] - base.w));
+        total[i] += w;
+        weights[(j * LANES + lane) * QUADS + i] = w;
+      }
+    }
+    workgroupBarrier();
+    for (var j = 0u; j < min(BLOCK, tile_end - block); j++) {
+      let v_at = v_base(outer) + (block + j) * params.v_row;
+      var w: array<vec4f, QUADS>;
+      for (var i = 0u; i < QUADS; i++) { w[i] = weights[j * QUADS + i]; }
+      for (var h = 0u; h < CHUNKS; h++) {
+        let b = v_four(v_at, 4u * min(h * LANES + lane, VALUE4 - 1u));
+        for (var r = 0u; r < ROWS; r++) {
+          sum[r * CHUNKS + h] = fma(vec4f(w[r / 4u][r % 4u]), b, sum[r * CHUNKS + h]);
+        }
+      }
+    }
+  }
+
+  for (var i = 0u; i < QUADS; i++) { shared_of[lane * QUADS + i] = total[i]; }
+  workgroupBarrier();
+  for (var r = 0u; r < ROWS; r++) {
+    let row = first_row + r;
+    if (row > last_row) { break; }
+    var all = 0.0;
+    for (var j = 0u; j < LANES; j++) { all += shared_of[j * QUADS + r / 4u][r % 4u]; }
+    let share = select(1.0 / all, 0.0, all == 0.0);
+    let y_at = y_base(outer) + row / params.queries * params.y_member + row % params.queries * params.y_row;
+    for (var h = 0u; h < CHUNKS; h++) {
+      let d = 4u * (h * LANES + lane);
+      let o = sum[r * CHUNKS + h] * share;
+      if (Y4) {
+        if (d < VALUE) { y_put4((y_at + d) / 4u, o); }
+      } else {
+        for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { y_put(y_at + d + c, o[c]); } }
+      }
+    }
+  }
+}
