@@ -61,7 +61,8 @@ int64_t segment_bytes(const Caps& caps) {
 View::Range bound_range(const Dispatch& d, const Operand& o, const Placement& place, const Caps& caps) {
   const View::Range r = byte_range(o);
   const bool alone = std::ranges::count(d.operands, o.storage, &Operand::storage) == 1;
-  const bool whole = o.window.begin == o.window.end && alone && place.bytes <= segment_bytes(caps);
+  const bool small = place.bytes > 0 && place.bytes <= segment_bytes(caps);  // 0: not placed yet
+  const bool whole = o.window.begin == o.window.end && alone && small;
   return whole ? View::Range{0, std::max(r.end, round_up(place.bytes, 16))} : r;
 }
 
