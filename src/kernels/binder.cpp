@@ -106,8 +106,7 @@ void append_walk(std::vector<uint32_t>& words, const View& coalesced) {
   for (int64_t s : coalesced.strides) words.push_back(static_cast<uint32_t>(to_i32(s)));
 }
 
-bool uses(const Kernel& k, const std::string& call) { return k.source.find(call + "(") != std::string::npos; }
-bool uses_flat(const Kernel& k, const std::string& name) { return uses(k, name + "_at") || uses(k, name + "_flat"); }
+bool uses_flat(const Kernel& k, const std::string& name) { return mentions(k, name + "_at") || mentions(k, name + "_flat"); }
 
 // The grid as three numbers within the limit of each dimension.
 void split_grid(int64_t groups, int64_t limit, uint32_t grid[3]) {
@@ -172,17 +171,17 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
     // Modulo 2^32: a window can begin after the view does, and positions in the window still come out right.
     bound.views.push_back(static_cast<uint32_t>(place.offset / bytes + o.view.offset - cluster_begin[i] / bytes));
     const std::string& name = d.kernel->operands[i].name;
-    if (o.window.end > o.window.begin && uses(*d.kernel, name + "_has")) {
+    if (o.window.end > o.window.begin && mentions(*d.kernel, name + "_has")) {
       p.windowed = true;
       bound.views.push_back(static_cast<uint32_t>(o.window.begin - o.view.offset));
       bound.views.push_back(to_u32(o.window.end - o.window.begin));
     }
-    if (uses(*d.kernel, name + "_base")) {
+    if (mentions(*d.kernel, name + "_base")) {
       const View v = o.view.slice_axes(0, o.outer_rank).coalesced();
       p.outer = walk_pattern(v);
       append_walk(bound.views, v);
     }
-    if (uses(*d.kernel, name + "_step")) {
+    if (mentions(*d.kernel, name + "_step")) {
       const View v = o.view.slice_axes(o.outer_rank, o.view.rank()).coalesced();
       p.inner = walk_pattern(v);
       append_walk(bound.views, v);

@@ -41,6 +41,9 @@ struct Kernel {
 // A fragment of kernels/lib by its name.
 std::string_view library_source(std::string_view name);
 
+// Whether the kernel or a fragment that it uses calls the function: accessors that are not called are not written.
+bool mentions(const Kernel& kernel, std::string_view function);
+
 // A tensor as a kernel sees it: a layout of a storage (a piece of memory that the plan places).
 struct Operand {
   int32_t storage = -1;  // -1: absent (an optional operand)

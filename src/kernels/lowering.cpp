@@ -10,14 +10,10 @@ namespace {
 // Flat kernels start at multiples of this, so that no word is shared by two dispatches.
 constexpr int64_t kFlatGrain = 1024;
 
-bool calls(const Kernel& kernel, const std::string& function) {
-  return kernel.source.find(function + "(") != std::string::npos;
-}
-
 // Whether element i of the output is made from element i of this operand: flat kernels reach such operands by x_at(i) or
 // x_flat(i), and those that they read elsewhere by x_base and x_step.
 bool in_step(const Kernel& kernel, const OperandDecl& decl) {
-  return decl.out || calls(kernel, decl.name + "_at") || calls(kernel, decl.name + "_flat");
+  return decl.out || mentions(kernel, decl.name + "_at") || mentions(kernel, decl.name + "_flat");
 }
 
 void set_word(Dispatch& d, size_t index, int64_t value) {
@@ -128,7 +124,7 @@ void Lowering::flat(Dispatch whole) {
     return d;
   };
   // Where inputs can come in pieces, the output needs no pieces smaller than a binding.
-  const bool has_windows = calls(*whole.kernel, "fn owns");
+  const bool has_windows = mentions(*whole.kernel, "fn owns");
   const auto element = static_cast<int64_t>(device_bytes(whole.operands[y].dtype));
   const auto bound_elements = static_cast<int64_t>(caps_.max_binding_bytes) / element / kFlatGrain * kFlatGrain;
   const int64_t least = has_windows ? std::max(kFlatGrain, bound_elements) : kFlatGrain;
@@ -154,7 +150,7 @@ void Lowering::split_windows(Dispatch d) {
   for (size_t i = 0; i < d.operands.size(); ++i) {
     const Operand& o = d.operands[i];
     const bool whole = o.window.begin == o.window.end;
-    if (!o.present() || d.kernel->operands[i].out || !whole || !calls(*d.kernel, d.kernel->operands[i].name + "_has")) continue;
+    if (!o.present() || d.kernel->operands[i].out || !whole || !mentions(*d.kernel, d.kernel->operands[i].name + "_has")) continue;
     const View::Range r = o.view.range();
     const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(o.dtype));
     if (bytes > most) {

@@ -90,7 +90,7 @@ class OperandWriter {
 
  private:
   bool uses(std::string_view suffix) const {
-    return kernel_.source.find(x_ + std::string(suffix) + "(") != std::string::npos;
+    return mentions(kernel_, x_ + std::string(suffix));
   }
   bool uses_flat() const { return uses("_at") || uses("_flat"); }
 

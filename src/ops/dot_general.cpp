@@ -36,7 +36,7 @@ struct DotGeneral final : OpOf<DotGeneral> {
 Axes split_axes(const InferArgs* check, int64_t rank, const std::vector<int64_t>& batch,
                 const std::vector<int64_t>& contracting) {
   Axes axes;
-  const auto normal = [&](int64_t axis) { return check ? check->axis(axis, rank) : axis < 0 ? axis + rank : axis; };
+  const auto normal = [&](int64_t axis) { return check ? check->axis(axis, rank) : normal_axis(axis, rank); };
   for (int64_t a : batch) axes.batch.push_back(normal(a));
   for (int64_t a : contracting) axes.contracted.push_back(normal(a));
   for (int64_t a = 0; a < rank; ++a) {
@@ -137,8 +137,7 @@ void DotGeneral::reference(RefContext& r) const {
 Tolerance DotGeneral::tolerance(std::span<const TensorType> inputs) const {
   double k = 1;
   for (int64_t axis : a_contracting) {
-    const int64_t rank = inputs[0].shape.rank();
-    k *= static_cast<double>(inputs[0].shape[axis < 0 ? axis + rank : axis].value());
+    k *= static_cast<double>(inputs[0].shape[normal_axis(axis, inputs[0].shape.rank())].value());
   }
   return {.ulps = 2, .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }

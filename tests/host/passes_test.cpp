@@ -137,6 +137,21 @@ TEST(FuseElementwise, JoinsChainsAndTreesAndInlinesScalars) {
               )g");
 }
 
+TEST(FuseElementwise, TakesAValueThatIsReadTwiceInside) {
+  const auto fuse = [](const Graph& g) { return fuse_elementwise(g, 7); };
+  expect_pass(fuse,
+              R"g(%x = input : f32[4]
+                 %a = tanh(%x)
+                 %b = sigmoid(%a)
+                 %c = mul(%b, %a)
+                 output c = %c
+              )g",
+              R"g(%x = input : f32[4]
+                 %c = fused_elementwise(%x) {expr="t0=tanh($0); t1=sigmoid(t0); mul(t1,t0)"} : f32[4]
+                 output c = %c
+              )g");
+}
+
 TEST(FuseElementwise, KeepsWhatOthersNeedAndWhatBroadcasts) {
   const auto fuse = [](const Graph& g) { return fuse_elementwise(g, 7); };
   const std::string graph = R"g(%x = input : f32[4, 3]
