@@ -185,6 +185,7 @@ class Executable {
   int64_t dispatch_count() const;       // of the plan that ran last
   int64_t load_dispatch_count() const;
   int64_t submit_count() const;  // so far
+  int64_t plan_count() const;    // made so far; symbols with a capacity need one for all their values
   MemoryReport memory() const;
 
   // One run with a timestamp around each dispatch.

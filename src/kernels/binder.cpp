@@ -52,13 +52,26 @@ struct Cluster {
   std::vector<size_t> operands;
 };
 
-std::vector<Cluster> make_clusters(const Dispatch& d, const std::vector<Placement>& placements) {
+int64_t segment_bytes(const Caps& caps) {
+  return static_cast<int64_t>(caps.max_binding_bytes) / kBindingAlignment * kBindingAlignment;
+}
+
+// What is bound for an operand: all of a storage that it alone uses and that fits in a binding, so that a slice that moves
+// or grows (a cache, from run to run) keeps its bind group; else what the operand touches.
+View::Range bound_range(const Dispatch& d, const Operand& o, const Placement& place, const Caps& caps) {
+  const View::Range r = byte_range(o);
+  const bool alone = std::ranges::count(d.operands, o.storage, &Operand::storage) == 1;
+  const bool whole = o.window.begin == o.window.end && alone && place.bytes <= segment_bytes(caps);
+  return whole ? View::Range{0, std::max(r.end, round_up(place.bytes, 16))} : r;
+}
+
+std::vector<Cluster> make_clusters(const Dispatch& d, const std::vector<Placement>& placements, const Caps& caps) {
   std::vector<Cluster> clusters;
   for (size_t i = 0; i < d.operands.size(); ++i) {
     const Operand& o = d.operands[i];
     if (!o.present()) continue;
     const Placement& place = placements[static_cast<size_t>(o.storage)];
-    const View::Range r = byte_range(o);
+    const View::Range r = bound_range(d, o, place, caps);
     clusters.push_back({place.buffer, {place.offset + r.begin, place.offset + r.end}, d.kernel->operands[i].out, {i}});
   }
   // Join overlapping ones until none are left: a dispatch has a handful of operands.
@@ -77,10 +90,6 @@ std::vector<Cluster> make_clusters(const Dispatch& d, const std::vector<Placemen
   return clusters;
 }
 
-int64_t segment_bytes(const Caps& caps) {
-  return static_cast<int64_t>(caps.max_binding_bytes) / kBindingAlignment * kBindingAlignment;
-}
-
 Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
   bool atomic = false;
   bool mixed = false;
@@ -97,16 +106,36 @@ Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
   return atomic ? Element::atomic_word : mixed ? Element::word : *first;
 }
 
-WalkPattern walk_pattern(const View& coalesced) {
-  return {static_cast<int32_t>(coalesced.rank()), coalesced.rank() == 0 || coalesced.strides.back() == 1};
-}
-
-void append_walk(std::vector<uint32_t>& words, const View& coalesced) {
-  for (int64_t i = 1; i < coalesced.rank(); ++i) words.push_back(to_u32(coalesced.dims[static_cast<size_t>(i)]));
-  for (int64_t s : coalesced.strides) words.push_back(static_cast<uint32_t>(to_i32(s)));
+// Adds the numbers of a walk over the view's axes and returns its pattern, which serves all that `like` serves: with as many
+// axes at least, and a stride for the last where `like` has one.
+WalkPattern append_walk(std::vector<uint32_t>& words, const View& view, const WalkPattern* like) {
+  View v = view.coalesced();
+  bool unit = v.rank() == 0 || v.strides.back() == 1;
+  while (like && v.rank() < like->rank) {
+    v.strides.insert(v.strides.begin(), v.rank() == 0 ? 1 : 0);
+    v.dims.insert(v.dims.begin(), 1);
+  }
+  if (like && like->rank > 0) unit = unit && like->unit;
+  for (int64_t i = 1; i < v.rank(); ++i) words.push_back(to_u32(v.dims[static_cast<size_t>(i)]));
+  for (int64_t s : v.strides) words.push_back(static_cast<uint32_t>(to_i32(s)));
+  return {static_cast<int32_t>(v.rank()), unit};
 }
 
 bool uses_flat(const Kernel& k, const std::string& name) { return mentions(k, name + "_at") || mentions(k, name + "_flat"); }
+
+// The walks that the kernel asks of an operand.
+void append_walks(const Dispatch& d, size_t operand, const OperandPattern* like, OperandPattern& p,
+                  std::vector<uint32_t>& words) {
+  const Operand& o = d.operands[operand];
+  const std::string& name = d.kernel->operands[operand].name;
+  if (mentions(*d.kernel, name + "_base")) {
+    p.outer = append_walk(words, o.view.slice_axes(0, o.outer_rank), like ? &like->outer : nullptr);
+  }
+  if (mentions(*d.kernel, name + "_step")) {
+    p.inner = append_walk(words, o.view.slice_axes(o.outer_rank, o.view.rank()), like ? &like->inner : nullptr);
+  }
+  if (uses_flat(*d.kernel, name)) p.flat = append_walk(words, o.view, like ? &like->flat : nullptr);
+}
 
 // The grid as three numbers within the limit of each dimension.
 void split_grid(int64_t groups, int64_t limit, uint32_t grid[3]) {
@@ -119,8 +148,19 @@ void split_grid(int64_t groups, int64_t limit, uint32_t grid[3]) {
 
 }  // namespace
 
+Pattern walk_patterns(const Dispatch& d) {
+  Pattern pattern;
+  pattern.operands.resize(d.operands.size());
+  std::vector<uint32_t> words;
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    if (d.operands[i].present()) append_walks(d, i, nullptr, pattern.operands[i], words);
+  }
+  return pattern;
+}
+
 std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Placement>& placements,
-                                         const Caps& caps) {
+                                         const Caps& caps, const Pattern* like) {
+  if (like && like->operands.size() != d.operands.size()) like = nullptr;
   BoundDispatch bound;
   bound.kernel = d.kernel;
   bound.params = d.params;
@@ -135,7 +175,7 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
   });
   bound.views = {0, to_u32(d.groups)};
 
-  const std::vector<Cluster> clusters = make_clusters(d, placements);
+  const std::vector<Cluster> clusters = make_clusters(d, placements, caps);
   // A buffer that is written anywhere in the dispatch is bound for writing everywhere in it.
   std::map<int32_t, bool> buffer_written;
   for (const Cluster& c : clusters) buffer_written[c.buffer] |= c.written;
@@ -165,7 +205,7 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
     if (!o.present()) continue;
     p.present = true;
     p.dtype = o.dtype;
-    p.aligned4 = aligned4(o);
+    p.aligned4 = d.kernel->operands[i].x4 && aligned4(o);
     const auto bytes = static_cast<int64_t>(device_bytes(o.dtype));
     const Placement& place = placements[static_cast<size_t>(o.storage)];
     // Modulo 2^32: a window can begin after the view does, and positions in the window still come out right.
@@ -176,21 +216,7 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
       bound.views.push_back(static_cast<uint32_t>(o.window.begin - o.view.offset));
       bound.views.push_back(to_u32(o.window.end - o.window.begin));
     }
-    if (mentions(*d.kernel, name + "_base")) {
-      const View v = o.view.slice_axes(0, o.outer_rank).coalesced();
-      p.outer = walk_pattern(v);
-      append_walk(bound.views, v);
-    }
-    if (mentions(*d.kernel, name + "_step")) {
-      const View v = o.view.slice_axes(o.outer_rank, o.view.rank()).coalesced();
-      p.inner = walk_pattern(v);
-      append_walk(bound.views, v);
-    }
-    if (uses_flat(*d.kernel, name)) {
-      const View v = o.view.coalesced();
-      p.flat = walk_pattern(v);
-      append_walk(bound.views, v);
-    }
+    append_walks(d, i, like ? &like->operands[i] : nullptr, p, bound.views);
   }
 
   const int64_t limit = caps.max_workgroups_per_dimension;
@@ -212,7 +238,7 @@ int64_t bindings_needed(const Dispatch& d, const Caps& caps) {
   }
   for (size_t i = 0; i < apart.size(); ++i) apart[i].buffer = static_cast<int32_t>(i);
   int64_t n = 0;
-  for (const Cluster& c : make_clusters(d, apart)) n += ceil_div(c.bytes.end - c.bytes.begin, segment_bytes(caps));
+  for (const Cluster& c : make_clusters(d, apart, caps)) n += ceil_div(c.bytes.end - c.bytes.begin, segment_bytes(caps));
   return n;
 }
 

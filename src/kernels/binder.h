@@ -87,9 +87,13 @@ struct BoundDispatch {
   std::string variant;
 };
 
-// More than one when the grid has more workgroups than x*y*z can count.
+// More than one when the grid has more workgroups than x*y*z can count. The text also serves the views of `like`, which may
+// have more axes: a slice that grows is simpler at some lengths than at others.
 std::vector<BoundDispatch> bind_dispatch(const Dispatch& dispatch, const std::vector<Placement>& placements,
-                                         const Caps& caps);
+                                         const Caps& caps, const Pattern* like = nullptr);
+
+// Only the walks of a dispatch, to be used as `like`.
+Pattern walk_patterns(const Dispatch& dispatch);
 
 // The complete module.
 std::string module_text(const Kernel& kernel, const Pattern& pattern);

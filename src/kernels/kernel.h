@@ -86,6 +86,7 @@ struct Dispatch {
   std::string variant;         // the row of the op's table that was chosen
   struct InPlace {
     int32_t output, input;  // operands that may share memory: each element is read only by who writes it
+    friend bool operator==(const InPlace&, const InPlace&) = default;
   };
   std::vector<InPlace> in_place;
 };

@@ -141,6 +141,20 @@ int64_t largest_live_sum(const std::vector<Block>& blocks, size_t steps) {
   return most;
 }
 
+std::vector<BoundDispatch> bind_all(const std::vector<Dispatch>& dispatches, const std::vector<Dispatch>* largest,
+                                    const std::vector<Placement>& placements, const Caps& caps) {
+  std::vector<BoundDispatch> bound;
+  for (size_t i = 0; i < dispatches.size(); ++i) {
+    const Dispatch& d = dispatches[i];
+    Pattern like;  // of no operand: nothing
+    if (largest && largest->size() == dispatches.size() && (*largest)[i].kernel->source == d.kernel->source) {
+      like = walk_patterns((*largest)[i]);
+    }
+    for (BoundDispatch& b : bind_dispatch(d, placements, caps, &like)) bound.push_back(std::move(b));
+  }
+  return bound;
+}
+
 }  // namespace
 
 Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int32_t fixed_buffers, const Caps& caps,
@@ -192,13 +206,8 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   plan.lower_bound_bytes = bound;
   place(program.load, load_lives, load_temp, true);
 
-  const auto bind_all = [&](const std::vector<Dispatch>& dispatches, std::vector<BoundDispatch>& into) {
-    for (const Dispatch& d : dispatches) {
-      for (BoundDispatch& b : bind_dispatch(d, plan.placements, caps)) into.push_back(std::move(b));
-    }
-  };
-  bind_all(program.load, plan.load);
-  bind_all(program.main, plan.main);
+  plan.load = bind_all(program.load, options.largest ? &options.largest->load : nullptr, plan.placements, caps);
+  plan.main = bind_all(program.main, options.largest ? &options.largest->main : nullptr, plan.placements, caps);
   return plan;
 }
 

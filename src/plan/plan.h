@@ -13,6 +13,8 @@ namespace rlx {
 struct PlanOptions {
   // Every intermediate keeps memory of its own, so that it can be read after the run (dumps, first NaN, verify).
   bool keep_all = false;
+  // The same graph at the capacities of its symbols, when the plan is to serve all sizes up to them.
+  const Program* largest = nullptr;
 };
 
 struct Plan {

@@ -84,10 +84,23 @@ Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph
   if (symbols.empty()) last = &instance_for(Bindings{});
 }
 
-std::unique_ptr<Instance> Executable::Impl::make_instance(const Bindings& bindings) {
-  const PlanOptions plan_options{.keep_all = options.keep_intermediates};
-  auto instance = std::make_unique<Instance>(device, *weights, materialize_views(rlx::bind_symbols(graph, bindings)),
-                                             forced, plan_options);
+std::unique_ptr<Instance> Executable::Impl::make_instance(const Bindings& capacities, Graph now, Program program) {
+  PlanOptions plan_options{.keep_all = options.keep_intermediates};
+  Program at_capacity;
+  if (!capacities.empty()) {
+    try {
+      const Graph largest = materialize_views(rlx::bind_symbols(graph, capacities));
+      at_capacity = lower(largest, device->caps(), forced);
+      reserve(program, now, at_capacity, largest);
+      plan_options.largest = &at_capacity;
+    } catch (const Error& e) {
+      std::string text;
+      for (const auto& [name, value] : capacities) text += std::format("{}{} = {}", text.empty() ? "" : ", ", name, value);
+      throw e.within("while planning for the capacities (" + text + ")");
+    }
+  }
+  auto instance = std::make_unique<Instance>(device, *weights, std::move(now), std::move(program), plan_options);
+  ++plans_made;
   if (diagnostics) {
     diagnostics->planned(plan_report(*instance), print(instance->plan(), instance->program(), instance->graph()));
   }
@@ -99,33 +112,25 @@ Instance& Executable::Impl::instance_for(const Bindings& bindings) {
   for (const Symbol& s : symbols) {
     if (s.capacity > 0 && key.contains(s.name)) key[s.name] = s.capacity;
   }
-  const auto at_sizes = [&](const Bindings& b) { return materialize_views(rlx::bind_symbols(graph, b)); };
+  const auto use = [&](std::list<Plan>::iterator it) -> Instance& {
+    plans.splice(plans.begin(), plans, it);
+    return *it->instance;
+  };
+  const auto same = std::ranges::find(plans, bindings, &Plan::current);
+  if (same != plans.end()) return use(same);
+
+  Graph now = materialize_views(rlx::bind_symbols(graph, bindings));
+  Program program = lower(now, device->caps(), forced);
+  // A length that changes the kernels themselves (a matmul with one row) has a plan of its own under the same key.
   for (auto it = plans.begin(); it != plans.end(); ++it) {
-    if (it->current == bindings) {
-      plans.splice(plans.begin(), plans, it);
-      return *it->instance;
-    }
+    if (it->key != key || !it->instance->retarget(now, program)) continue;
+    it->current = bindings;
+    return use(it);
   }
-  if (key != bindings) {
-    for (auto it = plans.begin(); it != plans.end(); ++it) {
-      if (it->key != key) continue;
-      if (!it->instance->retarget(at_sizes(bindings), *weights, forced)) break;
-      it->current = bindings;
-      plans.splice(plans.begin(), plans, it);
-      return *it->instance;
-    }
-  }
-  plans.push_front({key, key, make_instance(key)});
+  plans.push_front({key, bindings, make_instance(key == bindings ? Bindings{} : key, std::move(now), std::move(program))});
   while (static_cast<int64_t>(plans.size()) > std::max<int64_t>(options.max_plans, 1)) {
     if (last == plans.back().instance.get()) last = nullptr;
     plans.pop_back();
-  }
-  if (key != bindings) {
-    // A shape that changes the kernels themselves (a length of 1 drops an axis) gets a plan of its own.
-    if (!plans.front().instance->retarget(at_sizes(bindings), *weights, forced)) {
-      plans.front() = {bindings, bindings, make_instance(bindings)};
-    }
-    plans.front().current = bindings;
   }
   return *plans.front().instance;
 }
@@ -566,6 +571,7 @@ int64_t Executable::load_dispatch_count() const {
   return impl_->last ? static_cast<int64_t>(impl_->last->plan().load.size()) : 0;
 }
 int64_t Executable::submit_count() const { return impl_->submits; }
+int64_t Executable::plan_count() const { return impl_->plans_made; }
 
 MemoryReport Executable::memory() const {
   MemoryReport m{.weight_bytes = impl_->weights->weight_bytes(), .state_bytes = impl_->weights->state_bytes()};

@@ -26,7 +26,8 @@ struct Executable::Impl {
   void submit(Instance& instance, gpu::Readback* readback, std::span<const std::string_view> outputs);
   const Instance::OutputSlot& output_slot(Instance& instance, std::string_view name) const;
   void bind_symbols(std::span<const InputRef> inputs, SymbolRefs symbols);
-  std::unique_ptr<Instance> make_instance(const Bindings& bindings);
+  // With `capacities`, memory is reserved for those values of the symbols.
+  std::unique_ptr<Instance> make_instance(const Bindings& capacities, Graph now, Program program);
   const Instance& planned_instance(const Bindings& bindings);
   PlanReport plan_report(const Instance& instance) const;
   // The dispatches of the instance with the device's clock around each, from the first one on.
@@ -62,6 +63,7 @@ struct Executable::Impl {
   std::vector<gpu::Copy> copies;  // scratch of submit, kept to allocate nothing
   std::vector<gpu::Copy> feed_copies;
   int64_t submits = 0;
+  int64_t plans_made = 0;
   std::unique_ptr<Diagnostics> diagnostics;  // null unless DebugOptions ask for something
 };
 

@@ -27,10 +27,12 @@ uint64_t slot_bytes(size_t bytes) {
 
 }  // namespace
 
-Instance::Instance(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph,
-                   const ForcedVariants& forced, const PlanOptions& options)
-    : device_(std::move(device)), fixed_(weights.buffers()), graph_(std::move(graph)) {
-  program_ = lower(graph_, device_->caps(), forced);
+Instance::Instance(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph, Program program,
+                   const PlanOptions& options)
+    : device_(std::move(device)),
+      fixed_(weights.buffers()),
+      graph_(std::move(graph)),
+      program_(std::move(program)) {
   plan_ = make_plan(program_, fixed_placements(program_, graph_, weights), static_cast<int32_t>(fixed_.size()),
                     device_->caps(), options);
   for (int64_t bytes : plan_.buffers) {
@@ -68,24 +70,28 @@ void Instance::create_pipelines() {
 
   uint64_t offset = 0;
   for (size_t i = 0; i < all.size(); ++i) {
-    const BoundDispatch& d = *all[i];
-    const uint64_t views = offset;
-    const uint64_t params = d.params.empty() ? views : views + slot_bytes(d.views.size() * 4);
-    std::vector<gpu::BufferRange> ranges = {
-        {&uniforms_, views, d.views.size() * 4},
-        // A kernel without parameters declares no binding 1; the layout has one all the same.
-        {&uniforms_, params, d.params.empty() ? d.views.size() * 4 : d.params.size()},
-    };
-    for (const BoundRange& r : d.ranges) {
-      ranges.push_back({&buffer(r.buffer), static_cast<uint64_t>(r.offset), static_cast<uint64_t>(r.bytes)});
-    }
-    groups_.push_back(device_->bind_group(pipelines_[i], ranges));
-    offset += slot_bytes(d.views.size() * 4) + slot_bytes(d.params.size());
+    uniform_offsets_.push_back(offset);
+    groups_.push_back(make_group(i, *all[i]));
+    offset += slot_bytes(all[i]->views.size() * 4) + slot_bytes(all[i]->params.size());
   }
   for (size_t i = 0; i < all.size(); ++i) {
     (i < plan_.load.size() ? load_ : main_)
         .push_back({&pipelines_[i], &groups_[i], all[i]->grid[0], all[i]->grid[1], all[i]->grid[2]});
   }
+}
+
+gpu::BindGroup Instance::make_group(size_t index, const BoundDispatch& d) {
+  const uint64_t views = uniform_offsets_[index];
+  const uint64_t params = d.params.empty() ? views : views + slot_bytes(d.views.size() * 4);
+  std::vector<gpu::BufferRange> ranges = {
+      {&uniforms_, views, d.views.size() * 4},
+      // A kernel without parameters declares no binding 1; the layout has one all the same.
+      {&uniforms_, params, d.params.empty() ? d.views.size() * 4 : d.params.size()},
+  };
+  for (const BoundRange& r : d.ranges) {
+    ranges.push_back({&buffer(r.buffer), static_cast<uint64_t>(r.offset), static_cast<uint64_t>(r.bytes)});
+  }
+  return device_->bind_group(pipelines_[index], ranges);
 }
 
 void Instance::write_uniforms() {
@@ -127,27 +133,37 @@ void Instance::load(const Weights& weights) {
   loaded_version_ = weights.version();
 }
 
-bool Instance::retarget(const Graph& graph, const Weights& weights, const ForcedVariants& forced) {
-  Program program = lower(graph, device_->caps(), forced);
+// Whether the dispatch works on the memory of `planned`: the same storages, and where the plan lets two of them share a place,
+// that must still be allowed.
+bool Instance::same_memory(const Dispatch& planned, const Dispatch& now) const {
+  if (!std::ranges::equal(planned.operands, now.operands, {}, &Operand::storage, &Operand::storage)) return false;
+  const auto place = [&](int32_t operand) {
+    return plan_.placements[static_cast<size_t>(now.operands[static_cast<size_t>(operand)].storage)];
+  };
+  return std::ranges::all_of(planned.in_place, [&](const Dispatch::InPlace& pair) {
+    const Placement out = place(pair.output);
+    const Placement in = place(pair.input);
+    return out.buffer != in.buffer || out.offset != in.offset || std::ranges::contains(now.in_place, pair);
+  });
+}
+
+bool Instance::retarget(const Graph& graph, const Program& program) {
   if (program.storages.size() != program_.storages.size()) return false;
   for (size_t s = 0; s < program.storages.size(); ++s) {
     if (program.storages[s].kind != program_.storages[s].kind) return false;
     if (program.storages[s].bytes > plan_.placements[s].bytes && plan_.placements[s].buffer >= 0) return false;
   }
-  (void)weights;
+  const auto same = [&](const Dispatch& a, const Dispatch& b) { return same_memory(a, b); };
+  if (!std::ranges::equal(program_.load, program.load, same) || !std::ranges::equal(program_.main, program.main, same)) {
+    return false;
+  }
   const auto bind_all = [&](const std::vector<Dispatch>& dispatches, const std::vector<BoundDispatch>& like,
                             std::vector<BoundDispatch>& into) {
     for (const Dispatch& d : dispatches) {
-      for (BoundDispatch& b : bind_dispatch(d, plan_.placements, device_->caps())) {
+      if (into.size() >= like.size()) return false;
+      for (BoundDispatch& b : bind_dispatch(d, plan_.placements, device_->caps(), &like[into.size()].pattern)) {
         const size_t i = into.size();
         if (i >= like.size() || b.kernel->source != like[i].kernel->source || !(b.pattern == like[i].pattern)) return false;
-        // Bind groups stay: the memory that was bound for the capacity must cover what is touched now.
-        for (size_t r = 0; r < b.ranges.size(); ++r) {
-          const BoundRange& now = b.ranges[r];
-          const BoundRange& bound = like[i].ranges[r];
-          if (now.buffer != bound.buffer || now.offset != bound.offset || now.bytes > bound.bytes) return false;
-        }
-        b.ranges = like[i].ranges;
         into.push_back(std::move(b));
       }
     }
@@ -156,20 +172,41 @@ bool Instance::retarget(const Graph& graph, const Weights& weights, const Forced
   std::vector<BoundDispatch> load;
   std::vector<BoundDispatch> main;
   if (!bind_all(program.load, plan_.load, load) || !bind_all(program.main, plan_.main, main)) return false;
+  adopt(plan_.load, load, 0, load_);
+  adopt(plan_.main, main, load.size(), main_);
+  const auto same_work = [](const BoundDispatch& a, const BoundDispatch& b) {
+    return a.views == b.views && a.params == b.params && a.ranges == b.ranges;
+  };
+  if (!std::ranges::equal(load, plan_.load, same_work)) loaded_version_ = 0;
   plan_.load = std::move(load);
   plan_.main = std::move(main);
-  program_ = std::move(program);
+  // The dispatches that were planned stay, for same_memory; sizes and outputs are those of now.
+  program_.values = program.values;
+  program_.outputs = program.outputs;
   graph_ = graph;
   write_uniforms();
-  for (size_t i = 0; i < main_.size(); ++i) {
-    main_[i].x = plan_.main[i].grid[0];
-    main_[i].y = plan_.main[i].grid[1];
-    main_[i].z = plan_.main[i].grid[2];
-  }
   std::vector<InputSlot> before = std::move(inputs_);
   read_slots();
   for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].resident = before[i].resident;
   return true;
+}
+
+// Takes over the grids of `now`, and its ranges where those that are bound do not hold all that is touched.
+void Instance::adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundDispatch>& now, size_t first,
+                     std::vector<gpu::Dispatch>& encoded) {
+  for (size_t i = 0; i < now.size(); ++i) {
+    encoded[i].x = now[i].grid[0];
+    encoded[i].y = now[i].grid[1];
+    encoded[i].z = now[i].grid[2];
+    const bool holds = std::ranges::equal(now[i].ranges, bound[i].ranges, [](const BoundRange& a, const BoundRange& b) {
+      return a.buffer == b.buffer && a.offset == b.offset && a.bytes <= b.bytes;
+    });
+    if (holds) {
+      now[i].ranges = bound[i].ranges;
+    } else {
+      groups_[first + i] = make_group(first + i, now[i]);
+    }
+  }
 }
 
 }  // namespace rlx

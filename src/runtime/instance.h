@@ -13,12 +13,12 @@ namespace rlx {
 
 class Instance {
  public:
-  // `graph` is static. `capacity_bindings` were used to size the memory; `retarget` moves to smaller values.
-  Instance(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph, const ForcedVariants& forced,
+  // `program` is the graph lowered; its storages may be larger than the graph needs, for `retarget` to grow into.
+  Instance(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph, Program program,
            const PlanOptions& options);
 
   // Rewrites parameters and grids for the same graph at other sizes; false when that needs another plan.
-  bool retarget(const Graph& graph, const Weights& weights, const ForcedVariants& forced);
+  bool retarget(const Graph& graph, const Program& program);
 
   struct InputSlot {
     std::string name;
@@ -50,8 +50,12 @@ class Instance {
 
  private:
   void create_pipelines();
+  gpu::BindGroup make_group(size_t index, const BoundDispatch& dispatch);
   void write_uniforms();
   void read_slots();
+  bool same_memory(const Dispatch& planned, const Dispatch& now) const;
+  void adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundDispatch>& now, size_t first,
+             std::vector<gpu::Dispatch>& encoded);
 
   std::shared_ptr<gpu::Device> device_;
   const std::vector<gpu::Buffer>& fixed_;
@@ -62,12 +66,13 @@ class Instance {
   gpu::Buffer uniforms_;
   std::vector<std::byte> uniform_bytes_;
   std::vector<gpu::Pipeline> pipelines_;   // load phase first
+  std::vector<uint64_t> uniform_offsets_;  // of each dispatch's slots
   std::vector<gpu::BindGroup> groups_;
   std::vector<gpu::Dispatch> load_;
   std::vector<gpu::Dispatch> main_;
   std::vector<InputSlot> inputs_;
   std::vector<OutputSlot> outputs_;
-  uint64_t loaded_version_ = 0;
+  uint64_t loaded_version_ = 0;  // of the weights; theirs begin with 1
 };
 
 }  // namespace rlx

@@ -1,0 +1,451 @@
+// Where tensors lie in memory: operands that share it, odd offsets and lengths, more than the bindings hold,
+// and states.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "rlx/ops.h"
+#include "tests/support/compare.h"
+#include "tests/support/devices.h"
+#include "tests/support/sample.h"
+
+namespace rlx::testing {
+namespace {
+
+// Small whole numbers: sums and products of a few are exact in every type, so results must be equal.
+NamedTensors random_inputs(const Graph& graph, uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  NamedTensors inputs;
+  for (const Node& n : graph.nodes()) {
+    if (n.op->name() != Input::kName) continue;
+    const std::vector<int64_t> dims = n.outputs[0].shape.values();
+    const Tensor whole = random_tensor(DType::i32, dims, -5, 5, random);
+    if (n.outputs[0].dtype == DType::c64) {
+      inputs[n.name] = random_tensor(DType::c64, dims, -5, 5, random);
+    } else {
+      inputs[n.name] = Tensor::from_doubles(n.outputs[0].dtype, dims, whole.doubles());
+    }
+  }
+  return inputs;
+}
+
+class Memory : public ::testing::TestWithParam<bool> {
+ protected:
+  const Device& device() const { return GetParam() ? small_device() : full_device(); }
+
+  Executable compile(const Graph& graph, const CompileOptions& options = {}) const {
+    return Session(device()).compile(graph, options);
+  }
+
+  // Runs the graph as it is written and with all passes.
+  void expect_reference(const Graph& graph, const NamedTensors& inputs) const {
+    const auto want = run_reference(graph, inputs);
+    for (bool optimize : {false, true}) {
+      Executable exe = compile(graph, {.optimize = optimize});
+      const NamedTensors got = exe.run(inputs);
+      for (const auto& [name, value] : want) {
+        EXPECT_TRUE(close(got.at(name), value, {.ulps = 8}))
+            << "output " << name << (optimize ? ", optimized\n" : "\n") << exe.plan_text();
+      }
+    }
+  }
+  void expect_reference(const Graph& graph) const { expect_reference(graph, random_inputs(graph)); }
+  void expect_reference(std::string_view text) const { expect_reference(parse_graph(text)); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, Memory, ::testing::Values(false, true),
+                         [](const auto& param) { return std::string(param.param ? "small" : "full"); });
+
+// --- operands that share memory ---
+
+TEST_P(Memory, ATensorTimesItself) {
+  expect_reference(R"(graph square {
+    %x = input : f32[1000]
+    %a = mul(%x, %x)
+    %y = mul(%a, %a)
+    output y = %y
+  })");
+}
+
+TEST_P(Memory, AChainRunsInPlace) {
+  const Graph graph = parse_graph(R"(graph chain {
+    %x = input : f32[1000]
+    %a = neg(%x)
+    %b = abs(%a)
+    %c = relu(%b)
+    %y = neg(%c)
+    output y = %y
+  })");
+  expect_reference(graph);
+  EXPECT_EQ(compile(graph, {.optimize = false}).memory().intermediate_bytes, 4096);
+}
+
+// The last of two uses may take the memory, the first must not.
+TEST_P(Memory, InPlaceWaitsForTheLastReader) {
+  expect_reference(R"(graph twice {
+    %x = input : bf16[33]
+    %a = neg(%x)
+    %b = abs(%a)
+    %c = add(%a, %b)
+    %d = mul(%c, %a)
+    output c = %c
+    output d = %d
+  })");
+}
+
+TEST_P(Memory, PackedQkvIsReadAsThreeSlicesOfOneTensor) {
+  for (std::string type : {"f32", "bf16"}) {
+    expect_reference("graph qkv { %in = input : " + type + R"g([17, 96]
+      %x = neg(%in)
+      %q = narrow(%x) {axis=1, start=0, length=32}
+      %k = narrow(%x) {axis=1, start=32, length=32}
+      %v = narrow(%x) {axis=1, start=64, length=32}
+      %y = fused_elementwise(%q, %k, %v) {expr="t0=mul($0,$1); add(t0,$2)"}
+      output y = %y
+    })g");
+  }
+}
+
+// A slice of a tensor and the tensor itself, in one dispatch that also writes to its neighbour in the arena.
+TEST_P(Memory, ASliceMeetsTheWhole) {
+  expect_reference(R"(graph slice {
+    %in = input : f32[7, 5]
+    %x = neg(%in)
+    %row = narrow(%x) {axis=0, start=3, length=1}
+    %y = mul(%x, %row)
+    output y = %y
+  })");
+}
+
+// --- odd offsets and lengths ---
+
+TEST_P(Memory, MisalignedSlices) {
+  for (std::string type : {"f32", "f16", "bf16", "i32", "i8", "u8", "c64"}) {
+    for (std::string start : {"1", "3", "63", "64", "65"}) {
+      expect_reference("graph slice { %in = input : " + type + R"([200]
+        %x = mul(%in, %in)
+        %a = narrow(%x) {axis=0, start=)" +
+                       start + R"(, length=17}
+        %b = narrow(%x) {axis=0, start=101, length=17}
+        %y = add(%a, %b)
+        output y = %y
+        output a = %a
+      })");
+    }
+  }
+}
+
+// Words at the end of an output are shared by no one: neighbours in the arena keep their values.
+TEST_P(Memory, OddLengthsBesideEachOther) {
+  for (DType type : {DType::bf16, DType::i8, DType::u8}) {
+    Graph graph;
+    for (int64_t n : {1, 2, 3, 5, 7, 13, 17, 127, 129, 257}) {
+      const Value x = graph.input("x" + std::to_string(n), type, {n});
+      graph.output("y" + std::to_string(n), (x + x).named("sum" + std::to_string(n)));
+      graph.output("z" + std::to_string(n), x * x + x);
+    }
+    expect_reference(graph);
+  }
+}
+
+TEST_P(Memory, ConcatOfTwentyBytesTensorsOfOddLength) {
+  for (bool rows : {false, true}) {
+    Graph graph;
+    std::vector<Value> parts;
+    for (int64_t i = 0; i < 20; ++i) {
+      const Shape shape = rows ? Shape{3, 2 * i + 1} : Shape{2 * i + 1};
+      parts.push_back(graph.input("x" + std::to_string(i), DType::i8, shape));
+    }
+    graph.output("y", concat(parts, -1));
+    expect_reference(graph);
+  }
+}
+
+// --- more than the bindings hold: 8 of 64 KiB on the small device ---
+
+TEST_P(Memory, GatherFromMoreThanAllBindings) {
+  for (std::string type : {"f32", "i8"}) {
+    const std::string columns = type == "f32" ? "101" : "404";
+    const Graph graph = parse_graph("graph gather { %t = input : " + type + "[1500, " + columns + R"(]
+      %i = input : i32[700]
+      %y = gather(%t, %i)
+      output y = %y
+    })");
+    NamedTensors inputs = random_inputs(graph);
+    std::mt19937 random(3);
+    inputs["i"] = random_tensor(DType::i32, {700}, -1500, 1499, random);
+    expect_reference(graph, inputs);
+  }
+}
+
+// Neither the table nor the indices fit.
+TEST_P(Memory, GatherWithMoreIndicesThanAllBindings) {
+  const Graph graph = parse_graph(R"(graph gather {
+    %t = input : f32[150001]
+    %i = input : i32[140001]
+    %y = gather(%t, %i)
+    output y = %y
+  })");
+  NamedTensors inputs = random_inputs(graph);
+  std::mt19937 random(3);
+  inputs["i"] = random_tensor(DType::i32, {140001}, 0, 150000, random);
+  expect_reference(graph, inputs);
+}
+
+TEST_P(Memory, TransposeOfMoreThanAllBindings) {
+  expect_reference("graph t { %x = input : f32[401, 400]  %y = transpose(%x)  output y = %y }");
+  expect_reference("graph t { %x = input : i8[801, 699]  %y = transpose(%x)  output y = %y }");
+}
+
+TEST_P(Memory, ConcatPadAndSplitOfMoreThanAllBindings) {
+  expect_reference(R"(graph shapes {
+    %x = input : f32[3, 50001]
+    %a = input : f32[3, 3]
+    %y = concat(%x, %a) {axis=1}
+    %z = pad(%x) {before=[1, 1], after=[0, 2], mode="reflect"}
+    %s = split(%x) {axis=1, sizes=[7, 49994]}
+    output y = %y
+    output z = %z
+    output s0 = %s:0
+    output s1 = %s:1
+  })");
+}
+
+TEST_P(Memory, ElementwiseOfMoreThanAllBindings) {
+  expect_reference(R"(graph add {
+    %x = input : f32[140001]
+    %row = input : f32[1]
+    %t = abs(%x)
+    %s = add(%t, %x)
+    %y = mul(%s, %row)
+    output y = %y
+  })");
+}
+
+// 257 workgroups where a grid counts to 4 * 4 * 4.
+TEST(MemoryLimits, MoreWorkgroupsThanAGridCounts) {
+  DeviceOptions options;
+  options.limits.max_workgroups_per_dimension = 4;
+  const Device device = Device::open(options);
+  const Graph graph = parse_graph(R"(graph rows {
+    %x = input : f32[65537, 1]
+    %y = add(%x, 1)
+    %z = narrow(%x) {axis=0, start=65536, length=65537, step=-1}
+    output y = %y
+    output z = %z
+  })");
+  const NamedTensors inputs = random_inputs(graph);
+  Executable exe = Session(device).compile(graph);
+  const NamedTensors got = exe.run(inputs);
+  for (const auto& [name, value] : run_reference(graph, inputs))
+    EXPECT_TRUE(close(got.at(name), value, {})) << name;
+}
+
+// --- states ---
+
+// Runs `graph` once on the device and in the reference, and carries the states over in both.
+class StateRun {
+ public:
+  StateRun(Executable exe, Graph graph) : exe_(std::move(exe)), graph_(std::move(graph)) {}
+
+  // `writes` names the state that each output holds after the run.
+  void step(const NamedTensors& inputs, const std::map<std::string, std::string>& writes,
+            const Bindings& symbols = {}) {
+    const Graph bound = symbols.empty() ? graph_ : bind_symbols(graph_, symbols);
+    NamedTensors leaves = inputs;
+    leaves.insert(states_.begin(), states_.end());
+    const auto want = run_reference(bound, leaves);
+    std::vector<std::pair<std::string_view, int64_t>> given;
+    for (const auto& [name, value] : symbols) given.emplace_back(name, value);
+    const NamedTensors got = exe_.run(inputs, given);
+    for (const auto& [name, value] : want) EXPECT_TRUE(close(got.at(name), value, {})) << "output " << name;
+    for (const auto& [output, state] : writes) {
+      states_[state] = want.at(output).to_tensor();
+      EXPECT_TRUE(close(exe_.read_state(state), want.at(output), {})) << "state " << state;
+    }
+  }
+  Executable& exe() { return exe_; }
+
+ private:
+  Executable exe_;
+  Graph graph_;
+  NamedTensors states_;
+};
+
+TEST_P(Memory, AStateKeepsWhatWasWritten) {
+  const Graph graph = parse_graph(R"(graph counter {
+    %s = state : f32[3, 5]
+    %x = input : f32[3, 5]
+    %sum = add(%s, %x)
+    %new = write_state(%s, %sum)
+    output new = %new
+  })");
+  StateRun run(compile(graph), graph);
+  for (uint32_t i = 0; i < 4; ++i) run.step(random_inputs(graph, i), {{"new", "s"}});
+  run.exe().reset_states();
+  EXPECT_EQ(run.exe().read_state("s").doubles(), std::vector<double>(15, 0.0));
+}
+
+// Old contents are read after the write in the text, and before it on the device; also as a view and as an
+// output.
+TEST_P(Memory, OldContentsAreReadBeforeTheWrite) {
+  for (std::string type : {"f32", "i8"}) {
+    const Graph graph = parse_graph("graph old { %s = state : " + type + R"([7]
+      %x = input : )" + type + R"([3]
+      %new = write_state(%s, %x) {start=3}
+      %tail = narrow(%s) {axis=0, start=2, length=4}
+      %twice = add(%tail, %tail)
+      %after = add(%new, %new)
+      output new = %new
+      output old = %s
+      output tail = %tail
+      output twice = %twice
+      output after = %after
+    })");
+    StateRun run(compile(graph), graph);
+    for (uint32_t i = 0; i < 3; ++i) run.step(random_inputs(graph, i), {{"new", "s"}});
+  }
+}
+
+// A window over the newest entries: the state moves within itself, then takes one more.
+TEST_P(Memory, AStateMovesWithinItself) {
+  const Graph graph = parse_graph(R"(graph window {
+    %s = state : f32[2000, 3]
+    %x = input : f32[1, 3]
+    %tail = narrow(%s) {axis=0, start=1, length=1999}
+    %moved = write_state(%s, %tail)
+    %new = write_state(%moved, %x) {start=1999}
+    output new = %new
+  })");
+  StateRun run(compile(graph), graph);
+  for (uint32_t i = 0; i < 4; ++i) run.step(random_inputs(graph, i), {{"new", "s"}});
+}
+
+TEST_P(Memory, TwoWritersOfOneContentAreRefused) {
+  const Graph graph = parse_graph(R"(graph twice {
+    %s = state : f32[4]
+    %x = input : f32[1]
+    %a = write_state(%s, %x)
+    %b = write_state(%s, %x) {start=1}
+    output a = %a
+    output b = %b
+  })");
+  EXPECT_THROW(compile(graph), Error);
+}
+
+// A KV cache: each run writes one entry and reads all so far. One plan serves every length.
+TEST_P(Memory, ACacheGrowsWithoutNewPlans) {
+  for (std::string type : {"f32", "f16", "bf16"}) {
+    for (bool heads_first : {false, true}) {
+      const std::string state = heads_first ? "[3, 24, 5]" : "[24, 15]";
+      const std::string entry = heads_first ? "[3, 1, 5]" : "[1, 15]";
+      const std::string axis = heads_first ? "1" : "0";
+      const Graph graph = parse_graph(
+          "graph cache { symbol len <= 24\n %kv = state : " + type + state + "\n %x = input : " + type +
+          entry + "\n %new = write_state(%kv, %x) {axis=" + axis +
+          ", start=dim(len - 1)}\n %seen = narrow(%new) {axis=" + axis + ", start=0, length=dim(len)}\n" + R"(
+        %t = neg(%seen)
+        %y = mul(%t, %x)
+        output new = %new
+        output y = %y
+      })");
+      StateRun run(compile(graph), graph);
+      for (int64_t len = 1; len <= 24; ++len) {
+        SCOPED_TRACE(type + state + " length " + std::to_string(len));
+        run.step(random_inputs(bind_symbols(graph, {{"len", len}}), static_cast<uint32_t>(len)),
+                 {{"new", "kv"}}, {{"len", len}});
+      }
+      EXPECT_EQ(run.exe().plan_count(), 1) << type << state;
+      run.step(random_inputs(bind_symbols(graph, {{"len", 3}})), {{"new", "kv"}}, {{"len", 3}});
+      EXPECT_EQ(run.exe().plan_count(), 1) << type << state;
+    }
+  }
+}
+
+// The number of queries changes from run to run too (a prompt, then one token at a time), read off the
+// input's shape.
+TEST_P(Memory, APromptThenSingleTokens) {
+  const Graph graph = parse_graph(R"(graph decode {
+    symbol past <= 63
+    symbol fresh <= 16
+    %k = state : f32[2, 80, 4]
+    %x = input : f32[2, fresh, 4]
+    %new = write_state(%k, %x) {axis=1, start=dim(past)}
+    %seen = narrow(%new) {axis=1, start=0, length=dim(past + fresh)}
+    %y = abs(%seen)
+    output new = %new
+    output y = %y
+  })");
+  StateRun run(compile(graph), graph);
+  int64_t past = 0;
+  for (int64_t fresh : {7, 1, 1, 16, 3, 1}) {
+    const Bindings at{{"past", past}, {"fresh", fresh}};
+    run.step(random_inputs(bind_symbols(graph, at), static_cast<uint32_t>(past)), {{"new", "k"}}, at);
+    past += fresh;
+  }
+  EXPECT_LE(run.exe().plan_count(), 1);
+}
+
+// At a length of 1 the row could be overwritten by the sum; at others it is read by every row.
+TEST_P(Memory, ARowThatIsRepeatedOnceIsNotOverwritten) {
+  const Graph graph = parse_graph(R"(graph rows {
+    symbol n <= 3
+    %x = input : f32[1]
+    %a = input : f32[n]
+    %row = neg(%x)
+    %y = add(%row, %a)
+    output y = %y
+  })");
+  Executable exe = compile(graph, {.optimize = false});
+  for (int64_t n : {1, 3, 2}) {
+    const Graph bound = bind_symbols(graph, {{"n", n}});
+    const NamedTensors inputs = random_inputs(bound);
+    EXPECT_TRUE(close(exe.run(inputs).at("y"), run_reference(bound, inputs).at("y"), {})) << "length " << n;
+    EXPECT_GT(exe.memory().intermediate_bytes, 256);
+  }
+  EXPECT_EQ(exe.plan_count(), 1);
+}
+
+// What the load phase makes for a length follows the length.
+TEST_P(Memory, WeightsExpandedToALengthFollowIt) {
+  const Graph graph = parse_graph(R"(graph load {
+    symbol len <= 32
+    %w = param : f32[1, 3]
+    %x = input : f32[len, 3]
+    %wide = expand(%w) {shape=[len, 3]}
+    %t = exp(%wide)
+    %y = mul(%x, %t)
+    output y = %y
+  })");
+  Executable exe = compile(graph, {.optimize = false});
+  const Tensor w = Tensor::of<float>({1, 3}, {1, 2, 3});
+  exe.set_param("w", w);
+  for (int64_t len : {2, 5, 32, 1}) {
+    const Graph bound = bind_symbols(graph, {{"len", len}});
+    NamedTensors inputs = random_inputs(bound);
+    const NamedTensors got = exe.run(inputs);
+    inputs["w"] = w;
+    EXPECT_TRUE(close(got.at("y"), run_reference(bound, inputs).at("y"), {.ulps = 8})) << "length " << len;
+  }
+}
+
+TEST_P(Memory, AnUnreachableCapacityIsNamed) {
+  const Graph graph = parse_graph(R"(graph cache {
+    symbol pos <= 8
+    %s = state : f32[8]
+    %x = input : f32[1]
+    %new = write_state(%s, %x) {start=dim(pos)}
+    output new = %new
+  })");
+  Executable exe = compile(graph);
+  const std::pair<std::string_view, int64_t> pos[] = {{"pos", 2}};
+  try {
+    exe.run({{"x", Tensor::of<float>({1}, {1})}}, pos);
+    FAIL() << "position 8 lies outside the state";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string_view(e.what()).find("pos = 8"), std::string_view::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace rlx::testing
