@@ -78,7 +78,7 @@ enum class Lanes { vector, splat, neither };
 Lanes lanes(const Operand& o) {
   const View v = o.view.coalesced();
   if (v.rank() == 0) return Lanes::splat;
-  const auto multiple = [](int64_t n) { return n % 4 == 0; };
+  const auto multiple = [](int64_t n) { return n >= 0 && n % 4 == 0; };
   if (!multiple(v.dims.back())) return Lanes::neither;
   if (v.strides.back() == 0) return Lanes::splat;
   const bool aligned = v.strides.back() == 1 && multiple(v.offset) &&

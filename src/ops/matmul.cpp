@@ -99,7 +99,7 @@ struct Problem {
   static bool quads(const Operand& o, int64_t length) {
     const View& v = o.view;
     if (v.strides.back() != 1 || length % 4 != 0 || v.offset % 4 != 0) return false;
-    return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
+    return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s >= 0 && s % 4 == 0; });
   }
 };
 
