@@ -62,6 +62,10 @@ Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph
       forced(forced_variants(compile_options)),
       source(source_graph) {
   verify(source);
+  if (!options.debug.trace_path.empty() && !device->caps().timestamps) {
+    fail(ErrorKind::unsupported, "a trace to '{}' is wanted, but the device '{}' has no timestamps", options.debug.trace_path,
+         device->info().name);
+  }
   if (Diagnostics::wanted(options.debug)) diagnostics = std::make_unique<Diagnostics>(options.debug, source.name);
   for (const auto& [symbol, value] : options.bindings) {
     if (!source.symbols().contains(symbol)) {
