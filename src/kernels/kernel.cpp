@@ -20,8 +20,9 @@ bool calls(std::string_view text, const std::string& call) {
 
 bool mentions(const Kernel& kernel, std::string_view function) {
   const std::string call = std::string(function) + "(";
-  return calls(kernel.source, call) ||
-         std::ranges::any_of(kernel.libs, [&](const std::string& lib) { return calls(library_source(lib), call); });
+  return calls(kernel.source, call) || std::ranges::any_of(kernel.libs, [&](const std::string& lib) {
+           return calls(library_source(lib), call);
+         });
 }
 
 }  // namespace rlx

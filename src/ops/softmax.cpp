@@ -20,8 +20,7 @@ std::vector<TensorType> Softmax::infer(const InferArgs& in) const {
   return {in[0]};
 }
 
-namespace {
-}  // namespace
+namespace {}  // namespace
 
 void Softmax::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);

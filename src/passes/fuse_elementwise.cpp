@@ -1,5 +1,6 @@
-// Chains, trees and diamonds of element-wise ops become one generated kernel. A node joins when all its readers are in the
-// region and it has the region's shape, so nothing is computed twice; scalars become parameters of the kernel.
+// Chains, trees and diamonds of element-wise ops become one generated kernel. A node joins when all its
+// readers are in the region and it has the region's shape, so nothing is computed twice; scalars become
+// parameters of the kernel.
 #include <algorithm>
 #include <set>
 
@@ -22,7 +23,11 @@ std::vector<DType> input_types(const Graph& graph, const Node& n) {
 class Fuser {
  public:
   Fuser(const Graph& graph, int64_t max_inputs)
-      : graph_(graph), rewriter_(graph), uses_(uses(graph)), weights_(from_weights(graph)), max_inputs_(max_inputs) {}
+      : graph_(graph),
+        rewriter_(graph),
+        uses_(uses(graph)),
+        weights_(from_weights(graph)),
+        max_inputs_(max_inputs) {}
 
   Graph run() {
     std::vector<std::set<int32_t>> regions(static_cast<size_t>(graph_.size()));
@@ -109,7 +114,8 @@ class Fuser {
   // What the inputs that are left broadcast to: a number may have been all that gave the result its shape.
   Shape shape_of(const Region& region) {
     Shape shape;
-    for (ValueId v : region.inputs) shape = broadcast(shape, rewriter_.target().type(v).shape, FusedElementwise::kName);
+    for (ValueId v : region.inputs)
+      shape = broadcast(shape, rewriter_.target().type(v).shape, FusedElementwise::kName);
     return shape;
   }
 

@@ -18,7 +18,8 @@ std::string squeeze(const std::string& text) {
   return out;
 }
 
-void expect_pass(const std::function<Graph(const Graph&)>& pass, const std::string& before, const std::string& after) {
+void expect_pass(const std::function<Graph(const Graph&)>& pass, const std::string& before,
+                 const std::string& after) {
   const Graph result = pass(parse_graph("graph g {\n" + before + "}"));
   verify(result);
   EXPECT_EQ(squeeze(print(result)), squeeze("graph g {\n" + after + "}\n"));
