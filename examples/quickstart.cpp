@@ -19,8 +19,8 @@ int main() {
 
     const auto outputs = exe.run({{"x", rlx::Tensor::fill(rlx::DType::f32, {4, 64}, 0.5)}});
     const rlx::Tensor& probs = outputs.at("probs");
-    std::printf("%s on %s in %lld dispatches\n", probs.type_text().c_str(), session.device().info().name.c_str(),
-                static_cast<long long>(exe.dispatch_count()));
+    std::printf("%s on %s in %lld dispatches\n", probs.type_text().c_str(),
+                session.device().info().name.c_str(), static_cast<long long>(exe.dispatch_count()));
     for (int i = 0; i < 10; ++i) std::printf("%.4f ", probs.real(i));
     std::printf("\n");
   } catch (const rlx::Error& error) {

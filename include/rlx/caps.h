@@ -16,7 +16,7 @@ struct Caps {
   uint32_t subgroup_max_size = 0;
   uint64_t max_buffer_bytes = 256u << 20;
   uint64_t max_binding_bytes = 128u << 20;
-  uint32_t max_storage_buffers = 8;            // per shader stage
+  uint32_t max_storage_buffers = 8;  // per shader stage
   uint32_t max_workgroups_per_dimension = 65535;
   uint32_t max_invocations_per_workgroup = 256;
   uint32_t max_workgroup_bytes = 16384;

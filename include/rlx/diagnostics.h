@@ -1,5 +1,5 @@
-// Looking into a run: where a NaN comes from, what each node holds, where the time goes, where the device and the
-// reference part.
+// Looking into a run: where a NaN comes from, what each node holds, where the time goes, where the device and
+// the reference part.
 //
 //   auto exe = session.compile(graph, {.keep_intermediates = true});
 //   exe.run(inputs);
@@ -38,8 +38,8 @@ struct NodeSummary {
   TensorSummary value;
 };
 
-// The first node, in the order of the graph, whose value has a NaN or an infinity. Constants and masks may hold infinities
-// on purpose: a leaf counts only for its NaNs.
+// The first node, in the order of the graph, whose value has a NaN or an infinity. Constants and masks may
+// hold infinities on purpose: a leaf counts only for its NaNs.
 struct BadNode {
   NodeSummary node;
   std::vector<NodeSummary> inputs;
@@ -52,8 +52,8 @@ std::optional<BadNode> find_first_nan(Executable& exe);
 std::vector<NodeSummary> summarize_nodes(Executable& exe, int64_t limit = -1);
 std::string print(std::span<const NodeSummary> nodes);
 
-// One node of a run, computed again by the CPU reference from the values that the device had for its inputs: an error is
-// found at the node that makes it, not at those that inherit it.
+// One node of a run, computed again by the CPU reference from the values that the device had for its inputs:
+// an error is found at the node that makes it, not at those that inherit it.
 struct NodeCheck {
   std::string node;
   std::string op;
@@ -65,8 +65,10 @@ struct NodeCheck {
   int64_t index = -1;
   double got = 0, want = 0, allowed = 0;
 };
-// Needs CompileOptions::keep_intermediates, all symbols bound, and a run before. `done` is called after each node.
-std::vector<NodeCheck> verify_nodes(Executable& exe, const std::function<void(int64_t nodes_done)>& done = {});
+// Needs CompileOptions::keep_intermediates, all symbols bound, and a run before. `done` is called after each
+// node.
+std::vector<NodeCheck> verify_nodes(Executable& exe,
+                                    const std::function<void(int64_t nodes_done)>& done = {});
 
 // How many steps, how much memory, which kernels how often.
 std::string schedule_summary(const PlanReport& plan);

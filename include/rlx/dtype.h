@@ -14,7 +14,7 @@ enum class DType : uint8_t {
   bf16,
   i32,
   u32,
-  i64,   // 64 bits on the host and in shape arithmetic, stored as i32 on the device (checked when uploaded)
+  i64,    // 64 bits on the host and in shape arithmetic, stored as i32 on the device (checked when uploaded)
   bool_,  // one byte on the host
   i8,
   u8,

@@ -120,7 +120,8 @@ class Graph {
 // The graph with symbols replaced by numbers; types are inferred again, so a bad binding is an error here.
 Graph bind_symbols(const Graph& graph, const Bindings& bindings);
 
-// Throws the first thing that is wrong with a graph: order, types, duplicate names, use of an overwritten state.
+// Throws the first thing that is wrong with a graph: order, types, duplicate names, use of an overwritten
+// state.
 void verify(const Graph& graph);
 
 // The text form, which parse_graph reads back. Constants longer than max_constant elements are abbreviated

@@ -24,13 +24,13 @@ struct BertConfig {
   DType dtype = DType::f32;         // of weights and activations
 };
 
-// BERT's encoder as Hugging Face transformers has it. Inputs: input_ids, token_type_ids and attention_mask (0: padding),
-// all i64[batch, seq]. Output: last_hidden_state [batch, seq, hidden]. Params have the names of BertModel's weights, such as
-// encoder.layer.0.attention.self.query.weight, with its [out, in] layout.
+// BERT's encoder as Hugging Face transformers has it. Inputs: input_ids, token_type_ids and attention_mask
+// (0: padding), all i64[batch, seq]. Output: last_hidden_state [batch, seq, hidden]. Params have the names of
+// BertModel's weights, such as encoder.layer.0.attention.self.query.weight, with its [out, in] layout.
 Graph bert_encoder(const BertConfig& config, Dim batch = "batch", Dim seq = "seq");
 
-// A value for each param of the graph, always the same for a seed: nearly normal with this deviation around 0, or around 1
-// where the name ends in LayerNorm.weight.
+// A value for each param of the graph, always the same for a seed: nearly normal with this deviation around
+// 0, or around 1 where the name ends in LayerNorm.weight.
 NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation = 0.02);
 
 }  // namespace rlx::models

@@ -1,5 +1,5 @@
-// Functions that add ops to the graph of their inputs. `rlx ops` lists all ops with their formulas; negative axes count
-// from the end; inputs of element-wise ops broadcast as in NumPy.
+// Functions that add ops to the graph of their inputs. `rlx ops` lists all ops with their formulas; negative
+// axes count from the end; inputs of element-wise ops broadcast as in NumPy.
 #pragma once
 
 #include <optional>
@@ -64,7 +64,7 @@ Value dot_general(Value a, Value b, std::vector<int64_t> a_contracting, std::vec
 
 // --- Shape ---
 
-Value reshape(Value x, Shape shape);  // one dim may be -1
+Value reshape(Value x, Shape shape);                       // one dim may be -1
 Value transpose(Value x, std::vector<int64_t> perm = {});  // reversed when empty
 Value expand(Value x, Shape shape);
 // `length` elements from `start` on, `step` apart.
@@ -76,13 +76,15 @@ Value gather(Value table, Value indices, int64_t axis = 0);
 enum class PadMode { constant, reflect, edge, wrap };
 Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode = PadMode::constant,
           double value = 0);
-// Replaces `length of update` entries of a state from `start` on along `axis`; read the new contents from the result.
+// Replaces `length of update` entries of a state from `start` on along `axis`; read the new contents from the
+// result.
 Value write_state(Value state, Value update, int64_t axis, Dim start);
 
 // --- Reductions ---
 
 enum class ReduceKind { sum, mean, max, min, prod };
-Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes = {}, bool keep = false);  // all axes when empty
+Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes = {},
+             bool keep = false);  // all axes when empty
 Value sum(Value x, std::vector<int64_t> axes = {}, bool keep = false);
 Value mean(Value x, std::vector<int64_t> axes = {}, bool keep = false);
 Value argmax(Value x, int64_t axis = -1, bool keep = false);  // i64; the first of equals
@@ -116,11 +118,13 @@ struct AttentionOptions {
   std::optional<double> scale = {};     // 1/sqrt(head) when not given
   std::optional<double> soft_cap = {};  // scores become cap * tanh(score / cap)
 };
-// `mask` broadcasts to [batch, heads, queries, keys]: bool (true keeps) or a float that is added to the scores.
+// `mask` broadcasts to [batch, heads, queries, keys]: bool (true keeps) or a float that is added to the
+// scores.
 Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask = {});
 
-// Rotates pairs of the last axis (heads of `head_dim` side by side) by cos and sin [positions, rotated / 2]; the position
-// is the index along the axis before, or `positions`[batch, sequence]. `rotated` 0 means head_dim.
+// Rotates pairs of the last axis (heads of `head_dim` side by side) by cos and sin [positions, rotated / 2];
+// the position is the index along the axis before, or `positions`[batch, sequence]. `rotated` 0 means
+// head_dim.
 Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved = false, int64_t rotated = 0,
            Value positions = {});
 

@@ -17,8 +17,8 @@
 
 namespace rlx {
 
-// A file that was checked as a whole: every tensor lies inside the data, has exactly the bytes its shape and type ask for,
-// and the tensors cover the data without overlap or hole. Copies share the contents.
+// A file that was checked as a whole: every tensor lies inside the data, has exactly the bytes its shape and
+// type ask for, and the tensors cover the data without overlap or hole. Copies share the contents.
 class SafetensorsFile {
  public:
   struct Entry {
@@ -29,8 +29,8 @@ class SafetensorsFile {
     uint64_t end = 0;
   };
 
-  // Maps the file; ErrorKind::invalid_file names the file, the tensor and the numbers that are wrong. The file must not
-  // change while this object lives.
+  // Maps the file; ErrorKind::invalid_file names the file, the tensor and the numbers that are wrong. The
+  // file must not change while this object lives.
   static SafetensorsFile open(const std::string& path);
   // The same for bytes in memory; messages call them `name`.
   static SafetensorsFile parse(std::vector<std::byte> bytes, std::string name = "safetensors data");

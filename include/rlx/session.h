@@ -23,14 +23,15 @@
 
 namespace rlx {
 
-// What an executable tells of itself while it works. Everything is off by default and costs nothing then. Each has an
-// environment flag (docs/flags.md), which is read when a graph is compiled.
+// What an executable tells of itself while it works. Everything is off by default and costs nothing then.
+// Each has an environment flag (docs/flags.md), which is read when a graph is compiled.
 struct DebugOptions {
   // With each new plan: how many steps, how much memory, which kernels how often ($RLX_DISPATCH_REPORT).
   bool dispatch_report = false;
   // The same with every step ($RLX_WGPU_SCHEDULE).
   bool schedule = false;
-  // After each run: the first node whose value has a NaN or an infinity, with its inputs ($RLX_WGPU_NAN_TRACE).
+  // After each run: the first node whose value has a NaN or an infinity, with its inputs
+  // ($RLX_WGPU_NAN_TRACE).
   bool nan_trace = false;
   // After each run: max |x| and the number of non-zeros of this many nodes; 0 is off, less than 0 all
   // ($RLX_WGPU_DUMP_NODES, $RLX_WGPU_DUMP_NODES_LIMIT).
@@ -46,7 +47,8 @@ struct DebugOptions {
 struct CompileOptions {
   // Symbols bound for good; those left are bound by the shapes of the inputs of each run.
   Bindings bindings = {};
-  // Kernel variants by op, as `rlx ops` lists them: {"matmul", "plain"}. Also $RLX_KERNELS="matmul=plain,...".
+  // Kernel variants by op, as `rlx ops` lists them: {"matmul", "plain"}. Also
+  // $RLX_KERNELS="matmul=plain,...".
   std::map<std::string, std::string, std::less<>> kernels = {};
   // Off: the graph runs as it is written, node by node.
   bool optimize = true;
@@ -58,7 +60,8 @@ struct CompileOptions {
   int64_t max_plans = 8;
   // No matmul may multiply or sum in less than f32. Also $RLX_WGPU_MATMUL_F32_ONLY.
   bool matmul_f32_only = false;
-  // Inputs that feed() keeps on the device must be given to every run all the same. Also $RLX_WGPU_FORCE_INPUT_UPLOAD.
+  // Inputs that feed() keeps on the device must be given to every run all the same. Also
+  // $RLX_WGPU_FORCE_INPUT_UPLOAD.
   bool force_input_upload = false;
   DebugOptions debug = {};
 };
@@ -122,8 +125,8 @@ struct DispatchReport {
 };
 
 struct MemoryReport {
-  int64_t weight_bytes = 0;       // params and constants
-  int64_t derived_bytes = 0;      // weights rewritten by the load phase
+  int64_t weight_bytes = 0;   // params and constants
+  int64_t derived_bytes = 0;  // weights rewritten by the load phase
   int64_t state_bytes = 0;
   int64_t input_bytes = 0;
   int64_t intermediate_bytes = 0;
@@ -166,7 +169,8 @@ class Executable {
   NamedTensors run(const NamedTensors& inputs, SymbolRefs symbols = {});
   // Only these outputs are read back. Allocates nothing once a plan for the shapes exists.
   void run(std::span<const InputRef> inputs, std::span<const OutputRef> outputs, SymbolRefs symbols = {});
-  Run run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs = {}, SymbolRefs symbols = {});
+  Run run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs = {},
+                SymbolRefs symbols = {});
 
   // After each run, copies an output into an input on the device; that input then needs no data.
   void feed(std::string_view input, std::string_view output);
@@ -182,7 +186,7 @@ class Executable {
   std::vector<std::string> output_names() const;
   std::string plan_text(const Bindings& bindings = {});
   PlanReport plan_report(const Bindings& bindings = {});
-  int64_t dispatch_count() const;       // of the plan that ran last
+  int64_t dispatch_count() const;  // of the plan that ran last
   int64_t load_dispatch_count() const;
   int64_t submit_count() const;  // so far
   int64_t plan_count() const;    // made so far; symbols with a capacity need one for all their values

@@ -64,7 +64,9 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<Dim> dims) : dims_(dims) {}
   explicit Shape(std::vector<Dim> dims) : dims_(std::move(dims)) {}
-  static Shape of(const std::vector<int64_t>& dims) { return Shape(std::vector<Dim>(dims.begin(), dims.end())); }
+  static Shape of(const std::vector<int64_t>& dims) {
+    return Shape(std::vector<Dim>(dims.begin(), dims.end()));
+  }
 
   int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
   const Dim& operator[](int64_t axis) const { return dims_[static_cast<size_t>(axis)]; }

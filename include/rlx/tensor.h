@@ -17,21 +17,37 @@ namespace rlx {
 template <class T>
 struct DTypeOf;
 template <>
-struct DTypeOf<float> { static constexpr DType value = DType::f32; };
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
 template <>
-struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::i32;
+};
 template <>
-struct DTypeOf<uint32_t> { static constexpr DType value = DType::u32; };
+struct DTypeOf<uint32_t> {
+  static constexpr DType value = DType::u32;
+};
 template <>
-struct DTypeOf<int64_t> { static constexpr DType value = DType::i64; };
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::i64;
+};
 template <>
-struct DTypeOf<bool> { static constexpr DType value = DType::bool_; };
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::bool_;
+};
 template <>
-struct DTypeOf<int8_t> { static constexpr DType value = DType::i8; };
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::i8;
+};
 template <>
-struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
 template <>
-struct DTypeOf<std::complex<float>> { static constexpr DType value = DType::c64; };
+struct DTypeOf<std::complex<float>> {
+  static constexpr DType value = DType::c64;
+};
 
 // A value type: copies share the bytes, which never change.
 class Tensor {

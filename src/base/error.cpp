@@ -4,13 +4,20 @@ namespace rlx {
 
 const char* to_string(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::invalid_graph: return "invalid graph";
-    case ErrorKind::invalid_argument: return "invalid argument";
-    case ErrorKind::invalid_file: return "invalid file";
-    case ErrorKind::unsupported: return "unsupported";
-    case ErrorKind::out_of_memory: return "out of memory";
-    case ErrorKind::device_lost: return "device lost";
-    case ErrorKind::internal: return "internal error";
+    case ErrorKind::invalid_graph:
+      return "invalid graph";
+    case ErrorKind::invalid_argument:
+      return "invalid argument";
+    case ErrorKind::invalid_file:
+      return "invalid file";
+    case ErrorKind::unsupported:
+      return "unsupported";
+    case ErrorKind::out_of_memory:
+      return "out of memory";
+    case ErrorKind::device_lost:
+      return "device lost";
+    case ErrorKind::internal:
+      return "internal error";
   }
   return "error";
 }

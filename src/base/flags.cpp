@@ -27,8 +27,8 @@ int64_t env_number(const char* name, int64_t otherwise) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {
-    fail(ErrorKind::invalid_argument, "the environment variable {} is '{}', which is not a whole number", name,
-         text);
+    fail(ErrorKind::invalid_argument, "the environment variable {} is '{}', which is not a whole number",
+         name, text);
   }
   return number;
 }

@@ -13,7 +13,8 @@ std::string env_text(const char* name);
 // The number in the variable, `otherwise` when unset; an error that names the variable when it is no number.
 int64_t env_number(const char* name, int64_t otherwise);
 
-// The folder for files that speed up later starts ($RLX_CACHE_DIR, else $XDG_CACHE_HOME/rlx, else ~/.cache/rlx);
+// The folder for files that speed up later starts ($RLX_CACHE_DIR, else $XDG_CACHE_HOME/rlx, else
+// ~/.cache/rlx);
 // "" when there is none.
 std::string cache_folder();
 

@@ -66,7 +66,8 @@ struct Case {
 constexpr double kCube512 = 2.0 * 512 * 512 * 512;
 constexpr double kCube1024 = 2.0 * 1024 * 1024 * 1024;
 // 12 layers of 128 tokens: four projections and two wide ones, and the two products of attention.
-constexpr double kBertBase = 12.0 * 2 * (128.0 * 768 * 768 * 4 + 128.0 * 768 * 3072 * 2 + 2.0 * 128 * 128 * 768);
+constexpr double kBertBase =
+    12.0 * 2 * (128.0 * 768 * 768 * 4 + 128.0 * 768 * 3072 * 2 + 2.0 * 128 * 128 * 768);
 
 constexpr Case kCases[] = {
     {"add16", "add of 16 floats", add16, 0},
@@ -98,7 +99,8 @@ struct Result {
 
 Result run_case(const Case& c, Session& session, const Options& o) {
   const Graph graph = c.make();
-  const LeafValues leaves{.inputs = make_leaf_values(graph, 1, "").inputs, .params = models::random_weights(graph, 1)};
+  const LeafValues leaves{.inputs = make_leaf_values(graph, 1, "").inputs,
+                          .params = models::random_weights(graph, 1)};
   Result r{.of = &c};
   const Stopwatch watch;
   Executable exe = session.compile(graph);
@@ -177,8 +179,10 @@ void add_bench(CLI::App& app) {
   std::string cases = "Which cases; all without any:";
   for (const Case& c : kCases) cases += std::format("\n{}: {}", c.name, c.what);
   command->add_option("CASE", o->cases, cases);
-  command->add_option("--json", o->json, "Also write the results as JSON; - prints nothing else")->type_name("FILE");
-  command->add_option("--seconds", o->seconds, "How long to measure each case (default 2)")->check(CLI::PositiveNumber);
+  command->add_option("--json", o->json, "Also write the results as JSON; - prints nothing else")
+      ->type_name("FILE");
+  command->add_option("--seconds", o->seconds, "How long to measure each case (default 2)")
+      ->check(CLI::PositiveNumber);
   o->device.add_to(*command);
   command->footer("Examples:\n  rlx bench\n  rlx bench matmul512 softmax --json out.json");
   command->callback([o] { run_bench(*o); });

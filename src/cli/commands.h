@@ -1,5 +1,5 @@
-// The commands of the program, each in a file of its own. A function here adds a command to the parser; what it does runs
-// when the arguments are parsed.
+// The commands of the program, each in a file of its own. A function here adds a command to the parser; what
+// it does runs when the arguments are parsed.
 #pragma once
 
 #include <CLI/CLI.hpp>

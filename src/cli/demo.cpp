@@ -34,7 +34,7 @@ NamedTensors demo_inputs(int64_t tokens, int64_t vocab) {
 void line(const char* title, const std::string& text) { print(std::format("  {:12} {}\n", title, text)); }
 
 struct Difference {
-  double largest = 0;      // |got - want|
+  double largest = 0;  // |got - want|
   double largest_want = 0;
   double mean = 0;
 };
@@ -52,14 +52,16 @@ Difference compare(const Tensor& got, const RefTensor& want) {
   return d;
 }
 
-// Each layer ends in a LayerNorm over sums of up to 3072 products, each a few roundings of f32 beside values of some
-// units: eps * 4 * sqrt(3072) for a layer, layers adding up like a random walk.
+// Each layer ends in a LayerNorm over sums of up to 3072 products, each a few roundings of f32 beside values
+// of some units: eps * 4 * sqrt(3072) for a layer, layers adding up like a random walk.
 double allowed_error(const Options& o, const Difference& d) {
   const double layer = epsilon(DType::f32) * 4 * std::sqrt(3072.0);
-  return layer * std::sqrt(static_cast<double>(std::max<int64_t>(o.layers, 1))) * std::max(d.largest_want, 1.0);
+  return layer * std::sqrt(static_cast<double>(std::max<int64_t>(o.layers, 1))) *
+         std::max(d.largest_want, 1.0);
 }
 
-void check_against_reference(const Options& o, const Graph& graph, const NamedTensors& leaves, const Tensor& got) {
+void check_against_reference(const Options& o, const Graph& graph, const NamedTensors& leaves,
+                             const Tensor& got) {
   const Stopwatch watch;
   std::map<std::string, RefTensor> want;
   {
@@ -69,20 +71,22 @@ void check_against_reference(const Options& o, const Graph& graph, const NamedTe
   const Difference d = compare(got, want.at("last_hidden_state"));
   const double allowed = allowed_error(o, d);
   line("reference", std::format("{} on the CPU, in double precision", ms_text(watch.ms())));
-  line("max error", std::format("{:.3g} (mean {:.2g}) on values up to {:.3g}; {:.2g} would be allowed", d.largest, d.mean,
-                                d.largest_want, allowed));
+  line("max error", std::format("{:.3g} (mean {:.2g}) on values up to {:.3g}; {:.2g} would be allowed",
+                                d.largest, d.mean, d.largest_want, allowed));
   if (!(d.largest <= allowed)) {
-    fail(ErrorKind::internal, "the GPU is wrong: its largest error is {:.3g}, more than {:.3g}", d.largest, allowed);
+    fail(ErrorKind::internal, "the GPU is wrong: its largest error is {:.3g}, more than {:.3g}", d.largest,
+         allowed);
   }
   print("\nThe GPU and the reference agree.\n");
 }
 
 std::string dispatches_text(const PlanReport& plan, int64_t layers) {
-  const auto in_layers =
-      std::ranges::count_if(plan.run, [](const StepReport& s) { return s.node.starts_with("encoder.layer."); });
+  const auto in_layers = std::ranges::count_if(
+      plan.run, [](const StepReport& s) { return s.node.starts_with("encoder.layer."); });
   std::string out = std::format("{} a run", plan.run.size());
   if (layers > 0) {
-    out += std::format(" ({:.3g} a layer, {} around them)", static_cast<double>(in_layers) / static_cast<double>(layers),
+    out += std::format(" ({:.3g} a layer, {} around them)",
+                       static_cast<double>(in_layers) / static_cast<double>(layers),
                        std::ssize(plan.run) - in_layers);
   }
   return out + std::format(", {} in the load phase", plan.load.size());
@@ -93,8 +97,8 @@ void run_demo(const Options& o) {
   if (o.tokens > config.max_positions) {
     throw Misuse(std::format("--tokens is {}, but BERT has {} positions", o.tokens, config.max_positions));
   }
-  print(std::format("BERT-base encoder: {} layers, {} hidden, {} heads, {} tokens, seeded random weights\n\n", o.layers,
-                    config.hidden, config.heads, o.tokens));
+  print(std::format("BERT-base encoder: {} layers, {} hidden, {} heads, {} tokens, seeded random weights\n\n",
+                    o.layers, config.hidden, config.heads, o.tokens));
   Session session(o.device.open());
   const AdapterInfo& adapter = session.device().info();
   line("adapter", std::format("{} ({}, {})", adapter.name, adapter.backend, adapter.kind));
@@ -119,12 +123,13 @@ void run_demo(const Options& o) {
   const Tensor got = exe.run(inputs).at("last_hidden_state");
   const MemoryReport m = exe.memory();
   line("dispatches", dispatches_text(exe.plan_report(), o.layers));
-  line("memory", std::format("weights {}, derived {}, intermediates {} (lower bound {})", bytes_text(m.weight_bytes),
-                             bytes_text(m.derived_bytes), bytes_text(m.intermediate_bytes),
-                             bytes_text(m.lower_bound_bytes)));
+  line("memory", std::format("weights {}, derived {}, intermediates {} (lower bound {})",
+                             bytes_text(m.weight_bytes), bytes_text(m.derived_bytes),
+                             bytes_text(m.intermediate_bytes), bytes_text(m.lower_bound_bytes)));
   line("compile", std::format("{}, upload of the weights {}", ms_text(compile_ms), ms_text(upload_ms)));
   line("first run", ms_text(time.first_ms));
-  line("warm run", std::format("{} wall, {} CPU (median of {})", ms_text(time.wall_ms), ms_text(time.cpu_ms), time.runs));
+  line("warm run",
+       std::format("{} wall, {} CPU (median of {})", ms_text(time.wall_ms), ms_text(time.cpu_ms), time.runs));
   if (o.no_check) return;
   leaves.insert(inputs.begin(), inputs.end());
   check_against_reference(o, graph, leaves, got);

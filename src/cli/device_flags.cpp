@@ -11,19 +11,23 @@ namespace rlx::cli {
 
 void DeviceFlags::add_to(CLI::App& command) {
   const char* const group = "Device";
-  command.add_option("--backend", backend, "Only these: vulkan, metal, d3d12, opengl, ... (also $WGPU_BACKEND)")
+  command
+      .add_option("--backend", backend, "Only these: vulkan, metal, d3d12, opengl, ... (also $WGPU_BACKEND)")
       ->type_name("NAME,...")
       ->group(group);
-  command.add_option("--adapter", adapter, "An index of `rlx devices`, or a part of a name (also $WGPU_ADAPTER_NAME)")
+  command
+      .add_option("--adapter", adapter,
+                  "An index of `rlx devices`, or a part of a name (also $WGPU_ADAPTER_NAME)")
       ->type_name("NAME")
       ->group(group);
   auto* yes = command.add_flag("--software", software, "Only a software device")->group(group);
   auto* no = command.add_flag("--no-software", no_software, "Never a software device")->group(group);
   yes->excludes(no);
   command
-      .add_option("--limit", limits,
-                  "Less than the device has, for experiments: binding=1M,buffer=64M,buffers=8,workgroups=64,no-f16,"
-                  "no-subgroups")
+      .add_option(
+          "--limit", limits,
+          "Less than the device has, for experiments: binding=1M,buffer=64M,buffers=8,workgroups=64,no-f16,"
+          "no-subgroups")
       ->type_name("LIMIT,...")
       ->group(group);
 }
@@ -56,9 +60,10 @@ CapsOverride parse_limits(const std::string& text) {
     } else if (name == "workgroups") {
       limits.max_workgroups_per_dimension = parse_count(value, what);
     } else {
-      throw Misuse(std::format("there is no limit '{}'; there are: binding=BYTES, buffer=BYTES, buffers=N, workgroups=N, "
-                               "no-f16, no-subgroups",
-                               item));
+      throw Misuse(std::format(
+          "there is no limit '{}'; there are: binding=BYTES, buffer=BYTES, buffers=N, workgroups=N, "
+          "no-f16, no-subgroups",
+          item));
     }
   }
   return limits;
@@ -68,7 +73,8 @@ CapsOverride parse_limits(const std::string& text) {
 
 DeviceOptions DeviceFlags::options() const {
   DeviceOptions options{.backend = backend};
-  const bool is_index = !adapter.empty() && std::ranges::all_of(adapter, [](char c) { return c >= '0' && c <= '9'; });
+  const bool is_index =
+      !adapter.empty() && std::ranges::all_of(adapter, [](char c) { return c >= '0' && c <= '9'; });
   if (is_index) {
     options.adapter_index = static_cast<int>(std::min<uint32_t>(parse_count(adapter, "--adapter"), 1u << 20));
   } else {

@@ -26,7 +26,8 @@ std::pair<std::string, std::string> parse_pair(const std::string& item, const ch
 
 void check_kernel(const std::string& op, const std::string& variant) {
   const OpInfo* info = op_table().find(op == "elementwise" ? "add" : op);
-  if (!info) throw Misuse(std::format("--kernel names the op '{}', which does not exist; `rlx ops` lists them", op));
+  if (!info)
+    throw Misuse(std::format("--kernel names the op '{}', which does not exist; `rlx ops` lists them", op));
   if (std::ranges::contains(info->variants, variant)) return;
   std::string known;
   for (const std::string& v : info->variants) known += (known.empty() ? "" : ", ") + v;
@@ -68,8 +69,10 @@ Bindings GraphFlags::bindings(const Graph& graph) const {
     if (error != std::errc() || end != text.data() + text.size() || value < 0) {
       throw Misuse(std::format("--dim is '{}'; '{}' is no whole number from 0 on", item, text));
     }
-    if (!graph.symbols().contains(name)) throw Misuse(std::format("--dim: the graph has no symbol named '{}'", name));
-    if (!out.emplace(name, value).second) throw Misuse(std::format("--dim gives the symbol '{}' twice", name));
+    if (!graph.symbols().contains(name))
+      throw Misuse(std::format("--dim: the graph has no symbol named '{}'", name));
+    if (!out.emplace(name, value).second)
+      throw Misuse(std::format("--dim gives the symbol '{}' twice", name));
   }
   std::string missing;
   for (const std::string& name : graph.symbols()) {
@@ -93,7 +96,8 @@ CompileOptions GraphFlags::options(const Graph& graph) const {
 
 namespace {
 
-// Integers may be row numbers of a table: stay below the smallest table that they index, directly or through a view.
+// Integers may be row numbers of a table: stay below the smallest table that they index, directly or through
+// a view.
 int64_t index_bound(const Graph& graph, int32_t leaf) {
   int64_t bound = 10;
   for (const Node& n : graph.nodes()) {
@@ -150,7 +154,8 @@ LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const std::string
     const bool is_input = n.op->name() == Input::kName;
     if (!is_input && n.op->name() != Param::kName) continue;
     const bool stored = file && file->find(n.name);
-    (is_input ? out.inputs : out.params).emplace(n.name, stored ? file->tensor(n.name) : random_leaf(graph, id, seed));
+    (is_input ? out.inputs : out.params)
+        .emplace(n.name, stored ? file->tensor(n.name) : random_leaf(graph, id, seed));
   }
   return out;
 }

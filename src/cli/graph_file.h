@@ -23,8 +23,8 @@ struct GraphFlags {
   CompileOptions options(const Graph& graph) const;
 };
 
-// Values for the inputs and params of a static graph: from the safetensors file where it has them, the others random. The
-// same seed gives the same numbers on every machine.
+// Values for the inputs and params of a static graph: from the safetensors file where it has them, the others
+// random. The same seed gives the same numbers on every machine.
 struct LeafValues {
   NamedTensors inputs;
   NamedTensors params;

@@ -30,7 +30,8 @@ Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, in
   out.first_ms = first.ms();
 
   std::vector<InputRef> in;
-  for (const auto& [name, t] : inputs) in.push_back({name, t.type(), t.stored().data(), t.stored().size(), t.dims()});
+  for (const auto& [name, t] : inputs)
+    in.push_back({name, t.type(), t.stored().data(), t.stored().size(), t.dims()});
   std::vector<std::vector<std::byte>> memory;
   std::vector<OutputRef> to;
   for (const auto& [name, t] : results) {

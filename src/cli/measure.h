@@ -14,8 +14,8 @@ struct Measured {
   int64_t runs = 0;     // warm ones
 };
 
-// Runs with all outputs read back each time, into memory that is allocated before: for about `seconds`, at least 5 and at
-// most `max_runs` warm runs.
+// Runs with all outputs read back each time, into memory that is allocated before: for about `seconds`, at
+// least 5 and at most `max_runs` warm runs.
 Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs);
 
 }  // namespace rlx::cli

@@ -16,7 +16,8 @@ struct Options {
 
 // Ops that are views, or that passes remove, run no kernel of their own.
 bool has_kernel(const OpInfo& info) {
-  return std::ranges::any_of(info.variants, [](const std::string& v) { return v != "view" && v != "folded"; });
+  return std::ranges::any_of(info.variants,
+                             [](const std::string& v) { return v != "view" && v != "folded"; });
 }
 
 std::string where(const OpInfo& info) { return has_kernel(info) ? "GPU" : "view"; }
@@ -61,12 +62,14 @@ const OpInfo& find_op(const std::string& name) {
   for (const auto& [known, info] : op_table().all()) {
     if (known.contains(name) || name.contains(known)) near += (near.empty() ? "" : ", ") + known;
   }
-  throw Misuse(std::format("there is no op '{}'{}; `rlx ops` lists them", name, near.empty() ? "" : " (near: " + near + ")"));
+  throw Misuse(std::format("there is no op '{}'{}; `rlx ops` lists them", name,
+                           near.empty() ? "" : " (near: " + near + ")"));
 }
 
 void show_op(const OpInfo& info) {
   print(std::format("{}: {}\n\n", info.name, info.formula));
-  print(std::format("types    {}\nruns on  {}\nkernels  {}\n", info.types, where(info), listed(info.variants)));
+  print(
+      std::format("types    {}\nruns on  {}\nkernels  {}\n", info.types, where(info), listed(info.variants)));
   AttributeLister lister;
   info.make()->fields(lister);
   if (!lister.rows.empty()) {
@@ -95,16 +98,19 @@ void list_ops(const Options& o) {
     return;
   }
   std::vector<std::vector<std::string>> rows = {{"op", "runs on", "types", "kernels"}};
-  for (const auto& [name, info] : op_table().all()) rows.push_back({name, where(info), info.types, listed(info.variants)});
+  for (const auto& [name, info] : op_table().all())
+    rows.push_back({name, where(info), info.types, listed(info.variants)});
   print(table(rows));
-  print(std::format("\n{} ops, none of them on the host; `rlx ops NAME` tells what one computes\n", rows.size() - 1));
+  print(std::format("\n{} ops, none of them on the host; `rlx ops NAME` tells what one computes\n",
+                    rows.size() - 1));
 }
 
 }  // namespace
 
 void add_ops(CLI::App& app) {
   const auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("ops", "All ops, or one of them: formula, types, attributes, kernels");
+  CLI::App* command =
+      app.add_subcommand("ops", "All ops, or one of them: formula, types, attributes, kernels");
   command->add_option("NAME", o->name, "The op to tell about");
   command->add_flag("--json", o->json, "As JSON: an array of {name, host, types, gradient, kernels}");
   command->footer("Examples:\n  rlx ops\n  rlx ops softmax\n  rlx ops --json");

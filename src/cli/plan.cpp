@@ -48,7 +48,8 @@ nlohmann::json to_json(const PlanReport& plan, const std::string& graph, const s
 
 void print_steps(const char* title, const std::vector<StepReport>& steps) {
   if (steps.empty()) return;
-  std::vector<std::vector<std::string>> rows = {{"  #", "node", "op", "kernel", "variant", "grid", "bindings", "bytes"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"  #", "node", "op", "kernel", "variant", "grid", "bindings", "bytes"}};
   for (size_t i = 0; i < steps.size(); ++i) {
     const StepReport& s = steps[i];
     rows.push_back({std::format("  {}", i), s.node, s.op, s.kernel, s.variant,

@@ -29,7 +29,8 @@ struct Options {
 
 void print_outputs(const NamedTensors& outputs) {
   std::vector<std::vector<std::string>> rows = {{"output", "type", "values"}};
-  for (const auto& [name, value] : outputs) rows.push_back({name, value.type_text(), rlx::print(summarize(value))});
+  for (const auto& [name, value] : outputs)
+    rows.push_back({name, value.type_text(), rlx::print(summarize(value))});
   print(table(rows));
 }
 
@@ -38,27 +39,30 @@ void print_times(std::vector<double> runs_ms, double compile_ms) {
   if (runs_ms.size() > 1) {
     runs_ms.erase(runs_ms.begin());
     std::ranges::sort(runs_ms);
-    print(std::format(", warm run {} (median of {}, best {})", ms_text(runs_ms[runs_ms.size() / 2]), runs_ms.size(),
-                      ms_text(runs_ms[0])));
+    print(std::format(", warm run {} (median of {}, best {})", ms_text(runs_ms[runs_ms.size() / 2]),
+                      runs_ms.size(), ms_text(runs_ms[0])));
   }
   print("\n");
 }
 
-void trace_and_profile(Executable& exe, const NamedTensors& inputs, const Options& o, const std::string& title) {
+void trace_and_profile(Executable& exe, const NamedTensors& inputs, const Options& o,
+                       const std::string& title) {
   const std::vector<DispatchReport> dispatches = exe.profile(inputs);
   if (o.profile) print("\n" + profile_table(dispatches));
   if (o.trace.empty()) return;
   std::ofstream file(o.trace, std::ios::binary);
   file << trace_json(dispatches, title);
   if (!file.flush()) fail(ErrorKind::invalid_file, "the trace '{}' can not be written", o.trace);
-  print(std::format("\ntrace of {} dispatches written to {}; open it in chrome://tracing or ui.perfetto.dev\n",
-                    dispatches.size(), o.trace));
+  print(
+      std::format("\ntrace of {} dispatches written to {}; open it in chrome://tracing or ui.perfetto.dev\n",
+                  dispatches.size(), o.trace));
 }
 
 void print_check(const NodeCheck& c) {
-  print(std::format("first node that differs from the reference: {} ({}) {}\n"
-                    "  {} elements are wrong; element {} is {:.9g} instead of {:.9g}, allowed error {:.3g}\n",
-                    c.node, c.op, c.type, c.wrong, c.index, c.got, c.want, c.allowed));
+  print(
+      std::format("first node that differs from the reference: {} ({}) {}\n"
+                  "  {} elements are wrong; element {} is {:.9g} instead of {:.9g}, allowed error {:.3g}\n",
+                  c.node, c.op, c.type, c.wrong, c.index, c.got, c.want, c.allowed));
 }
 
 // Node by node from the device's own inputs, then the outputs of the whole graph from the leaves.
@@ -76,7 +80,8 @@ void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, c
     print_check(*bad);
   } else {
     print(std::format("{} nodes agree with the reference", std::ssize(checks) - skipped));
-    if (skipped) print(std::format(" ({} not checked: they read a state that was overwritten since)", skipped));
+    if (skipped)
+      print(std::format(" ({} not checked: they read a state that was overwritten since)", skipped));
     print("\n");
   }
   std::map<std::string, RefTensor> wanted;
@@ -93,12 +98,14 @@ void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, c
         if (want.dtype == DType::c64) {
           difference[i] = std::abs(got.complex(at) - want.complex[i]);
         } else {
-          difference[i] = got.real(at) - (is_float(want.dtype) ? want.real[i] : static_cast<double>(want.ints[i]));
+          difference[i] =
+              got.real(at) - (is_float(want.dtype) ? want.real[i] : static_cast<double>(want.ints[i]));
         }
       }
       return difference;
     }()));
-    print(std::format("output {}: largest error against the reference from the inputs on: {:.3g}\n", name, error.max_abs));
+    print(std::format("output {}: largest error against the reference from the inputs on: {:.3g}\n", name,
+                      error.max_abs));
   }
   if (bad != checks.end()) fail(ErrorKind::internal, "the node '{}' is wrong on this device", bad->node);
 }
@@ -136,13 +143,17 @@ void run_graph(const Options& o) {
 
 void add_run(CLI::App& app) {
   const auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", "Runs a graph on random or stored values and tells what comes out");
+  CLI::App* command =
+      app.add_subcommand("run", "Runs a graph on random or stored values and tells what comes out");
   o->graph.add_to(*command);
-  command->add_option("--random", o->seed, "The seed of the random inputs and params (default 1)")->type_name("SEED");
-  command->add_option("--load", o->load, "Inputs and params by name from a safetensors file; others are random")
+  command->add_option("--random", o->seed, "The seed of the random inputs and params (default 1)")
+      ->type_name("SEED");
+  command
+      ->add_option("--load", o->load, "Inputs and params by name from a safetensors file; others are random")
       ->type_name("FILE");
   command->add_option("--repeat", o->repeat, "How often to run")->type_name("N")->check(CLI::PositiveNumber);
-  command->add_flag("--verify", o->verify, "Compare every node with the CPU reference, and tell where they first part");
+  command->add_flag("--verify", o->verify,
+                    "Compare every node with the CPU reference, and tell where they first part");
   command->add_flag("--nan-trace", o->nan_trace, "The first node with a NaN or an infinity, and its inputs");
   command->add_flag("--dump-nodes", o->dump_nodes, "Max |x| and non-zeros of every node");
   command->add_flag("--profile", o->profile, "Time on the device by kernel");

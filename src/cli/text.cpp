@@ -67,7 +67,9 @@ std::vector<std::string> split(std::string_view text, char at) {
   return parts;
 }
 
-Progress::Progress(std::string title) : title_(std::move(title)), terminal_(isatty(STDERR_FILENO) == 1) { update(0, 0); }
+Progress::Progress(std::string title) : title_(std::move(title)), terminal_(isatty(STDERR_FILENO) == 1) {
+  update(0, 0);
+}
 
 Progress::~Progress() {
   if (terminal_) std::fputs("\r\033[K", stderr);

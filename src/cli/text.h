@@ -16,13 +16,15 @@ uint64_t parse_size(std::string_view text, std::string_view what);
 
 void print(std::string_view text);  // to stdout
 
-// Columns as wide as they need; the first row is the title. Columns in `right` (by index) are aligned at the right.
+// Columns as wide as they need; the first row is the title. Columns in `right` (by index) are aligned at the
+// right.
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right = {});
 
 // Splits at a character; no empty parts at the ends of an empty text.
 std::vector<std::string> split(std::string_view text, char at);
 
-// A line on stderr that is rewritten, and only where a person watches: nothing is printed to a file or a pipe.
+// A line on stderr that is rewritten, and only where a person watches: nothing is printed to a file or a
+// pipe.
 class Progress {
  public:
   explicit Progress(std::string title);
@@ -37,7 +39,9 @@ class Progress {
 
 class Stopwatch {
  public:
-  double ms() const { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count(); }
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+  }
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

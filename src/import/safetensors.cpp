@@ -27,8 +27,9 @@ struct TypeName {
   std::string_view name;
 };
 constexpr TypeName kTypes[] = {
-    {DType::f32, "F32"}, {DType::f16, "F16"}, {DType::bf16, "BF16"}, {DType::i32, "I32"}, {DType::i64, "I64"},
-    {DType::u32, "U32"}, {DType::i8, "I8"},   {DType::u8, "U8"},     {DType::bool_, "BOOL"},
+    {DType::f32, "F32"}, {DType::f16, "F16"}, {DType::bf16, "BF16"},
+    {DType::i32, "I32"}, {DType::i64, "I64"}, {DType::u32, "U32"},
+    {DType::i8, "I8"},   {DType::u8, "U8"},   {DType::bool_, "BOOL"},
 };
 
 // What a message says of a text from the file: cut, and without control characters.
@@ -67,7 +68,8 @@ class HeaderReader {
     fail(ErrorKind::invalid_file, "{}: {}", file_, std::format(message, std::forward<Args>(args)...));
   }
   template <class... Args>
-  [[noreturn]] void wrong_tensor(std::string_view name, std::format_string<Args...> message, Args&&... args) const {
+  [[noreturn]] void wrong_tensor(std::string_view name, std::format_string<Args...> message,
+                                 Args&&... args) const {
     wrong("the tensor '{}' {}", shown(name), std::format(message, std::forward<Args>(args)...));
   }
 
@@ -118,7 +120,8 @@ class HeaderReader {
     if (!shape.is_array()) wrong_tensor(name, "has a shape that is no list");
     for (const json& dim : shape) {
       const uint64_t size = read_number(name, "shape", dim);
-      if (size > static_cast<uint64_t>(INT64_MAX)) wrong_tensor(name, "has the dim {}, more than 63 bits hold", size);
+      if (size > static_cast<uint64_t>(INT64_MAX))
+        wrong_tensor(name, "has the dim {}, more than 63 bits hold", size);
       entry.dims.push_back(static_cast<int64_t>(size));
       if (__builtin_mul_overflow(bytes, size, &bytes)) {
         wrong_tensor(name, "has the shape {}, whose size does not fit in 64 bits", shape.dump());
@@ -158,13 +161,14 @@ class HeaderReader {
 
   uint64_t read_number(std::string_view name, std::string_view key, const json& value) const {
     if (!value.is_number_unsigned()) {
-      wrong_tensor(name, "has {} in its {}, where a whole number from 0 to 2^64-1 must stand", shown(value.dump()), key);
+      wrong_tensor(name, "has {} in its {}, where a whole number from 0 to 2^64-1 must stand",
+                   shown(value.dump()), key);
     }
     return value.get<uint64_t>();
   }
 
-  // Sorted by offset, each tensor must begin where the one before ends. Empty tensors take no room and may stand
-  // wherever no other tensor is cut.
+  // Sorted by offset, each tensor must begin where the one before ends. Empty tensors take no room and may
+  // stand wherever no other tensor is cut.
   void check_coverage() const {
     uint64_t at = 0;
     std::string_view before;
@@ -172,7 +176,8 @@ class HeaderReader {
       if (t.begin < at) {
         wrong_tensor(t.name, "begins at byte {}, inside '{}', which ends at {}", t.begin, shown(before), at);
       }
-      if (t.begin > at) wrong_tensor(t.name, "begins at byte {}, but the data before it ends at {}", t.begin, at);
+      if (t.begin > at)
+        wrong_tensor(t.name, "begins at byte {}, but the data before it ends at {}", t.begin, at);
       at = t.end;
       before = t.name;
     }
@@ -192,20 +197,21 @@ uint64_t read_little_endian(std::span<const std::byte> bytes) {
 }  // namespace
 
 struct SafetensorsFile::Impl {
-  Impl(std::string file_name, auto&& source) : name(std::move(file_name)), file(std::forward<decltype(source)>(source)) {
+  Impl(std::string file_name, auto&& source)
+      : name(std::move(file_name)), file(std::forward<decltype(source)>(source)) {
     const std::span<const std::byte> all = file.bytes();
     if (all.size() < kLengthBytes) {
-      fail(ErrorKind::invalid_file, "{}: the file has {} bytes; the length of the header alone takes {}", name, all.size(),
-           kLengthBytes);
+      fail(ErrorKind::invalid_file, "{}: the file has {} bytes; the length of the header alone takes {}",
+           name, all.size(), kLengthBytes);
     }
     const uint64_t header_bytes = read_little_endian(all);
     if (header_bytes > all.size() - kLengthBytes) {
-      fail(ErrorKind::invalid_file, "{}: the header is said to have {} bytes, but only {} follow its length", name,
-           header_bytes, all.size() - kLengthBytes);
+      fail(ErrorKind::invalid_file, "{}: the header is said to have {} bytes, but only {} follow its length",
+           name, header_bytes, all.size() - kLengthBytes);
     }
     if (header_bytes > kMaxHeaderBytes) {
-      fail(ErrorKind::invalid_file, "{}: the header has {} bytes; more than {} are not accepted", name, header_bytes,
-           kMaxHeaderBytes);
+      fail(ErrorKind::invalid_file, "{}: the header has {} bytes; more than {} are not accepted", name,
+           header_bytes, kMaxHeaderBytes);
     }
     const auto text = all.subspan(kLengthBytes, header_bytes);
     data = all.subspan(kLengthBytes + header_bytes);
@@ -234,7 +240,9 @@ SafetensorsFile SafetensorsFile::parse(std::vector<std::byte> bytes, std::string
 
 const std::vector<SafetensorsFile::Entry>& SafetensorsFile::tensors() const { return impl_->tensors; }
 
-const std::map<std::string, std::string, std::less<>>& SafetensorsFile::metadata() const { return impl_->metadata; }
+const std::map<std::string, std::string, std::less<>>& SafetensorsFile::metadata() const {
+  return impl_->metadata;
+}
 
 const SafetensorsFile::Entry* SafetensorsFile::find(std::string_view name) const {
   const auto it = impl_->index.find(name);
@@ -243,8 +251,8 @@ const SafetensorsFile::Entry* SafetensorsFile::find(std::string_view name) const
 
 const SafetensorsFile::Entry& SafetensorsFile::require(std::string_view name) const {
   if (const Entry* entry = find(name)) return *entry;
-  fail(ErrorKind::invalid_argument, "{}: there is no tensor named '{}' among the {} of the file", impl_->name, name,
-       impl_->tensors.size());
+  fail(ErrorKind::invalid_argument, "{}: there is no tensor named '{}' among the {} of the file", impl_->name,
+       name, impl_->tensors.size());
 }
 
 std::span<const std::byte> SafetensorsFile::bytes(std::string_view name) const {
@@ -253,8 +261,8 @@ std::span<const std::byte> SafetensorsFile::bytes(std::string_view name) const {
   if (entry.dtype == DType::bool_) {
     const auto bad = std::ranges::find_if(bytes, [](std::byte b) { return b > std::byte{1}; });
     if (bad != bytes.end()) {
-      fail(ErrorKind::invalid_file, "{}: the tensor '{}' is BOOL, but its byte {} is {}, neither 0 nor 1", impl_->name,
-           shown(name), bad - bytes.begin(), static_cast<int>(*bad));
+      fail(ErrorKind::invalid_file, "{}: the tensor '{}' is BOOL, but its byte {} is {}, neither 0 nor 1",
+           impl_->name, shown(name), bad - bytes.begin(), static_cast<int>(*bad));
     }
   }
   return bytes;
@@ -277,7 +285,8 @@ std::vector<std::byte> to_safetensors(const std::map<std::string, Tensor, std::l
   std::vector<std::pair<std::string_view, const Tensor*>> order;
   for (const auto& [name, tensor] : tensors) order.emplace_back(name, &tensor);
   // Wide elements first, so that every tensor is aligned to its element in a mapped file.
-  std::ranges::stable_sort(order, std::greater<>(), [](const auto& item) { return host_bytes(item.second->type()); });
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [](const auto& item) { return host_bytes(item.second->type()); });
 
   json header = json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
@@ -285,8 +294,8 @@ std::vector<std::byte> to_safetensors(const std::map<std::string, Tensor, std::l
   for (const auto& [name, tensor] : order) {
     const auto type = std::ranges::find(kTypes, tensor->type(), &TypeName::dtype);
     if (type == std::end(kTypes)) {
-      fail(ErrorKind::invalid_argument, "the tensor '{}' has type {}, which safetensors files do not have", name,
-           to_string(tensor->type()));
+      fail(ErrorKind::invalid_argument, "the tensor '{}' has type {}, which safetensors files do not have",
+           name, to_string(tensor->type()));
     }
     if (name.empty() || name == kMetadata) {
       fail(ErrorKind::invalid_argument, "'{}' can not be the name of a tensor in a safetensors file", name);

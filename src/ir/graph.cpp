@@ -91,7 +91,8 @@ ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
     outputs = op->infer(InferArgs(op->name(), types));
     for (const TensorType& t : outputs) {
       for (const Dim& d : t.shape) {
-        if (d.is_static() && d.value() < 0) fail("{}: the result has the shape {}", op->name(), t.shape.text());
+        if (d.is_static() && d.value() < 0)
+          fail("{}: the result has the shape {}", op->name(), t.shape.text());
       }
       if (t.shape.is_static()) t.shape.elements();  // overflow is an error here
     }
@@ -144,7 +145,8 @@ Graph bind_symbols(const Graph& graph, const Bindings& bindings) {
     if (it == bindings.end()) {
       out.set_capacity(symbol, largest);
     } else if (it->second > largest) {
-      fail(ErrorKind::invalid_argument, "the symbol '{}' is {}, more than its capacity {}", symbol, it->second, largest);
+      fail(ErrorKind::invalid_argument, "the symbol '{}' is {}, more than its capacity {}", symbol,
+           it->second, largest);
     }
   }
   for (const Node& n : graph.nodes()) out.add(bind_symbols(n.op, bindings), n.inputs, n.name);

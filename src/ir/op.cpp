@@ -30,7 +30,8 @@ int64_t InferArgs::axis(int64_t axis, int64_t rank) const {
 }
 
 void InferArgs::expect_dtype(int64_t input, bool allowed, std::string_view wanted) const {
-  if (!allowed) fail("{}: input {} has type {}; it must have {}", op_, input, to_string(dtype(input)), wanted);
+  if (!allowed)
+    fail("{}: input {} has type {}; it must have {}", op_, input, to_string(dtype(input)), wanted);
 }
 
 void InferArgs::expect_same_dtype(int64_t a, int64_t b) const {
@@ -46,8 +47,8 @@ namespace {
 
 class CollectFields final : public Fields {
  public:
-  Attrs all;      // every attribute
-  Attrs shown;    // those that differ from their default
+  Attrs all;    // every attribute
+  Attrs shown;  // those that differ from their default
  private:
   void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise) override {
     all.emplace_back(name, value);

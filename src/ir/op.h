@@ -19,10 +19,11 @@ namespace rlx {
 class Lowering;    // kernels/lowering.h: emits dispatches
 class RefContext;  // ir/reference.h: typed values on the host
 
-using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Dim, std::vector<int64_t>, Shape, TensorType,
-                               Tensor, GraphPtr>;
+using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Dim, std::vector<int64_t>, Shape,
+                               TensorType, Tensor, GraphPtr>;
 
-// Visits the attributes of an op: one `fields` function serves printing, parsing, comparing and binding symbols.
+// Visits the attributes of an op: one `fields` function serves printing, parsing, comparing and binding
+// symbols.
 class Fields {
  public:
   virtual ~Fields() = default;
@@ -91,12 +92,12 @@ enum class Trait {
   elementwise,  // a scalar function of its inputs, broadcast (ops/elementwise.h)
 };
 
-// How far a correct result may be from the double reference: |got - want| <= eps(type) * (ulps + 4*sqrt(terms)) *
-// max(|want|, scale), plus one rounding of the output type. See tests/support/compare.h.
+// How far a correct result may be from the double reference: |got - want| <= eps(type) * (ulps +
+// 4*sqrt(terms)) * max(|want|, scale), plus one rounding of the output type. See tests/support/compare.h.
 struct Tolerance {
-  double ulps = 4;    // what WGSL grants the functions used, in f32 units in the last place
-  double terms = 0;   // length of a sum
-  double scale = 0;   // magnitude of the summands, where the result can be much smaller than they are
+  double ulps = 4;   // what WGSL grants the functions used, in f32 units in the last place
+  double terms = 0;  // length of a sum
+  double scale = 0;  // magnitude of the summands, where the result can be much smaller than they are
 };
 
 class Op {
@@ -129,7 +130,9 @@ template <class Self>
 class OpOf : public Op {
  public:
   std::string_view name() const override { return Self::kName; }
-  std::shared_ptr<Op> clone() const override { return std::make_shared<Self>(static_cast<const Self&>(*this)); }
+  std::shared_ptr<Op> clone() const override {
+    return std::make_shared<Self>(static_cast<const Self&>(*this));
+  }
 };
 
 template <class T>
@@ -163,12 +166,20 @@ struct Leaf : Op {
 template <class Self>
 struct LeafOf : Leaf {
   std::string_view name() const override { return Self::kName; }
-  std::shared_ptr<Op> clone() const override { return std::make_shared<Self>(static_cast<const Self&>(*this)); }
+  std::shared_ptr<Op> clone() const override {
+    return std::make_shared<Self>(static_cast<const Self&>(*this));
+  }
 };
 
-struct Input final : LeafOf<Input> { static constexpr auto kName = "input"; };
-struct Param final : LeafOf<Param> { static constexpr auto kName = "param"; };
-struct State final : LeafOf<State> { static constexpr auto kName = "state"; };
+struct Input final : LeafOf<Input> {
+  static constexpr auto kName = "input";
+};
+struct Param final : LeafOf<Param> {
+  static constexpr auto kName = "param";
+};
+struct State final : LeafOf<State> {
+  static constexpr auto kName = "state";
+};
 
 struct Constant final : OpOf<Constant> {
   static constexpr auto kName = "constant";
@@ -179,8 +190,8 @@ struct Constant final : OpOf<Constant> {
   bool has(Trait t) const override { return t == Trait::leaf; }
 };
 
-// A default op of that name, to set attributes on; an error when there is none. Defined in ops/op_table.cpp: ir/ can not
-// see the ops, and a text needs them all.
+// A default op of that name, to set attributes on; an error when there is none. Defined in ops/op_table.cpp:
+// ir/ can not see the ops, and a text needs them all.
 std::shared_ptr<Op> make_op(std::string_view name);
 
 }  // namespace rlx

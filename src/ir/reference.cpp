@@ -34,7 +34,8 @@ int64_t RefTensor::elements() const { return product(dims); }
 
 RefContext::RefContext(std::vector<const RefTensor*> inputs, std::span<const TensorType> output_types)
     : inputs_(std::move(inputs)) {
-  for (const TensorType& type : output_types) outputs_.push_back(RefTensor::zeros(type.dtype, type.shape.values()));
+  for (const TensorType& type : output_types)
+    outputs_.push_back(RefTensor::zeros(type.dtype, type.shape.values()));
 }
 
 std::vector<RefTensor> run_reference(const Node& node, const std::vector<const RefTensor*>& inputs) {
@@ -57,8 +58,8 @@ RefTensor leaf_value(const Node& node, const NamedTensors& leaves) {
     fail(ErrorKind::invalid_argument, "no value was given for the {} '{}'", node.op->name(), node.name);
   }
   if (leaf->second.dims() != type.shape.values() || leaf->second.type() != type.dtype) {
-    fail(ErrorKind::invalid_argument, "the {} '{}' needs {}, but {} was given", node.op->name(), node.name, type.text(),
-         leaf->second.type_text());
+    fail(ErrorKind::invalid_argument, "the {} '{}' needs {}, but {} was given", node.op->name(), node.name,
+         type.text(), leaf->second.type_text());
   }
   return RefTensor::from(leaf->second);
 }
@@ -93,7 +94,8 @@ std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTe
   for (int32_t id = 0; id < graph.size(); ++id) {
     for (ValueId v : graph.node(id).inputs) last_use[static_cast<size_t>(v.node)] = id;
   }
-  for (const Graph::Output& out : graph.outputs()) last_use[static_cast<size_t>(out.value.node)] = graph.size();
+  for (const Graph::Output& out : graph.outputs())
+    last_use[static_cast<size_t>(out.value.node)] = graph.size();
 
   NodeValues values;
   values.reserve(graph.nodes().size());

@@ -13,7 +13,8 @@
 
 namespace rlx {
 
-// Exactly one of the vectors is in use, by dtype: real for floats, ints for integers and bool, complex for c64.
+// Exactly one of the vectors is in use, by dtype: real for floats, ints for integers and bool, complex for
+// c64.
 struct RefTensor {
   DType dtype = DType::f32;
   std::vector<int64_t> dims;
@@ -87,13 +88,15 @@ using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 // Runs one node.
 std::vector<RefTensor> run_reference(const Node& node, const std::vector<const RefTensor*>& inputs);
 
-// All values of a static graph, by node; `leaves` gives inputs, params and states by name (states default to zero).
+// All values of a static graph, by node; `leaves` gives inputs, params and states by name (states default to
+// zero).
 std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const NamedTensors& leaves);
 
 // Called after each node with how many are done.
 using ReferenceProgress = std::function<void(int64_t nodes_done)>;
 
-// The outputs by name. Values are dropped after their last use: those of a large model do not fit in memory together.
+// The outputs by name. Values are dropped after their last use: those of a large model do not fit in memory
+// together.
 std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTensors& leaves,
                                                const ReferenceProgress& progress = {});
 

@@ -10,7 +10,7 @@
 namespace rlx {
 
 struct Dim::Atom {
-  std::string symbol;                    // the name, or the canonical text of the quotient
+  std::string symbol;                   // the name, or the canonical text of the quotient
   std::shared_ptr<const Dim> dividend;  // set for floor(dividend / divisor)
   int64_t divisor = 1;
 
@@ -200,7 +200,8 @@ std::string Dim::text() const {
 
 namespace {
 
-// sum := product (('+'|'-') product)*; product := factor ('*' factor)*; factor := number | name | floor(sum/number) | (sum)
+// sum := product (('+'|'-') product)*; product := factor ('*' factor)*; factor := number | name |
+// floor(sum/number) | (sum)
 class DimParser {
  public:
   explicit DimParser(std::string_view text) : text_(text) {}
@@ -264,7 +265,8 @@ class DimParser {
   std::string word() {
     skip_spaces();
     const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+      ++at_;
     if (begin == at_) wrong();
     return std::string(text_.substr(begin, at_ - begin));
   }
@@ -335,8 +337,8 @@ Shape broadcast(const Shape& a, const Shape& b, std::string_view what) {
       mine = other;
       continue;
     }
-    fail("{}: the shapes {} and {} do not broadcast: {} against {} on axis {} of the result", what, a.text(), b.text(),
-         longer[shift + i].text(), other.text(), shift + i);
+    fail("{}: the shapes {} and {} do not broadcast: {} against {} on axis {} of the result", what, a.text(),
+         b.text(), longer[shift + i].text(), other.text(), shift + i);
   }
   return out;
 }

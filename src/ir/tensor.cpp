@@ -47,29 +47,46 @@ T saturate(double value) {
 
 void store_double(DType type, std::byte* at, double value) {
   switch (type) {
-    case DType::f32: return store(at, static_cast<float>(value));
-    case DType::f16: return store(at, f16_from_double(value));
-    case DType::bf16: return store(at, bf16_from_double(value));
-    case DType::i32: return store(at, saturate<int32_t>(value));
-    case DType::u32: return store(at, saturate<uint32_t>(value));
-    case DType::i64: return store(at, saturate<int64_t>(value));
-    case DType::bool_: return store(at, static_cast<uint8_t>(value != 0));
-    case DType::i8: return store(at, saturate<int8_t>(value));
-    case DType::u8: return store(at, saturate<uint8_t>(value));
-    case DType::c64: return store(at, std::complex<float>(static_cast<float>(value), 0));
+    case DType::f32:
+      return store(at, static_cast<float>(value));
+    case DType::f16:
+      return store(at, f16_from_double(value));
+    case DType::bf16:
+      return store(at, bf16_from_double(value));
+    case DType::i32:
+      return store(at, saturate<int32_t>(value));
+    case DType::u32:
+      return store(at, saturate<uint32_t>(value));
+    case DType::i64:
+      return store(at, saturate<int64_t>(value));
+    case DType::bool_:
+      return store(at, static_cast<uint8_t>(value != 0));
+    case DType::i8:
+      return store(at, saturate<int8_t>(value));
+    case DType::u8:
+      return store(at, saturate<uint8_t>(value));
+    case DType::c64:
+      return store(at, std::complex<float>(static_cast<float>(value), 0));
   }
 }
 
 // Integers wrap to the width of the type, as device arithmetic does.
 void store_int(DType type, std::byte* at, int64_t value) {
   switch (type) {
-    case DType::i32: return store(at, static_cast<int32_t>(value));
-    case DType::u32: return store(at, static_cast<uint32_t>(value));
-    case DType::i64: return store(at, value);
-    case DType::i8: return store(at, static_cast<int8_t>(value));
-    case DType::u8: return store(at, static_cast<uint8_t>(value));
-    case DType::bool_: return store(at, static_cast<uint8_t>(value != 0));
-    default: return store_double(type, at, static_cast<double>(value));
+    case DType::i32:
+      return store(at, static_cast<int32_t>(value));
+    case DType::u32:
+      return store(at, static_cast<uint32_t>(value));
+    case DType::i64:
+      return store(at, value);
+    case DType::i8:
+      return store(at, static_cast<int8_t>(value));
+    case DType::u8:
+      return store(at, static_cast<uint8_t>(value));
+    case DType::bool_:
+      return store(at, static_cast<uint8_t>(value != 0));
+    default:
+      return store_double(type, at, static_cast<double>(value));
   }
 }
 
@@ -98,7 +115,8 @@ Tensor Tensor::fill(DType type, std::vector<int64_t> dims, double value) {
 
 Tensor Tensor::from_doubles(DType type, std::vector<int64_t> dims, std::span<const double> values) {
   std::vector<std::byte> bytes(values.size() * host_bytes(type));
-  for (size_t i = 0; i < values.size(); ++i) store_double(type, bytes.data() + i * host_bytes(type), values[i]);
+  for (size_t i = 0; i < values.size(); ++i)
+    store_double(type, bytes.data() + i * host_bytes(type), values[i]);
   return Tensor(type, std::move(dims), std::move(bytes));
 }
 
@@ -113,7 +131,8 @@ std::string Tensor::type_text() const { return std::string(to_string(type_)) + S
 std::vector<std::byte> Tensor::bytes() const {
   if (!is_fill_) return *data_;
   std::vector<std::byte> out(byte_size());
-  for (size_t at = 0; at < out.size(); at += data_->size()) std::memcpy(out.data() + at, data_->data(), data_->size());
+  for (size_t at = 0; at < out.size(); at += data_->size())
+    std::memcpy(out.data() + at, data_->data(), data_->size());
   return out;
 }
 
@@ -131,24 +150,36 @@ const std::byte* Tensor::element(int64_t index) const {
 double Tensor::real(int64_t index) const {
   const std::byte* at = element(index);
   switch (type_) {
-    case DType::f32: return load<float>(at);
-    case DType::f16: return float_from_f16(load<uint16_t>(at));
-    case DType::bf16: return float_from_bf16(load<uint16_t>(at));
-    case DType::c64: return load<std::complex<float>>(at).real();
-    default: return static_cast<double>(integer(index));
+    case DType::f32:
+      return load<float>(at);
+    case DType::f16:
+      return float_from_f16(load<uint16_t>(at));
+    case DType::bf16:
+      return float_from_bf16(load<uint16_t>(at));
+    case DType::c64:
+      return load<std::complex<float>>(at).real();
+    default:
+      return static_cast<double>(integer(index));
   }
 }
 
 int64_t Tensor::integer(int64_t index) const {
   const std::byte* at = element(index);
   switch (type_) {
-    case DType::i32: return load<int32_t>(at);
-    case DType::u32: return load<uint32_t>(at);
-    case DType::i64: return load<int64_t>(at);
-    case DType::bool_: return load<uint8_t>(at) != 0;
-    case DType::i8: return load<int8_t>(at);
-    case DType::u8: return load<uint8_t>(at);
-    default: fail(ErrorKind::invalid_argument, "the tensor has type {}, which is not an integer", to_string(type_));
+    case DType::i32:
+      return load<int32_t>(at);
+    case DType::u32:
+      return load<uint32_t>(at);
+    case DType::i64:
+      return load<int64_t>(at);
+    case DType::bool_:
+      return load<uint8_t>(at) != 0;
+    case DType::i8:
+      return load<int8_t>(at);
+    case DType::u8:
+      return load<uint8_t>(at);
+    default:
+      fail(ErrorKind::invalid_argument, "the tensor has type {}, which is not an integer", to_string(type_));
   }
 }
 

@@ -7,8 +7,8 @@
 //     output probs = %s
 //   }
 //
-// The type behind the colon may be left out except for inputs, params and states. A number in place of an operand
-// is a scalar constant of the type of the first tensor operand. %n:1 is the second output of node n.
+// The type behind the colon may be left out except for inputs, params and states. A number in place of an
+// operand is a scalar constant of the type of the first tensor operand. %n:1 is the second output of node n.
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -310,7 +310,8 @@ class Parser {
   TensorType type() {
     const std::string w = word();
     const auto dtype = parse_dtype(w);
-    if (!dtype) wrong("'" + w + "' is not an element type (f32, f16, bf16, i32, u32, i64, bool, i8, u8, c64)");
+    if (!dtype)
+      wrong("'" + w + "' is not an element type (f32, f16, bf16, i32, u32, i64, bool, i8, u8, c64)");
     return TensorType{*dtype, dims()};
   }
 
@@ -377,7 +378,8 @@ class Parser {
     const std::string_view token = number_token();
     double value = 0;
     const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
-    if (error != std::errc() || end != token.data() + token.size()) wrong("'" + std::string(token) + "' is no number");
+    if (error != std::errc() || end != token.data() + token.size())
+      wrong("'" + std::string(token) + "' is no number");
     return value;
   }
 
@@ -443,7 +445,8 @@ class Parser {
   bool take_word(std::string_view wanted) {
     skip();
     const size_t end = at_ + wanted.size();
-    if (!text_.substr(at_).starts_with(wanted) || (end < text_.size() && plain_name(text_.substr(end, 1)))) return false;
+    if (!text_.substr(at_).starts_with(wanted) || (end < text_.size() && plain_name(text_.substr(end, 1))))
+      return false;
     at_ = end;
     return true;
   }
@@ -472,7 +475,9 @@ class Parser {
 
 }  // namespace
 
-std::string print(const Graph& graph, int64_t max_constant) { return print_graph(graph, max_constant, "") + "\n"; }
+std::string print(const Graph& graph, int64_t max_constant) {
+  return print_graph(graph, max_constant, "") + "\n";
+}
 
 std::string attribute_text(const AttrValue& value) { return attr_text(value, 64, ""); }
 

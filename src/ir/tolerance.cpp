@@ -19,7 +19,8 @@ Closeness compare(double got, double want, DType dtype, const Tolerance& t) {
   const double allowed = relative * std::max(std::fabs(want), t.scale) + rounding + smallest;
   if (std::isnan(want)) return {std::isnan(got), allowed};
   if (std::isinf(want)) return {got == want, allowed};
-  if (std::fabs(want) + allowed >= largest_finite(dtype) && std::isinf(got)) return {(got > 0) == (want > 0), allowed};
+  if (std::fabs(want) + allowed >= largest_finite(dtype) && std::isinf(got))
+    return {(got > 0) == (want > 0), allowed};
   return {std::fabs(got - want) <= allowed, allowed};
 }
 

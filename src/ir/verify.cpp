@@ -13,14 +13,15 @@ void verify_node(const Graph& graph, int32_t id) {
     if (v.node < 0 || v.node >= id) fail("node '{}' uses a value that is made after it", n.name);
     const auto& outputs = graph.node(v.node).outputs;
     if (v.output < 0 || v.output >= static_cast<int32_t>(outputs.size())) {
-      fail("node '{}' uses output {} of '{}', which has {}", n.name, v.output, graph.node(v.node).name, outputs.size());
+      fail("node '{}' uses output {} of '{}', which has {}", n.name, v.output, graph.node(v.node).name,
+           outputs.size());
     }
     types.push_back(graph.type(v));
   }
   const std::vector<TensorType> inferred = n.op->infer(InferArgs(n.op->name(), types));
   if (inferred != n.outputs) {
-    fail("node '{}' ({}) is recorded as {}, but its inputs give {}", n.name, n.op->name(), n.outputs[0].text(),
-         inferred[0].text());
+    fail("node '{}' ({}) is recorded as {}, but its inputs give {}", n.name, n.op->name(),
+         n.outputs[0].text(), inferred[0].text());
   }
   for (const GraphPtr& sub : n.op->subgraphs()) verify(*sub);
 }
@@ -39,8 +40,8 @@ void verify(const Graph& graph) {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
       if (const auto [it, fresh] = writer.emplace(n.inputs[i], id); !fresh) {
-        fail("node '{}' writes a state that '{}' has overwritten already; write the value that it returned", n.name,
-             graph.node(it->second).name);
+        fail("node '{}' writes a state that '{}' has overwritten already; write the value that it returned",
+             n.name, graph.node(it->second).name);
       }
     }
   }

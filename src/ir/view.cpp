@@ -126,7 +126,8 @@ View View::split_axis(int64_t axis, int64_t outer) const {
 }
 
 View View::slice_axes(int64_t begin, int64_t end) const {
-  return View{{dims.begin() + begin, dims.begin() + end}, {strides.begin() + begin, strides.begin() + end}, offset};
+  return View{
+      {dims.begin() + begin, dims.begin() + end}, {strides.begin() + begin, strides.begin() + end}, offset};
 }
 
 std::string View::text() const {

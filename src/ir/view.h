@@ -41,5 +41,7 @@ struct View {
 
 std::vector<int64_t> row_major_strides(const std::vector<int64_t>& dims);
 int64_t product(const std::vector<int64_t>& dims);
+// An axis that inference has accepted, counted from the front.
+constexpr int64_t normal_axis(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
 
 }  // namespace rlx

@@ -2,7 +2,7 @@
 // better, so that floats, NaN (the best of all) and integers take the same way.
 //@ in x any x4
 //@ out y int
-//@ use team_serial
+//@ use team_serial four
 
 const TEAM: u32 = 1u;  //@ spec
 const LARGEST: bool = true;  //@ spec
@@ -30,12 +30,6 @@ fn rank(v: x_t) -> u32 {
     bits ^= 0x80000000u;
   }
   return select(~bits, bits, LARGEST);
-}
-
-fn four(base: u32, j: u32) -> vec4<x_t> {
-  if (FOUR) { return x_get4((base + j) / 4u); }
-  return vec4<x_t>(x_get(base + x_step(j)), x_get(base + x_step(j + 1u)), x_get(base + x_step(j + 2u)),
-                   x_get(base + x_step(j + 3u)));
 }
 
 fn row_task(row: u32, lane: u32, width: u32) {

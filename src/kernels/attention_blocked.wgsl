@@ -10,6 +10,7 @@
 //@ out y float x4
 //@ use math attention
 
+const HEAD: u32 = 64u;  //@ spec
 const VALUE: u32 = 64u;  //@ spec
 const LANES: u32 = 8u;  //@ spec
 const QUADS: u32 = 1u;  //@ spec
@@ -21,6 +22,7 @@ const K4: bool = false;  //@ spec
 const V4: bool = false;  //@ spec
 const Y4: bool = false;  //@ spec
 
+const HEAD4: u32 = (HEAD + 3u) / 4u;
 const VALUE4: u32 = (VALUE + 3u) / 4u;
 const ROWS: u32 = 4u * QUADS;
 const BLOCK: u32 = 4u * LANES;                      // keys
@@ -28,7 +30,7 @@ const CHUNKS: u32 = (VALUE4 + LANES - 1u) / LANES;  // of four dims, for a lane
 
 struct Params {
   tiles: u32,
-  head: u32,
+  quads: u32,  // of a head: no constant, or the loop over them would be unrolled
   queries: u32,
   rows: u32,
   keys: u32,
@@ -50,6 +52,7 @@ struct Params {
   soft_cap: f32,
 }
 
+var<workgroup> qs: array<vec4f, HEAD4 * ROWS>;
 var<workgroup> weights: array<vec4f, BLOCK * QUADS>;  // of each key for the rows
 var<workgroup> shared_of: array<vec4f, LANES * QUADS>;  // what each lane found for the rows
 
@@ -57,13 +60,13 @@ var<workgroup> shared_of: array<vec4f, LANES * QUADS>;  // what each lane found 
 fn q_four(p: u32, d: u32) -> vec4f {
   if (Q4) { return q_get4((p + d) / 4u); }
   var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < params.head) { x[c] = q_get(p + (d + c) * params.q_dim); } }
+  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = q_get(p + (d + c) * params.q_dim); } }
   return x;
 }
 fn k_four(p: u32, d: u32) -> vec4f {
   if (K4) { return k_get4((p + d) / 4u); }
   var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < params.head) { x[c] = k_get(p + (d + c) * params.k_dim); } }
+  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = k_get(p + (d + c) * params.k_dim); } }
   return x;
 }
 fn v_four(p: u32, d: u32) -> vec4f {
@@ -82,14 +85,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let first_row = (g % params.tiles) * ROWS;
   let last_row = min(first_row + ROWS, params.rows) - 1u;
 
-  var q_at: array<u32, ROWS>;
   var mask_at: array<u32, ROWS>;
   var query: array<u32, ROWS>;
   for (var r = 0u; r < ROWS; r++) {
     let row = min(first_row + r, last_row);  // rows past the last repeat it and are not written
     let member = row / params.queries;
     query[r] = row - member * params.queries;
-    q_at[r] = q_base(outer) + member * params.q_member + query[r] * params.q_row;
+    let q_at = q_base(outer) + member * params.q_member + query[r] * params.q_row;
+    for (var d = lane; d < HEAD4; d += LANES) { qs[d * ROWS + r] = params.scale * q_four(q_at, 4u * d); }
     mask_at[r] = mask_base(outer) + member * params.mask_member + query[r] * params.mask_row;
   }
   // What any row of the tile sees. A tile that reaches into the next head has all queries in it.
@@ -102,6 +105,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   var total: array<vec4f, QUADS>;
   for (var i = 0u; i < QUADS; i++) { most[i] = vec4f(-infinity()); }
 
+  workgroupBarrier();
   for (var block = tile_first; block < tile_end; block += BLOCK) {
     // The scores of four keys, LANES apart.
     var k_at: array<u32, 4>;
@@ -109,13 +113,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       k_at[j] = k_base(outer) + min(block + j * LANES + lane, tile_end - 1u) * params.k_row;
     }
     var s = array<vec4f, ROWS>();
-    for (var d = 0u; d < params.head; d += 4u) {
-      let b0 = k_four(k_at[0], d);
-      let b1 = k_four(k_at[1], d);
-      let b2 = k_four(k_at[2], d);
-      let b3 = k_four(k_at[3], d);
+    for (var d = 0u; d < params.quads; d++) {
+      let b0 = k_four(k_at[0], 4u * d);
+      let b1 = k_four(k_at[1], 4u * d);
+      let b2 = k_four(k_at[2], 4u * d);
+      let b3 = k_four(k_at[3], 4u * d);
       for (var r = 0u; r < ROWS; r++) {
-        let a = q_four(q_at[r], d);
+        let a = qs[d * ROWS + r];
         s[r] = fma(vec4f(a.x), vec4f(b0.x, b1.x, b2.x, b3.x), s[r]);
         s[r] = fma(vec4f(a.y), vec4f(b0.y, b1.y, b2.y, b3.y), s[r]);
         s[r] = fma(vec4f(a.z), vec4f(b0.z, b1.z, b2.z, b3.z), s[r]);
@@ -131,7 +135,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         let end = min(end_key(query[r]), tile_end);
         for (var j = 0u; j < 4u; j++) {
           let key = block + j * LANES + lane;
-          let score = masked_score(s[r][j] * params.scale, mask_at[r], min(key, tile_end - 1u));
+          let score = masked_score(s[r][j], mask_at[r], min(key, tile_end - 1u));
           s[r][j] = select(-infinity(), score, key >= first && key < end);
         }
         top[c] = max(max(s[r].x, s[r].y), max(s[r].z, s[r].w));

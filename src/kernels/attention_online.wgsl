@@ -53,19 +53,19 @@ var<workgroup> v_tile: array<vec4f, KEYS * VALUE4>;
 // Four neighbours from dim d on; zeros past the last.
 fn q_four(p: u32, d: u32) -> vec4f {
   if (Q4) { return q_get4((p + d) / 4u); }
-  var x: vec4f;
+  var x = vec4f();
   for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = q_get(p + (d + c) * params.q_dim); } }
   return x;
 }
 fn k_four(p: u32, d: u32) -> vec4f {
   if (K4) { return k_get4((p + d) / 4u); }
-  var x: vec4f;
+  var x = vec4f();
   for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = k_get(p + (d + c) * params.k_dim); } }
   return x;
 }
 fn v_four(p: u32, d: u32) -> vec4f {
   if (V4) { return v_get4((p + d) / 4u); }
-  var x: vec4f;
+  var x = vec4f();
   for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { x[c] = v_get(p + (d + c) * params.v_dim); } }
   return x;
 }

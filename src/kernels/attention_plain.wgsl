@@ -8,7 +8,6 @@
 //@ out y float
 //@ use math attention
 
-const HEAD: u32 = 64u;  //@ spec
 const VALUE: u32 = 64u;  //@ spec
 const CAUSAL: bool = false;  //@ spec
 const CAPPED: bool = false;  //@ spec
@@ -18,6 +17,7 @@ const LANES: u32 = 64u;
 const DIMS: u32 = (VALUE + LANES - 1u) / LANES;  // of a lane
 
 struct Params {
+  head: u32,
   queries: u32,
   rows: u32,
   keys: u32,
@@ -39,7 +39,6 @@ struct Params {
   soft_cap: f32,
 }
 
-var<workgroup> qs: array<f32, HEAD>;
 var<workgroup> scores: array<f32, LANES>;
 
 @compute @workgroup_size(LANES)
@@ -53,7 +52,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let query = row % params.queries;
 
   let q_at = q_base(outer) + member * params.q_member + query * params.q_row;
-  for (var d = lane; d < HEAD; d += LANES) { qs[d] = params.scale * q_get(q_at + d * params.q_dim); }
   let k_at = k_base(outer);
   let v_at = v_base(outer);
   let mask_at = mask_base(outer) + member * params.mask_member + query * params.mask_row;
@@ -64,14 +62,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   var most = -infinity();
   var total = 0.0;
   for (var block = first; block < end; block += LANES) {
-    workgroupBarrier();  // qs is there, and the scores of the block before are used up
+    workgroupBarrier();  // the scores of the block before are used up
     let key = block + lane;
     var s = -infinity();
     if (key < end) {
       s = 0.0;
       let p = k_at + key * params.k_row;
-      for (var d = 0u; d < HEAD; d++) { s = fma(qs[d], k_get(p + d * params.k_dim), s); }
-      s = masked_score(s, mask_at, key);
+      for (var d = 0u; d < params.head; d++) {
+        s = fma(q_get(q_at + d * params.q_dim), k_get(p + d * params.k_dim), s);
+      }
+      s = masked_score(params.scale * s, mask_at, key);
     }
     scores[lane] = s;
     workgroupBarrier();

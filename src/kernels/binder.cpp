@@ -15,9 +15,7 @@ int64_t elements_per_word(DType dtype, const Caps& caps) {
 
 namespace {
 
-bool is_packed(DType dtype, bool f16) {
-  return device_bytes(dtype) < 4 && !(dtype == DType::f16 && f16);
-}
+bool is_packed(DType dtype, bool f16) { return device_bytes(dtype) < 4 && !(dtype == DType::f16 && f16); }
 
 // The byte range of its storage that an operand touches, widened to what can be bound.
 View::Range byte_range(const Operand& o) {
@@ -31,13 +29,19 @@ View::Range byte_range(const Operand& o) {
 
 Element natural_element(DType dtype, bool f16, bool x4) {
   switch (dtype) {
-    case DType::f32: return x4 ? Element::vec4f : Element::f32;
-    case DType::f16: return !f16 ? Element::word : x4 ? Element::vec4h : Element::f16;
+    case DType::f32:
+      return x4 ? Element::vec4f : Element::f32;
+    case DType::f16:
+      return !f16 ? Element::word : x4 ? Element::vec4h : Element::f16;
     case DType::i32:
-    case DType::i64: return Element::i32;
-    case DType::u32: return Element::u32;
-    case DType::c64: return Element::vec2f;
-    default: return Element::word;
+    case DType::i64:
+      return Element::i32;
+    case DType::u32:
+      return Element::u32;
+    case DType::c64:
+      return Element::vec2f;
+    default:
+      return Element::word;
   }
 }
 
@@ -56,8 +60,8 @@ int64_t segment_bytes(const Caps& caps) {
   return static_cast<int64_t>(caps.max_binding_bytes) / kBindingAlignment * kBindingAlignment;
 }
 
-// What is bound for an operand: all of a storage that it alone uses and that fits in a binding, so that a slice that moves
-// or grows (a cache, from run to run) keeps its bind group; else what the operand touches.
+// What is bound for an operand: all of a storage that it alone uses and that fits in a binding, so that a
+// slice that moves or grows (a cache, from run to run) keeps its bind group; else what the operand touches.
 View::Range bound_range(const Dispatch& d, const Operand& o, const Placement& place, const Caps& caps) {
   const View::Range r = byte_range(o);
   const bool alone = std::ranges::count(d.operands, o.storage, &Operand::storage) == 1;
@@ -66,14 +70,16 @@ View::Range bound_range(const Dispatch& d, const Operand& o, const Placement& pl
   return whole ? View::Range{0, std::max(r.end, round_up(place.bytes, 16))} : r;
 }
 
-std::vector<Cluster> make_clusters(const Dispatch& d, const std::vector<Placement>& placements, const Caps& caps) {
+std::vector<Cluster> make_clusters(const Dispatch& d, const std::vector<Placement>& placements,
+                                   const Caps& caps) {
   std::vector<Cluster> clusters;
   for (size_t i = 0; i < d.operands.size(); ++i) {
     const Operand& o = d.operands[i];
     if (!o.present()) continue;
     const Placement& place = placements[static_cast<size_t>(o.storage)];
     const View::Range r = bound_range(d, o, place, caps);
-    clusters.push_back({place.buffer, {place.offset + r.begin, place.offset + r.end}, d.kernel->operands[i].out, {i}});
+    clusters.push_back(
+        {place.buffer, {place.offset + r.begin, place.offset + r.end}, d.kernel->operands[i].out, {i}});
   }
   // Join overlapping ones until none are left: a dispatch has a handful of operands.
   for (size_t a = 0; a < clusters.size(); ++a) {
@@ -107,8 +113,8 @@ Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
   return atomic ? Element::atomic_word : mixed ? Element::word : *first;
 }
 
-// Adds the numbers of a walk over the view's axes and returns its pattern, which serves all that `like` serves: with as many
-// axes at least, and a stride for the last where `like` has one.
+// Adds the numbers of a walk over the view's axes and returns its pattern, which serves all that `like`
+// serves: with as many axes at least, and a stride for the last where `like` has one.
 WalkPattern append_walk(std::vector<uint32_t>& words, const View& view, const WalkPattern* like) {
   View v = view.coalesced();
   bool unit = v.rank() == 0 || v.strides.back() == 1;
@@ -122,19 +128,21 @@ WalkPattern append_walk(std::vector<uint32_t>& words, const View& view, const Wa
   return {static_cast<int32_t>(v.rank()), unit};
 }
 
-bool uses(const Kernel& k, const std::string& call) { return k.source.find(call + "(") != std::string::npos; }
-bool uses_flat(const Kernel& k, const std::string& name) { return uses(k, name + "_at") || uses(k, name + "_flat"); }
+bool uses_flat(const Kernel& k, const std::string& name) {
+  return mentions(k, name + "_at") || mentions(k, name + "_flat");
+}
 
 // The walks that the kernel asks of an operand.
 void append_walks(const Dispatch& d, size_t operand, const OperandPattern* like, OperandPattern& p,
                   std::vector<uint32_t>& words) {
   const Operand& o = d.operands[operand];
   const std::string& name = d.kernel->operands[operand].name;
-  if (uses(*d.kernel, name + "_base")) {
+  if (mentions(*d.kernel, name + "_base")) {
     p.outer = append_walk(words, o.view.slice_axes(0, o.outer_rank), like ? &like->outer : nullptr);
   }
-  if (uses(*d.kernel, name + "_step")) {
-    p.inner = append_walk(words, o.view.slice_axes(o.outer_rank, o.view.rank()), like ? &like->inner : nullptr);
+  if (mentions(*d.kernel, name + "_step")) {
+    p.inner =
+        append_walk(words, o.view.slice_axes(o.outer_rank, o.view.rank()), like ? &like->inner : nullptr);
   }
   if (uses_flat(*d.kernel, name)) p.flat = append_walk(words, o.view, like ? &like->flat : nullptr);
 }
@@ -173,8 +181,8 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
   pattern.partial = d.partial;
   pattern.operands.resize(d.operands.size());
   pattern.f16 = caps.shader_f16 && std::ranges::any_of(d.operands, [](const Operand& o) {
-    return o.present() && o.dtype == DType::f16;
-  });
+                  return o.present() && o.dtype == DType::f16;
+                });
   bound.views = {0, to_u32(d.groups)};
 
   const std::vector<Cluster> clusters = make_clusters(d, placements, caps);
@@ -199,7 +207,8 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
       cluster_begin[i] = c.bytes.begin;
     }
   }
-  check(bound.ranges.size() <= caps.max_storage_buffers, "a dispatch was lowered to what the device can bind");
+  check(bound.ranges.size() <= caps.max_storage_buffers,
+        "a dispatch was lowered to what the device can bind");
 
   for (size_t i = 0; i < d.operands.size(); ++i) {
     const Operand& o = d.operands[i];
@@ -211,9 +220,10 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
     const auto bytes = static_cast<int64_t>(device_bytes(o.dtype));
     const Placement& place = placements[static_cast<size_t>(o.storage)];
     // Modulo 2^32: a window can begin after the view does, and positions in the window still come out right.
-    bound.views.push_back(static_cast<uint32_t>(place.offset / bytes + o.view.offset - cluster_begin[i] / bytes));
+    bound.views.push_back(
+        static_cast<uint32_t>(place.offset / bytes + o.view.offset - cluster_begin[i] / bytes));
     const std::string& name = d.kernel->operands[i].name;
-    if (o.window.end > o.window.begin && uses(*d.kernel, name + "_has")) {
+    if (o.window.end > o.window.begin && mentions(*d.kernel, name + "_has")) {
       p.windowed = true;
       bound.views.push_back(static_cast<uint32_t>(o.window.begin - o.view.offset));
       bound.views.push_back(to_u32(o.window.end - o.window.begin));
@@ -240,10 +250,13 @@ int64_t bindings_needed(const Dispatch& d, const Caps& caps) {
   }
   for (size_t i = 0; i < apart.size(); ++i) apart[i].buffer = static_cast<int32_t>(i);
   int64_t n = 0;
-  for (const Cluster& c : make_clusters(d, apart, caps)) n += ceil_div(c.bytes.end - c.bytes.begin, segment_bytes(caps));
+  for (const Cluster& c : make_clusters(d, apart, caps))
+    n += ceil_div(c.bytes.end - c.bytes.begin, segment_bytes(caps));
   return n;
 }
 
-bool fits(const Dispatch& d, const Caps& caps) { return bindings_needed(d, caps) <= caps.max_storage_buffers; }
+bool fits(const Dispatch& d, const Caps& caps) {
+  return bindings_needed(d, caps) <= caps.max_storage_buffers;
+}
 
 }  // namespace rlx

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rlx/caps.h"
 #include "ir/view.h"
+#include "rlx/caps.h"
 #include "rlx/dtype.h"
 
 namespace rlx {
@@ -41,6 +41,10 @@ struct Kernel {
 // A fragment of kernels/lib by its name.
 std::string_view library_source(std::string_view name);
 
+// Whether the kernel or a fragment that it uses calls the function: accessors that are not called are not
+// written.
+bool mentions(const Kernel& kernel, std::string_view function);
+
 // A tensor as a kernel sees it: a layout of a storage (a piece of memory that the plan places).
 struct Operand {
   int32_t storage = -1;  // -1: absent (an optional operand)
@@ -68,7 +72,9 @@ struct SpecValue {
   friend bool operator==(const SpecValue&, const SpecValue&) = default;
 };
 
-inline SpecValue spec_value(std::string name, uint32_t v) { return {std::move(name), std::to_string(v) + "u"}; }
+inline SpecValue spec_value(std::string name, uint32_t v) {
+  return {std::move(name), std::to_string(v) + "u"};
+}
 inline SpecValue spec_value(std::string name, bool v) { return {std::move(name), v ? "true" : "false"}; }
 
 // One launch: everything the executor needs to know.
@@ -77,10 +83,10 @@ struct Dispatch {
   std::vector<Operand> operands;  // in the order of the kernel's declarations
   std::vector<SpecValue> specs;
   std::vector<std::byte> params;
-  int64_t groups = 0;          // workgroups; the grid is split over x, y, z by the binder
-  bool partial = false;        // writes only the elements that its owns(i) claims, by whole words
-  int32_t node = -1;           // of the graph, for messages and reports
-  std::string variant;         // the row of the op's table that was chosen
+  int64_t groups = 0;    // workgroups; the grid is split over x, y, z by the binder
+  bool partial = false;  // writes only the elements that its owns(i) claims, by whole words
+  int32_t node = -1;     // of the graph, for messages and reports
+  std::string variant;   // the row of the op's table that was chosen
   struct InPlace {
     int32_t output, input;  // operands that may share memory: each element is read only by who writes it
     friend bool operator==(const InPlace&, const InPlace&) = default;

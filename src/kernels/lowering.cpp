@@ -10,19 +10,16 @@ namespace {
 // Flat kernels start at multiples of this, so that no word is shared by two dispatches.
 constexpr int64_t kFlatGrain = 1024;
 
-bool calls(const Kernel& kernel, const std::string& function) {
-  return kernel.source.find(function + "(") != std::string::npos;
-}
-
-// Whether element i of the output is made from element i of this operand: flat kernels reach such operands by x_at(i) or
-// x_flat(i), and those that they read elsewhere by x_base and x_step.
+// Whether element i of the output is made from element i of this operand: flat kernels reach such operands by
+// x_at(i) or x_flat(i), and those that they read elsewhere by x_base and x_step.
 bool in_step(const Kernel& kernel, const OperandDecl& decl) {
-  return decl.out || calls(kernel, decl.name + "_at") || calls(kernel, decl.name + "_flat");
+  return decl.out || mentions(kernel, decl.name + "_at") || mentions(kernel, decl.name + "_flat");
 }
 
 void set_word(Dispatch& d, size_t index, int64_t value) {
   const uint32_t word = to_u32(value);
-  check(d.params.size() >= (index + 1) * sizeof word, "a split kernel has its range in its first two parameters");
+  check(d.params.size() >= (index + 1) * sizeof word,
+        "a split kernel has its range in its first two parameters");
   std::memcpy(d.params.data() + index * sizeof word, &word, sizeof word);
 }
 
@@ -33,8 +30,8 @@ int64_t output_index(const Kernel& kernel) {
   fail(ErrorKind::internal, "the kernel {} has no output", kernel.name);
 }
 
-// Where the rows [begin, end) of the index over all axes of `outer` can lie: the leading axes that they have in common
-// are fixed, the first that they differ in is cut, and the rest is taken whole.
+// Where the rows [begin, end) of the index over all axes of `outer` can lie: the leading axes that they have
+// in common are fixed, the first that they differ in is cut, and the rest is taken whole.
 View::Range range_of_rows(const View& outer, int64_t begin, int64_t end) {
   View box = outer;
   int64_t left = outer.elements();
@@ -64,7 +61,8 @@ Operand Lowering::scratch(DType dtype, std::vector<int64_t> dims) {
 }
 
 Dispatch Lowering::make(std::shared_ptr<const Kernel> kernel, std::vector<Operand> operands,
-                        std::span<const std::byte> params, int64_t groups, std::vector<SpecValue> specs) const {
+                        std::span<const std::byte> params, int64_t groups,
+                        std::vector<SpecValue> specs) const {
   Dispatch d;
   params = params.first(kernel->params_bytes);  // an empty struct has a size in C++
   d.params.assign(params.begin(), params.end());
@@ -81,8 +79,8 @@ void Lowering::emit(Dispatch d) {
   if (d.groups == 0) return;
   if (!fits(d, caps_)) {
     fail(ErrorKind::unsupported,
-         "kernel {} needs {} storage bindings of at most {} bytes, but the device has {} for a shader", d.kernel->name,
-         bindings_needed(d, caps_), caps_.max_binding_bytes, caps_.max_storage_buffers);
+         "kernel {} needs {} storage bindings of at most {} bytes, but the device has {} for a shader",
+         d.kernel->name, bindings_needed(d, caps_), caps_.max_binding_bytes, caps_.max_storage_buffers);
   }
   dispatches_.push_back(std::move(d));
 }
@@ -128,9 +126,10 @@ void Lowering::flat(Dispatch whole) {
     return d;
   };
   // Where inputs can come in pieces, the output needs no pieces smaller than a binding.
-  const bool has_windows = calls(*whole.kernel, "fn owns");
+  const bool has_windows = mentions(*whole.kernel, "fn owns");
   const auto element = static_cast<int64_t>(device_bytes(whole.operands[y].dtype));
-  const auto bound_elements = static_cast<int64_t>(caps_.max_binding_bytes) / element / kFlatGrain * kFlatGrain;
+  const auto bound_elements =
+      static_cast<int64_t>(caps_.max_binding_bytes) / element / kFlatGrain * kFlatGrain;
   const int64_t least = has_windows ? std::max(kFlatGrain, bound_elements) : kFlatGrain;
   int64_t length = count;
   while (length > least && !fits(part(0, length), caps_)) {
@@ -146,7 +145,8 @@ void Lowering::flat(Dispatch whole) {
   }
 }
 
-// Inputs come in pieces, the largest first: each dispatch writes the elements whose sources lie in its pieces.
+// Inputs come in pieces, the largest first: each dispatch writes the elements whose sources lie in its
+// pieces.
 void Lowering::split_windows(Dispatch d) {
   d.partial = true;
   size_t largest = 0;
@@ -154,7 +154,9 @@ void Lowering::split_windows(Dispatch d) {
   for (size_t i = 0; i < d.operands.size(); ++i) {
     const Operand& o = d.operands[i];
     const bool whole = o.window.begin == o.window.end;
-    if (!o.present() || d.kernel->operands[i].out || !whole || !calls(*d.kernel, d.kernel->operands[i].name + "_has")) continue;
+    if (!o.present() || d.kernel->operands[i].out || !whole ||
+        !mentions(*d.kernel, d.kernel->operands[i].name + "_has"))
+      continue;
     const View::Range r = o.view.range();
     const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(o.dtype));
     if (bytes > most) {
@@ -174,10 +176,13 @@ void Lowering::split_windows(Dispatch d) {
     piece.operands[largest].window = {all.begin + begin, std::min(all.begin + begin + length, all.end)};
     return piece;
   };
-  // Half a binding always lies in one or two; if that is still too much, another input must come in pieces too.
-  const int64_t least = std::max(grain, static_cast<int64_t>(caps_.max_binding_bytes) / 2 / element / grain * grain);
+  // Half a binding always lies in one or two; if that is still too much, another input must come in pieces
+  // too.
+  const int64_t least =
+      std::max(grain, static_cast<int64_t>(caps_.max_binding_bytes) / 2 / element / grain * grain);
   int64_t length = all.end - all.begin;
-  while (length > least && !fits(part(0, length), caps_)) length = std::max(least, round_up(ceil_div(length, 2), grain));
+  while (length > least && !fits(part(0, length), caps_))
+    length = std::max(least, round_up(ceil_div(length, 2), grain));
   for (int64_t begin = 0; begin < all.end - all.begin; begin += length) split_windows(part(begin, length));
 }
 
@@ -192,7 +197,8 @@ bool Lowering::try_rows(const Dispatch& whole, int64_t row_count, int64_t rows_p
   return true;
 }
 
-std::vector<Dispatch> Lowering::row_parts(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) const {
+std::vector<Dispatch> Lowering::row_parts(const Dispatch& whole, int64_t row_count,
+                                          int64_t rows_per_group) const {
   return parts(row_count, rows_per_group, [&](int64_t begin, int64_t length) {
     Dispatch d = whole;
     d.groups = ceil_div(length, rows_per_group);

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "rlx/caps.h"
 #include "base/checked.h"
 #include "kernels/kernel.h"
+#include "rlx/caps.h"
 #include "rlx/error.h"
 
 namespace rlx {
@@ -71,34 +71,36 @@ class Lowering {
                 const typename K::Spec& spec = {}) const {
     return make(K::kernel(), operands.list(), std::as_bytes(std::span(&params, 1)), groups, spec.list());
   }
-  Dispatch make(std::shared_ptr<const Kernel> kernel, std::vector<Operand> operands, std::span<const std::byte> params,
-                int64_t groups, std::vector<SpecValue> specs = {}) const;
+  Dispatch make(std::shared_ptr<const Kernel> kernel, std::vector<Operand> operands,
+                std::span<const std::byte> params, int64_t groups, std::vector<SpecValue> specs = {}) const;
 
   // Adds the dispatch; an error that says how much is too much if the device can not bind it.
   void emit(Dispatch dispatch);
 
-  // Emits make_part(begin, length) for parts that cover [0, extent): the whole if it can be bound, else pieces whose
-  // length is a multiple of `grain`, as long as the device allows.
+  // Emits make_part(begin, length) for parts that cover [0, extent): the whole if it can be bound, else
+  // pieces whose length is a multiple of `grain`, as long as the device allows.
   using PartMaker = std::function<Dispatch(int64_t begin, int64_t length)>;
   void split(int64_t extent, int64_t grain, const PartMaker& make_part);
 
-  // For kernels that use lib/flat. The first two words of `params` are filled in here. Contiguous operands with as
-  // many elements as the output that are read by x_at(i) or x_flat(i) are bound in step with it, so these must be the
-  // output's i; what is read elsewhere goes by x_base and x_step. A kernel with owns(i) also meets the operands of which
-  // it asks x_has(p) in pieces.
+  // For kernels that use lib/flat. The first two words of `params` are filled in here. Contiguous operands
+  // with as many elements as the output that are read by x_at(i) or x_flat(i) are bound in step with it, so
+  // these must be the output's i; what is read elsewhere goes by x_base and x_step. A kernel with owns(i)
+  // also meets the operands of which it asks x_has(p) in pieces.
   template <class K>
-  void flat(const typename K::Operands& operands, typename K::Params params, const typename K::Spec& spec = {}) {
+  void flat(const typename K::Operands& operands, typename K::Params params,
+            const typename K::Spec& spec = {}) {
     flat(make<K>(operands, params, 0, spec));
   }
   void flat(Dispatch whole);
 
-  // For kernels with rows: the first two words of `params` are the first row and the row after the last, and a
-  // workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there.
+  // For kernels with rows: the first two words of `params` are the first row and the row after the last, and
+  // a workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there.
   void rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
   // The same, but false and nothing emitted where `rows_per_group` rows are more than the device can bind.
   bool try_rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
 
-  // The row of the table to use: the forced one if it applies, else the cheapest. Its name goes into the plan.
+  // The row of the table to use: the forced one if it applies, else the cheapest. Its name goes into the
+  // plan.
   template <class Problem, size_t N>
   std::string_view choose(std::string_view op, const Variant<Problem> (&table)[N], const Problem& problem) {
     std::string_view best;

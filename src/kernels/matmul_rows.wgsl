@@ -40,6 +40,7 @@ fn b_columns(p: u32, col: u32) -> vec4f {
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let g = group_index(group, groups);
+  if (g >= group_count()) { return; }  // the grid is a box and may have more groups than asked for
   let col = 4u * ((g % params.n_tiles) * LANES + lane);
   let row = (g / params.n_tiles) % params.m_tiles * ROWS;
   let batch = g / (params.n_tiles * params.m_tiles);

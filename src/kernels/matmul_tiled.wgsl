@@ -35,6 +35,7 @@ fn epilogue(v: y_t, i: u32) -> y_t { return v; }  //@ epilogue
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let g = group_index(group, groups);
+  if (g >= group_count()) { return; }  // the grid is a box and may have more groups than asked for
   let col0 = (g % params.n_tiles) * TILE;
   let row0 = (g / params.n_tiles) % params.m_tiles * TILE;
   let batch = g / (params.n_tiles * params.m_tiles);

@@ -10,15 +10,24 @@ namespace {
 
 std::string_view element_text(Element e) {
   switch (e) {
-    case Element::f32: return "f32";
-    case Element::f16: return "f16";
-    case Element::i32: return "i32";
-    case Element::u32: return "u32";
-    case Element::vec2f: return "vec2f";
-    case Element::vec4f: return "vec4f";
-    case Element::vec4h: return "vec4<f16>";
-    case Element::word: return "u32";
-    case Element::atomic_word: return "atomic<u32>";
+    case Element::f32:
+      return "f32";
+    case Element::f16:
+      return "f16";
+    case Element::i32:
+      return "i32";
+    case Element::u32:
+      return "u32";
+    case Element::vec2f:
+      return "vec2f";
+    case Element::vec4f:
+      return "vec4f";
+    case Element::vec4h:
+      return "vec4<f16>";
+    case Element::word:
+      return "u32";
+    case Element::atomic_word:
+      return "atomic<u32>";
   }
   return "";
 }
@@ -28,14 +37,19 @@ std::string_view value_type(DType dtype, OperandDecl::Kind kind) {
   switch (dtype) {
     case DType::f32:
     case DType::f16:
-    case DType::bf16: return "f32";
+    case DType::bf16:
+      return "f32";
     case DType::i32:
     case DType::i64:
-    case DType::i8: return "i32";
+    case DType::i8:
+      return "i32";
     case DType::u32:
-    case DType::u8: return "u32";
-    case DType::bool_: return "bool";
-    case DType::c64: return "vec2f";
+    case DType::u8:
+      return "u32";
+    case DType::bool_:
+      return "bool";
+    case DType::c64:
+      return "vec2f";
   }
   return "";
 }
@@ -89,9 +103,7 @@ class OperandWriter {
   }
 
  private:
-  bool uses(std::string_view suffix) const {
-    return kernel_.source.find(x_ + std::string(suffix) + "(") != std::string::npos;
-  }
+  bool uses(std::string_view suffix) const { return mentions(kernel_, x_ + std::string(suffix)); }
   bool uses_flat() const { return uses("_at") || uses("_flat"); }
 
   void absent(std::string& out) const {
@@ -128,15 +140,16 @@ class OperandWriter {
     }
     out += "  var rest = i;\n  var p = 0u;\n";
     for (int axis = w.rank - 1; axis > 0; --axis) {
-      out += std::format("  let q{0} = rest / {1}d{0};\n  p += (rest - q{0} * {1}d{0}){2};\n  rest = q{0};\n", axis, v,
-                         stride(axis));
+      out += std::format("  let q{0} = rest / {1}d{0};\n  p += (rest - q{0} * {1}d{0}){2};\n  rest = q{0};\n",
+                         axis, v, stride(axis));
     }
     out += std::format("  return p + rest{};\n}}\n", stride(0));
   }
 
   void has(std::string& out) const {
-    out += std::format("fn {0}_has(p: u32) -> bool {{ return {1}; }}\n", x_,
-                       p_.windowed ? std::format("(p - views.{0}_window_begin) < views.{0}_window_length", x_) : "true");
+    out += std::format(
+        "fn {0}_has(p: u32) -> bool {{ return {1}; }}\n", x_,
+        p_.windowed ? std::format("(p - views.{0}_window_begin) < views.{0}_window_length", x_) : "true");
   }
 
   void from_bits(std::string& out, std::string_view type) const {
@@ -149,11 +162,15 @@ class OperandWriter {
   // How many 32-bit units one array element of the binding has, and elements of the tensor in it.
   int64_t element_bytes() const {
     switch (element_) {
-      case Element::f16: return 2;
+      case Element::f16:
+        return 2;
       case Element::vec2f:
-      case Element::vec4h: return 8;
-      case Element::vec4f: return 16;
-      default: return 4;
+      case Element::vec4h:
+        return 8;
+      case Element::vec4f:
+        return 16;
+      default:
+        return 4;
     }
   }
 
@@ -195,38 +212,55 @@ class OperandWriter {
     }
     const int64_t per_segment = pattern_.segment_bytes / element_bytes();
     out += std::format("  let j = i % {}u;\n  switch i / {}u {{\n", per_segment, per_segment);
-    for (int s = 1; s < p_.segments; ++s) out += std::format("    case {}u: {{ {} }}\n", s, store(b + s, "j"));
+    for (int s = 1; s < p_.segments; ++s)
+      out += std::format("    case {}u: {{ {} }}\n", s, store(b + s, "j"));
     out += std::format("    default: {{ {} }}\n  }}\n}}\n", store(b, "j"));
   }
 
-  bool packed() const { return device_bytes(p_.dtype) < 4 && element_ != Element::f16 && element_ != Element::vec4h; }
+  bool packed() const {
+    return device_bytes(p_.dtype) < 4 && element_ != Element::f16 && element_ != Element::vec4h;
+  }
   int64_t per_word() const { return packed() ? 4 / static_cast<int64_t>(device_bytes(p_.dtype)) : 1; }
 
   // The value of element e (0 .. per_word) of a word.
   std::string decode(const std::string& word, const std::string& e) const {
     switch (p_.dtype) {
-      case DType::f16: return std::format("unpack2x16float({})[{}]", word, e);
-      case DType::bf16: return std::format("bitcast<f32>(({} >> (16u * {})) << 16u)", word, e);
-      case DType::i8: return std::format("extractBits(bitcast<i32>({}), 8u * {}, 8u)", word, e);
-      case DType::u8: return std::format("extractBits({}, 8u * {}, 8u)", word, e);
-      case DType::bool_: return std::format("(extractBits({}, 8u * {}, 8u) != 0u)", word, e);
-      case DType::f32: return std::format("bitcast<f32>({})", word);
+      case DType::f16:
+        return std::format("unpack2x16float({})[{}]", word, e);
+      case DType::bf16:
+        return std::format("bitcast<f32>(({} >> (16u * {})) << 16u)", word, e);
+      case DType::i8:
+        return std::format("extractBits(bitcast<i32>({}), 8u * {}, 8u)", word, e);
+      case DType::u8:
+        return std::format("extractBits({}, 8u * {}, 8u)", word, e);
+      case DType::bool_:
+        return std::format("(extractBits({}, 8u * {}, 8u) != 0u)", word, e);
+      case DType::f32:
+        return std::format("bitcast<f32>({})", word);
       case DType::i32:
-      case DType::i64: return std::format("bitcast<i32>({})", word);
-      default: return word;
+      case DType::i64:
+        return std::format("bitcast<i32>({})", word);
+      default:
+        return word;
     }
   }
 
   // The bits of a value, in the low end of a word.
   std::string encode(const std::string& v) const {
-    const std::string natural = decl_.kind == OperandDecl::Kind::int_ && p_.dtype == DType::bool_ ? v + " != 0" : v;
+    const std::string natural =
+        decl_.kind == OperandDecl::Kind::int_ && p_.dtype == DType::bool_ ? v + " != 0" : v;
     switch (p_.dtype) {
-      case DType::f16: return std::format("f16_bits({})", v);
-      case DType::bf16: return std::format("bf16_bits({})", v);
+      case DType::f16:
+        return std::format("f16_bits({})", v);
+      case DType::bf16:
+        return std::format("bf16_bits({})", v);
       case DType::i8:
-      case DType::u8: return std::format("(u32({}) & 0xffu)", v);
-      case DType::bool_: return std::format("select(0u, 1u, {})", natural);
-      default: return std::format("bitcast<u32>({})", v);
+      case DType::u8:
+        return std::format("(u32({}) & 0xffu)", v);
+      case DType::bool_:
+        return std::format("select(0u, 1u, {})", natural);
+      default:
+        return std::format("bitcast<u32>({})", v);
     }
   }
 
@@ -236,7 +270,8 @@ class OperandWriter {
   std::string read(const std::string& q) const {
     std::string value;
     if (p_.dtype == DType::c64 && is_words()) {
-      return std::format("vec2f(bitcast<f32>({0}_raw(2u * ({1}))), bitcast<f32>({0}_raw(2u * ({1}) + 1u)))", x_, q);
+      return std::format("vec2f(bitcast<f32>({0}_raw(2u * ({1}))), bitcast<f32>({0}_raw(2u * ({1}) + 1u)))",
+                         x_, q);
     }
     if (is_words()) {
       const int64_t n = per_word();
@@ -254,12 +289,14 @@ class OperandWriter {
 
   void get(std::string& out) const {
     raw(out);
-    out += std::format("fn {0}_get(p: u32) -> {0}_t {{\n  let q = views.{0}_offset + p;\n  return {1};\n}}\n", x_,
-                       read("q"));
+    out += std::format("fn {0}_get(p: u32) -> {0}_t {{\n  let q = views.{0}_offset + p;\n  return {1};\n}}\n",
+                       x_, read("q"));
   }
 
   // The offset in vectors; signed, since a window may begin after the view does.
-  std::string quarter_offset() const { return std::format("bitcast<u32>(bitcast<i32>(views.{}_offset) >> 2u)", x_); }
+  std::string quarter_offset() const {
+    return std::format("bitcast<u32>(bitcast<i32>(views.{}_offset) >> 2u)", x_);
+  }
 
   void get4(std::string& out) const {
     if (decl_.out && !uses("_get")) raw(out);
@@ -270,7 +307,8 @@ class OperandWriter {
       // Whole words: each is read once.
       const int64_t n = per_word();
       out += std::format("  let w = (views.{}_offset + 4u * i) / {}u;\n", x_, n);
-      for (int64_t word = 0; word < 4 / n; ++word) out += std::format("  let w{0} = {1}_raw(w + {0}u);\n", word, x_);
+      for (int64_t word = 0; word < 4 / n; ++word)
+        out += std::format("  let w{0} = {1}_raw(w + {0}u);\n", word, x_);
       std::string values;
       for (int64_t e = 0; e < 4; ++e) {
         const std::string value = decode(std::format("w{}", e / n), std::format("{}u", e % n));
@@ -278,8 +316,8 @@ class OperandWriter {
       }
       out += std::format("  return vec4<{}_t>({});\n}}\n", x_, values);
     } else {
-      out += std::format("  let q = views.{}_offset + 4u * i;\n  return vec4<{}_t>({}, {}, {}, {});\n}}\n", x_, x_,
-                         read("q"), read("q + 1u"), read("q + 2u"), read("q + 3u"));
+      out += std::format("  let q = views.{}_offset + 4u * i;\n  return vec4<{}_t>({}, {}, {}, {});\n}}\n",
+                         x_, x_, read("q"), read("q + 1u"), read("q + 2u"), read("q + 3u"));
     }
   }
 
@@ -302,9 +340,11 @@ class OperandWriter {
     const int64_t n = per_word();
     const int64_t bits = 32 / n;
     out += std::format(
-        "fn {0}_put(p: u32, v: {0}_t) {{\n  let q = views.{0}_offset + p;\n  let shift = {1}u * (q % {2}u);\n", x_, bits,
-        n);
-    out += std::format("  let bits = {} << shift;\n  let mask = {}u << shift;\n", encode("v"), bits == 8 ? 255 : 65535);
+        "fn {0}_put(p: u32, v: {0}_t) {{\n  let q = views.{0}_offset + p;\n  let shift = {1}u * (q % "
+        "{2}u);\n",
+        x_, bits, n);
+    out += std::format("  let bits = {} << shift;\n  let mask = {}u << shift;\n", encode("v"),
+                       bits == 8 ? 255 : 65535);
     const auto update = [&](int b, std::string_view i) {
       return std::format("atomicAnd(&buf{0}[{1}], ~mask); atomicOr(&buf{0}[{1}], bits);", b, i);
     };
@@ -315,7 +355,8 @@ class OperandWriter {
     }
     const int64_t per_segment = pattern_.segment_bytes / 4;
     out += std::format("  let j = w % {0}u;\n  switch w / {0}u {{\n", per_segment);
-    for (int s = 1; s < p_.segments; ++s) out += std::format("    case {}u: {{ {} }}\n", s, update(p_.first_binding + s, "j"));
+    for (int s = 1; s < p_.segments; ++s)
+      out += std::format("    case {}u: {{ {} }}\n", s, update(p_.first_binding + s, "j"));
     out += std::format("    default: {{ {} }}\n  }}\n}}\n", update(p_.first_binding, "j"));
   }
 
@@ -323,18 +364,23 @@ class OperandWriter {
   std::string as_element(const std::string& v) const {
     switch (element_) {
       case Element::word:
-      case Element::atomic_word: return encode(v);
-      case Element::f16: return std::format("f16({})", v);
-      default: return v;
+      case Element::atomic_word:
+        return encode(v);
+      case Element::f16:
+        return std::format("f16({})", v);
+      default:
+        return v;
     }
   }
 
   void put_plain(std::string& out) const {
     out += std::format("fn {0}_put(p: u32, v: {0}_t) {{\n  let q = views.{0}_offset + p;\n", x_);
     if (p_.dtype == DType::c64 && is_words()) {
-      out += std::format("  {0}_raw_set(2u * q, bitcast<u32>(v.x));\n  {0}_raw_set(2u * q + 1u, bitcast<u32>(v.y));\n", x_);
+      out += std::format(
+          "  {0}_raw_set(2u * q, bitcast<u32>(v.x));\n  {0}_raw_set(2u * q + 1u, bitcast<u32>(v.y));\n", x_);
     } else if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      // Only this invocation writes the other three elements, or nobody does: see the kernels that declare x4.
+      // Only this invocation writes the other three elements, or nobody does: see the kernels that declare
+      // x4.
       const int b = p_.first_binding;
       const std::string value = element_ == Element::vec4h ? "f16(v)" : "v";
       if (p_.segments == 1) {
@@ -395,8 +441,8 @@ class OperandWriter {
     out += pattern_.partial ? std::format("  var word = {}_raw(w);\n", x_) : "  var word = 0u;\n";
     out += std::format("  for (var e = 0u; e < {}u; e++) {{\n    let i = first + e;\n", n);
     out += std::format("    if (i < flat_count(){}) {{\n", pattern_.partial ? " && owns(i)" : "");
-    out += std::format("      word = (word & ~({0} << ({1}u * e))) | ({2} << ({1}u * e));\n    }}\n  }}\n", mask, bits,
-                       encode("element(i)"));
+    out += std::format("      word = (word & ~({0} << ({1}u * e))) | ({2} << ({1}u * e));\n    }}\n  }}\n",
+                       mask, bits, encode("element(i)"));
     out += std::format("  {}_raw_set(w, word);\n}}\n", x_);
   }
 
@@ -427,10 +473,10 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern) {
   std::string out = "// " + kernel.name + "\n";
   if (pattern.f16) out += "enable f16;\n";
   const auto mentions_subgroups = [](std::string_view text) { return text.contains("subgroup_size"); };
-  const bool subgroups = mentions_subgroups(kernel.source) ||
-                         std::ranges::any_of(kernel.libs, [&](const std::string& lib) {
-                           return mentions_subgroups(library_source(lib));
-                         });
+  const bool subgroups =
+      mentions_subgroups(kernel.source) || std::ranges::any_of(kernel.libs, [&](const std::string& lib) {
+        return mentions_subgroups(library_source(lib));
+      });
   if (subgroups) out += "enable subgroups;\n";
   std::string views = "struct Views {\n  first_group: u32,\n  group_count: u32,\n";
   std::string accessors;

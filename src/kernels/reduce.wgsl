@@ -2,7 +2,7 @@
 // t % rows, so that neighbours work on neighbouring rows of the same part (columns are read side by side).
 //@ in x any x4
 //@ out y any
-//@ use team_serial
+//@ use team_serial four
 
 const TEAM: u32 = 1u;  //@ spec
 const KIND: u32 = 0u;  //@ spec
@@ -40,12 +40,6 @@ fn merge(a: x_t, b: x_t) -> x_t {
 fn merge4(a: vec4<x_t>, b: vec4<x_t>) -> vec4<x_t> {
   if (KIND == SUM) { return a + b; }
   return vec4<x_t>(merge(a.x, b.x), merge(a.y, b.y), merge(a.z, b.z), merge(a.w, b.w));
-}
-
-fn four(base: u32, j: u32) -> vec4<x_t> {
-  if (FOUR) { return x_get4((base + j) / 4u); }
-  return vec4<x_t>(x_get(base + x_step(j)), x_get(base + x_step(j + 1u)), x_get(base + x_step(j + 2u)),
-                   x_get(base + x_step(j + 3u)));
 }
 
 fn row_task(task: u32, lane: u32, width: u32) {

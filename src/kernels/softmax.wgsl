@@ -2,7 +2,7 @@
 // the maximum grows; the other writes. In f32 whatever the types are.
 //@ in x float x4
 //@ out y float x4
-//@ use math team_serial
+//@ use math team_serial four
 
 const TEAM: u32 = 1u;  //@ spec
 const LOG: bool = false;  //@ spec
@@ -44,12 +44,6 @@ fn merge(a: vec2f, b: vec2f) -> vec2f {
   let maximum = max_nan(a.x, b.x);
   let to = anchor(maximum);
   return vec2f(maximum, a.y * exp_below(anchor(a.x) - to) + b.y * exp_below(anchor(b.x) - to));
-}
-
-fn four(base: u32, j: u32) -> vec4f {
-  if (FOUR) { return x_get4((base + j) / 4u); }
-  return vec4f(x_get(base + x_step(j)), x_get(base + x_step(j + 1u)), x_get(base + x_step(j + 2u)),
-               x_get(base + x_step(j + 3u)));
 }
 
 fn put_four(base: u32, j: u32, v: vec4f) {

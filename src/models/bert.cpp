@@ -22,7 +22,9 @@ class BertBuilder {
   }
 
  private:
-  Value param(const std::string& name, Shape shape) { return graph_.param(name, config_.dtype, std::move(shape)); }
+  Value param(const std::string& name, Shape shape) {
+    return graph_.param(name, config_.dtype, std::move(shape));
+  }
   Value ids(const std::string& name) { return graph_.input(name, DType::i64, {batch_, seq_}); }
 
   // x * weight^T + bias: the files store weights as [out, in], and the matmul reads the transposed view.
@@ -39,8 +41,10 @@ class BertBuilder {
 
   Value embeddings() {
     const Value words = param("embeddings.word_embeddings.weight", {config_.vocab, config_.hidden});
-    const Value positions = param("embeddings.position_embeddings.weight", {config_.max_positions, config_.hidden});
-    const Value types = param("embeddings.token_type_embeddings.weight", {config_.token_types, config_.hidden});
+    const Value positions =
+        param("embeddings.position_embeddings.weight", {config_.max_positions, config_.hidden});
+    const Value types =
+        param("embeddings.token_type_embeddings.weight", {config_.token_types, config_.hidden});
     const Value sum = gather(words, ids("input_ids")) + gather(types, ids("token_type_ids")) +
                       narrow(positions, 0, 0, seq_);
     return norm(sum, "embeddings.LayerNorm");
@@ -80,7 +84,8 @@ class BertBuilder {
 };
 
 void require_positive(int64_t number, const char* what) {
-  if (number <= 0) fail(ErrorKind::invalid_argument, "bert: the number of {} is {}; it must be positive", what, number);
+  if (number <= 0)
+    fail(ErrorKind::invalid_argument, "bert: the number of {} is {}; it must be positive", what, number);
 }
 
 }  // namespace
@@ -92,10 +97,12 @@ Graph bert_encoder(const BertConfig& config, Dim batch, Dim seq) {
   require_positive(config.vocab, "tokens of the vocabulary");
   if (config.layers < 0) fail(ErrorKind::invalid_argument, "bert: the number of layers is {}", config.layers);
   if (config.hidden % config.heads != 0) {
-    fail(ErrorKind::invalid_argument, "bert: {} hidden units can not be split into {} heads", config.hidden, config.heads);
+    fail(ErrorKind::invalid_argument, "bert: {} hidden units can not be split into {} heads", config.hidden,
+         config.heads);
   }
   if (seq.is_static() && seq.value() > config.max_positions) {
-    fail(ErrorKind::invalid_argument, "bert: the sequence has {} tokens, but there are {} position embeddings", seq.value(),
+    fail(ErrorKind::invalid_argument,
+         "bert: the sequence has {} tokens, but there are {} position embeddings", seq.value(),
          config.max_positions);
   }
   return BertBuilder(config, std::move(batch), std::move(seq)).build();

@@ -16,11 +16,12 @@ uint64_t random_bits(uint64_t seed, uint64_t n) {
   return z ^ (z >> 31);
 }
 
-// Mean 0, deviation 1: the sum of four 16-bit numbers is near enough to normal and needs no logarithm, which would take
-// seconds for the 110 million weights of BERT-base.
+// Mean 0, deviation 1: the sum of four 16-bit numbers is near enough to normal and needs no logarithm, which
+// would take seconds for the 110 million weights of BERT-base.
 double random_normal(uint64_t seed, uint64_t n) {
   const uint64_t bits = random_bits(seed, n);
-  const double sum = static_cast<double>((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
+  const double sum =
+      static_cast<double>((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
   return (sum - 2 * 65535.0) / (65536.0 * std::sqrt(4.0 / 12.0));
 }
 
@@ -29,7 +30,8 @@ Tensor random_weight(const TensorType& type, uint64_t seed, double mean, double 
   std::vector<float> values(static_cast<size_t>(type.shape.elements().value()));
   parallel_for(static_cast<int64_t>(values.size()), 1 << 18, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      values[static_cast<size_t>(i)] = static_cast<float>(mean + deviation * random_normal(seed, static_cast<uint64_t>(i)));
+      values[static_cast<size_t>(i)] =
+          static_cast<float>(mean + deviation * random_normal(seed, static_cast<uint64_t>(i)));
     }
   });
   if (type.dtype == DType::f32) return Tensor::of<float>(dims, values);
@@ -44,7 +46,8 @@ NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation)
     if (n.op->name() != Param::kName) continue;
     // A stream of its own for each name: a weight does not change when others are added.
     const uint64_t stream = random_bits(seed, Hash().text(n.name).value());
-    out.emplace(n.name, random_weight(n.outputs[0], stream, n.name.ends_with("LayerNorm.weight") ? 1 : 0, deviation));
+    out.emplace(n.name,
+                random_weight(n.outputs[0], stream, n.name.ends_with("LayerNorm.weight") ? 1 : 0, deviation));
   }
   return out;
 }

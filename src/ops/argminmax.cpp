@@ -30,8 +30,6 @@ std::vector<TensorType> ArgMinMax::infer(const InferArgs& in) const {
 
 namespace {
 
-int64_t positive(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
-
 template <class T>
 bool better(bool largest, T a, T than) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -47,7 +45,7 @@ void ArgMinMax::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
   Operand source;
   source.view = View::contiguous(x.dims);
-  const Operand rows = as_rows(source, {positive(axis, source.view.rank())});
+  const Operand rows = as_rows(source, {normal_axis(axis, source.view.rank())});
   const auto length = static_cast<size_t>(row_length(rows));
   const auto run = [&](const auto& values) {
     const auto gathered = gather_view(values, rows.view);
@@ -69,7 +67,7 @@ void ArgMinMax::reference(RefContext& r) const {
 void ArgMinMax::lower(Lowering& l) const {
   const Operand& y = l.out();
   if (y.view.elements() == 0) return;
-  Operand x = as_rows(l.in(0), {positive(axis, l.in(0).view.rank())});
+  Operand x = as_rows(l.in(0), {normal_axis(axis, l.in(0).view.rank())});
   const RowProblem p = row_problem(x, 1);
   const Team team = team_for(l.choose(name(), kRowVariants, p), p.length, l.caps());
   x.x4 = rows_by_four(x);

@@ -39,10 +39,12 @@ Dims read_dims(const Attention& op, const InferArgs& in, int64_t input, int64_t 
   if (s.rank() != rank) fail("attention: input {} has rank {}; this layout needs {}", input, s.rank(), rank);
   if (op.layout == AttentionLayout::bhsd) return {s[0], s[1], s[2], s[3]};
   if (op.layout == AttentionLayout::bshd) return {s[0], s[2], s[1], s[3]};
-  if (heads == 0) fail("attention: the layout bsd does not tell the number of heads; the attribute heads has to");
+  if (heads == 0)
+    fail("attention: the layout bsd does not tell the number of heads; the attribute heads has to");
   const std::optional<Dim> head = Dim::exact_div(s[2], Dim(heads));
   if (!head) {
-    fail("attention: input {} has {} elements at each position, which is no multiple of its {} heads", input, s[2].text(), heads);
+    fail("attention: input {} has {} elements at each position, which is no multiple of its {} heads", input,
+         s[2].text(), heads);
   }
   return {s[0], Dim(heads), s[1], *head};
 }
@@ -62,7 +64,8 @@ Checked check_inputs(const Attention& op, const InferArgs& in) {
   if (!c.q.heads.is_static()) fail("attention: the number of heads, {}, must be a number", c.q.heads.text());
   c.heads = c.q.heads.value();
   c.kv_heads = op.kv_heads != 0 ? op.kv_heads : c.heads;
-  if (op.heads != 0 && op.heads != c.heads) fail("attention: q has {} heads, but the attribute says {}", c.heads, op.heads);
+  if (op.heads != 0 && op.heads != c.heads)
+    fail("attention: q has {} heads, but the attribute says {}", c.heads, op.heads);
   if (c.heads < 1 || c.kv_heads < 1 || c.heads % c.kv_heads != 0) {
     fail("attention: {} heads can not be shared evenly by {} heads of keys", c.heads, c.kv_heads);
   }
@@ -91,13 +94,17 @@ std::vector<TensorType> Attention::infer(const InferArgs& in) const {
     in.expect_dtype(3, in.dtype(3) == DType::bool_ || is_float(in.dtype(3)), "bool or a float type");
     const Shape scores{c.q.batch, Dim(c.heads), c.q.length, c.k.length};
     if (in.shape(3).rank() > 4 || !(broadcast(scores, in.shape(3), "attention") == scores)) {
-      fail("attention: the mask {} does not broadcast to [batch, heads, queries, keys] = {}", in.shape(3).text(), scores.text());
+      fail("attention: the mask {} does not broadcast to [batch, heads, queries, keys] = {}",
+           in.shape(3).text(), scores.text());
     }
   }
   switch (layout) {
-    case AttentionLayout::bhsd: return {{in.dtype(0), {c.q.batch, c.heads, c.q.length, c.v.head}}};
-    case AttentionLayout::bshd: return {{in.dtype(0), {c.q.batch, c.q.length, c.heads, c.v.head}}};
-    case AttentionLayout::bsd: return {{in.dtype(0), {c.q.batch, c.q.length, c.v.head * Dim(c.heads)}}};
+    case AttentionLayout::bhsd:
+      return {{in.dtype(0), {c.q.batch, c.heads, c.q.length, c.v.head}}};
+    case AttentionLayout::bshd:
+      return {{in.dtype(0), {c.q.batch, c.q.length, c.heads, c.v.head}}};
+    case AttentionLayout::bsd:
+      return {{in.dtype(0), {c.q.batch, c.q.length, c.v.head * Dim(c.heads)}}};
   }
   return {};
 }
@@ -105,20 +112,23 @@ std::vector<TensorType> Attention::infer(const InferArgs& in) const {
 Tolerance Attention::tolerance(std::span<const TensorType> inputs) const {
   const Checked c = check_inputs(*this, InferArgs(name(), inputs));
   const auto head = static_cast<double>(c.q.head.value());
-  // A score is a sum of `head` products of numbers up to 2, 4/3 on average: its error moves the weight of a value by as
-  // much, relative to it, and the exponential adds its own. tanh is 2 units off, of a number as large as the cap.
+  // A score is a sum of `head` products of numbers up to 2, 4/3 on average: its error moves the weight of a
+  // value by as much, relative to it, and the exponential adds its own. tanh is 2 units off, of a number as
+  // large as the cap.
   const double score_ulps = std::fabs(scale_for(c.q.head.value())) * head * 4 / 3;
-  return {.ulps = 8 + score_ulps + 4 * soft_cap, .terms = static_cast<double>(c.k.length.value()), .scale = 2};
+  return {
+      .ulps = 8 + score_ulps + 4 * soft_cap, .terms = static_cast<double>(c.k.length.value()), .scale = 2};
 }
 
 namespace {
 
-// One problem for the kernels: heads of q as [kv_heads, group], so that each row of `q` outer axes has its own k and v.
+// One problem for the kernels: heads of q as [kv_heads, group], so that each row of `q` outer axes has its
+// own k and v.
 struct Problem {
   const Attention* op;
-  Operand q, y;  // [batch, kv_heads, group, queries, head]
-  Operand k, v;  // [batch, kv_heads, keys, head]
-  Operand mask;  // [batch, kv_heads, group, queries, keys]
+  Operand q, y;   // [batch, kv_heads, group, queries, head]
+  Operand k, v;   // [batch, kv_heads, keys, head]
+  Operand mask;   // [batch, kv_heads, group, queries, keys]
   int64_t shift;  // query i stands at key i + shift
 
   int64_t batch() const { return q.view.dims[0]; }
@@ -139,9 +149,13 @@ View by_heads(const View& v, AttentionLayout layout, int64_t heads) {
 
 Problem make_problem(const Attention& op, const Lowering& l) {
   const View& q_view = l.in(0).view;
-  const int64_t heads = op.layout == AttentionLayout::bhsd ? q_view.dims[1] : op.layout == AttentionLayout::bshd ? q_view.dims[2] : op.heads;
+  const int64_t heads = op.layout == AttentionLayout::bhsd   ? q_view.dims[1]
+                        : op.layout == AttentionLayout::bshd ? q_view.dims[2]
+                                                             : op.heads;
   const int64_t kv_heads = op.kv_heads != 0 ? op.kv_heads : heads;
-  const auto grouped = [&](const Operand& o) { return o.with_view(by_heads(o.view, op.layout, heads).split_axis(1, kv_heads), 2); };
+  const auto grouped = [&](const Operand& o) {
+    return o.with_view(by_heads(o.view, op.layout, heads).split_axis(1, kv_heads), 2);
+  };
   const auto shared = [&](const Operand& o) { return o.with_view(by_heads(o.view, op.layout, kv_heads), 2); };
   Problem p{&op, grouped(l.in(0)), grouped(l.out()), shared(l.in(1)), shared(l.in(2)), l.optional_in(3), 0};
   p.shift = p.keys() - p.queries();
@@ -171,7 +185,8 @@ Params common_params(const Problem& p) {
   params.keys = to_u32(p.keys());
   params.shift = to_i32(p.shift);
   // Far enough to see every key when there is no window.
-  params.window = to_i32(p.op->mask == MaskKind::sliding_window ? std::min(p.op->window, int64_t{1} << 30) : int64_t{1} << 30);
+  params.window = to_i32(p.op->mask == MaskKind::sliding_window ? std::min(p.op->window, int64_t{1} << 30)
+                                                                : int64_t{1} << 30);
   params.q_member = stride(p.q, 2);
   params.q_row = stride(p.q, 3);
   params.q_dim = stride(p.q, 4);
@@ -199,12 +214,17 @@ Spec common_spec(const Problem& p) {
   return spec;
 }
 
+double flops(const Problem& p) {
+  return 2.0 * static_cast<double>(p.batch() * p.kv_heads() * p.rows()) * static_cast<double>(p.keys()) *
+         static_cast<double>(p.head() + p.value());
+}
+
 Dispatch plain(const Lowering& l, const Problem& p) {
-  auto spec = common_spec<kernels::attention_plain::Spec>(p);
-  spec.HEAD = to_u32(p.head());
-  return l.make<kernels::attention_plain>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y},
-                                          common_params<kernels::attention_plain::Params>(p),
-                                          p.batch() * p.kv_heads() * p.rows(), spec);
+  auto params = common_params<kernels::attention_plain::Params>(p);
+  params.head = to_u32(p.head());
+  return l.make<kernels::attention_plain>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y}, params,
+                                          p.batch() * p.kv_heads() * p.rows(),
+                                          common_spec<kernels::attention_plain::Spec>(p));
 }
 
 Dispatch online(const Lowering& l, const Problem& p) {
@@ -226,42 +246,56 @@ Dispatch online(const Lowering& l, const Problem& p) {
                                            p.batch() * p.kv_heads() * tiles, spec);
 }
 
+// Workgroup memory of the blocked kernel: the rows of q, the weights of a block of keys, what lanes tell each
+// other.
+int64_t blocked_bytes(const Problem& p, int64_t quads_of_rows) {
+  constexpr int64_t kLanes = 8;
+  return 16 * quads_of_rows * (4 * ceil_div(p.head(), 4) + 4 * kLanes + kLanes);
+}
+
 Dispatch blocked(const Lowering& l, const Problem& p) {
   auto spec = common_spec<kernels::attention_blocked::Spec>(p);
+  spec.HEAD = to_u32(p.head());
   spec.Q4 = quads(p.q.view);
   spec.K4 = quads(p.k.view);
   spec.V4 = quads(p.v.view);
   spec.Y4 = quads(p.y.view);
-  spec.QUADS = p.rows() > 8 ? 4 : p.rows() > 4 ? 2 : 1;
+  // More rows share a load of keys, but make longer code: a small problem is computed before that is
+  // compiled.
+  spec.QUADS = p.rows() <= 4 || flops(p) < 4e6 ? 1 : p.rows() <= 8 || !spec.K4 ? 2 : 4;
+  while (spec.QUADS > 1 && blocked_bytes(p, spec.QUADS) > l.caps().max_workgroup_bytes) spec.QUADS /= 2;
   auto params = common_params<kernels::attention_blocked::Params>(p);
-  params.head = to_u32(p.head());
+  params.quads = to_u32(ceil_div(p.head(), 4));
   const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(4 * spec.QUADS));
   params.tiles = to_u32(tiles);
   return l.make<kernels::attention_blocked>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y}, params,
                                             p.batch() * p.kv_heads() * tiles, spec);
 }
 
-double flops(const Problem& p) {
-  return 2.0 * static_cast<double>(p.batch() * p.kv_heads() * p.rows()) * static_cast<double>(p.keys()) *
-         static_cast<double>(p.head() + p.value());
-}
-
-// Lanes of a tile that have a row.
-double used_lanes(const Problem& p, int64_t lanes) {
+// The part of the rows of tiles that there really are.
+double used_rows(const Problem& p, int64_t lanes) {
   return static_cast<double>(p.rows()) / static_cast<double>(round_up(p.rows(), lanes));
 }
 
+// Rates in GFLOP/s: measured on a software device, and for GPUs in the ratio that their memory traffic
+// suggests.
 constexpr Variant<Problem> kVariants[] = {
-    {"blocked", [](const Caps&, const Problem&) { return true; },
-     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 12 : 20) / used_lanes(p, 8); }},
     {"online", [](const Caps&, const Problem& p) { return p.head() <= 256 && p.value() <= 256; },
      [](const Caps& caps, const Problem& p) {
-       if (caps.software) return flops(p) / 5 / used_lanes(p, 64);
-       // Beyond 128 the query and the sum no longer stay in registers.
-       return flops(p) / (p.head() + p.value() <= 256 ? 400 : 40) / used_lanes(p, 64);
+       const bool short_heads = p.head() + p.value() <= 128;
+       // On a GPU, the query and the sum of longer heads no longer stay in registers.
+       const bool in_registers = p.head() + p.value() <= 256;
+       const double rate = caps.software ? (short_heads ? 16 : 13) : (in_registers ? 400 : 40);
+       return flops(p) / rate / used_rows(p, 64);
+     }},
+    {"blocked",
+     [](const Caps& caps, const Problem& p) { return blocked_bytes(p, 1) <= caps.max_workgroup_bytes; },
+     [](const Caps& caps, const Problem& p) {
+       const double rate = !quads(p.k.view) ? 5 : p.head() <= 64 ? 12 : 16;
+       return flops(p) / (caps.software ? rate : 20) / used_rows(p, p.rows() > 8 ? 16 : 4);
      }},
     {"plain", [](const Caps&, const Problem&) { return true; },
-     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 1 : 80); }},
+     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 0.5 : 80); }},
 };
 
 // Part of the problem along axis 0 to 3 of q.
@@ -281,7 +315,8 @@ Problem slice(const Problem& whole, int64_t axis, int64_t begin, int64_t length)
 void emit_parts(Lowering& l, const Problem& p, Dispatch (*make)(const Lowering&, const Problem&)) {
   Dispatch d = make(l, p);
   const std::vector<int64_t>& dims = p.q.view.dims;
-  const auto axis = std::find_if(dims.begin(), dims.begin() + 4, [](int64_t n) { return n > 1; }) - dims.begin();
+  const auto axis =
+      std::find_if(dims.begin(), dims.begin() + 4, [](int64_t n) { return n > 1; }) - dims.begin();
   if (axis == 4 || fits(d, l.caps())) {
     l.emit(std::move(d));
     return;
@@ -319,9 +354,10 @@ namespace ops {
 void register_attention(OpTable& table) {
   table.add<Attention>(
       {.name = {},
-       .formula = "softmax(mask(cap(scale q k^T))) v for each head; heads in groups may share keys and values",
+       .formula =
+           "softmax(mask(cap(scale q k^T))) v for each head; heads in groups may share keys and values",
        .types = "f32 f16 bf16",
-       .variants = {"blocked", "online", "plain"},
+       .variants = {"online", "blocked", "plain"},
        .samples =
            {
                "attention(T[2,3,17,64], T[2,3,17,64], T[2,3,17,64])",
@@ -340,7 +376,8 @@ void register_attention(OpTable& table) {
                "attention(T[1,2,40,20], T[1,2,50,20], T[1,2,50,20]) {mask=\"sliding_window\", window=6}",
                "attention(T[1,2,9,20], T[1,2,9,20], T[1,2,9,20], T[9,9]) {mask=\"sliding_window\"}",
                // Groups of heads, one head of keys for all, another size of values.
-               "attention(T[1,1,8,32], T[1,33,2,32], T[1,33,2,32]) {kv_heads=2, layout=\"bshd\", mask=\"causal\"}",
+               "attention(T[1,1,8,32], T[1,33,2,32], T[1,33,2,32]) {kv_heads=2, layout=\"bshd\", "
+               "mask=\"causal\"}",
                "attention(T[2,3,24], T[2,5,6], T[2,5,9]) {heads=4, kv_heads=1, layout=\"bsd\"}",
                "attention(T[1,2,7,17], T[1,2,7,17], T[1,2,7,1])",
                "attention(T[1,2,7,1], T[1,2,7,1], T[1,2,7,17])",
@@ -350,7 +387,8 @@ void register_attention(OpTable& table) {
                "attention(T[1,1,9,256], T[1,1,17,256], T[1,1,17,256])",
                "attention(T[1,1,2,300], T[1,1,5,300], T[1,1,5,301])",
                // Past one binding of 64 KiB.
-               "attention(T[2,130,256], T[2,129,256], T[2,129,256]) {heads=4, layout=\"bsd\", mask=\"causal\"}",
+               "attention(T[2,130,256], T[2,129,256], T[2,129,256]) {heads=4, layout=\"bsd\", "
+               "mask=\"causal\"}",
                "attention(T[3,4,65,64], T[3,4,65,64], T[3,4,65,64])",
                // Nothing to see, and nothing to do.
                "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8])",

@@ -6,13 +6,14 @@
 
 namespace rlx {
 
-// Inputs q, k, v and perhaps a mask. A score is scale * q.k, then soft_cap * tanh(score / soft_cap) when there is a cap,
-// then the mask; y = softmax(scores) v. q and y have `heads` heads, k and v have `kv_heads`, and each of those serves
-// heads / kv_heads neighbouring heads of q. Values may have another head size than keys.
+// Inputs q, k, v and perhaps a mask. A score is scale * q.k, then soft_cap * tanh(score / soft_cap) when
+// there is a cap, then the mask; y = softmax(scores) v. q and y have `heads` heads, k and v have `kv_heads`,
+// and each of those serves heads / kv_heads neighbouring heads of q. Values may have another head size than
+// keys.
 //
-// The mask input broadcasts by NumPy's rule to [batch, heads, queries, keys], so rank 2 is [queries, keys]: a bool keeps
-// (true) or excludes (false) a key, a float is added to the score. It comes on top of `mask`. A query that may see no key
-// gives zeros. Values of excluded keys must be finite: their weight is 0.
+// The mask input broadcasts by NumPy's rule to [batch, heads, queries, keys], so rank 2 is [queries, keys]: a
+// bool keeps (true) or excludes (false) a key, a float is added to the score. It comes on top of `mask`. A
+// query that may see no key gives zeros. Values of excluded keys must be finite: their weight is 0.
 struct Attention final : OpOf<Attention> {
   static constexpr auto kName = "attention";
   int64_t heads = 0;     // 0: what q's shape says, in the layouts that have an axis for it

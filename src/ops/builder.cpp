@@ -35,7 +35,9 @@ Value pow(Value a, Value b) { return apply("pow", {a, b}); }
 Value equal(Value a, Value b) { return apply("eq", {a, b}); }
 Value less(Value a, Value b) { return apply("lt", {a, b}); }
 Value greater(Value a, Value b) { return apply("gt", {a, b}); }
-Value where(Value condition, Value if_true, Value if_false) { return apply("where", {condition, if_true, if_false}); }
+Value where(Value condition, Value if_true, Value if_false) {
+  return apply("where", {condition, if_true, if_false});
+}
 Value relu(Value x) { return apply("relu", {x}); }
 Value sigmoid(Value x) { return apply("sigmoid", {x}); }
 Value tanh(Value x) { return apply("tanh", {x}); }

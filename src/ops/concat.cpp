@@ -31,7 +31,7 @@ std::vector<TensorType> Concat::infer(const InferArgs& in) const {
 
 void Concat::reference(RefContext& r) const {
   RefTensor& out = r.out();
-  const auto a = static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(out.dims.size()) : axis);
+  const auto a = static_cast<size_t>(normal_axis(axis, static_cast<int64_t>(out.dims.size())));
   const int64_t inner = product({out.dims.begin() + static_cast<int64_t>(a) + 1, out.dims.end()});
   const int64_t row = out.dims[a] * inner;
   const int64_t outer = product({out.dims.begin(), out.dims.begin() + static_cast<int64_t>(a)});
@@ -165,7 +165,7 @@ void lower_joined(Lowering& l, const Problem& p) {
 void Concat::lower(Lowering& l) const {
   const Operand& y = l.out();
   if (y.view.elements() == 0) return;
-  const auto a = axis < 0 ? axis + y.view.rank() : axis;
+  const auto a = normal_axis(axis, y.view.rank());
   const int64_t rows = product({y.view.dims.begin(), y.view.dims.begin() + a});
   const int64_t row = y.view.elements() / rows;
   std::vector<Part> parts;

@@ -18,7 +18,8 @@ namespace {
 std::vector<View::Range> windows(const Operand& o, int64_t length) {
   std::vector<View::Range> out;
   const View::Range all = o.view.range();
-  for (int64_t begin = all.begin; begin < all.end; begin += length) out.push_back({begin, std::min(all.end, begin + length)});
+  for (int64_t begin = all.begin; begin < all.end; begin += length)
+    out.push_back({begin, std::min(all.end, begin + length)});
   return out;
 }
 
@@ -26,16 +27,18 @@ std::vector<View::Range> windows(const Operand& o, int64_t length) {
 
 void lower_copy_into(Lowering& l, const Operand& x, const Operand& y) {
   const int64_t count = y.view.elements();
-  const Dispatch whole = l.make<kernels::copy_into>({.x = x, .y = y}, {.first = 0, .end = to_u32(count)},
-                                                    ceil_div(count, 256));
+  const Dispatch whole =
+      l.make<kernels::copy_into>({.x = x, .y = y}, {.first = 0, .end = to_u32(count)}, ceil_div(count, 256));
   if (fits(whole, l.caps())) {
     l.emit(whole);
     return;
   }
   // Every piece of x against every piece of y, half of the bindings for each.
   const auto bytes = static_cast<int64_t>(device_bytes(y.dtype));
-  const int64_t length = static_cast<int64_t>(l.caps().max_binding_bytes / kBindingAlignment * kBindingAlignment) / bytes *
-                         (l.caps().max_storage_buffers / 2) - kBindingAlignment;
+  const int64_t length =
+      static_cast<int64_t>(l.caps().max_binding_bytes / kBindingAlignment * kBindingAlignment) / bytes *
+          (l.caps().max_storage_buffers / 2) -
+      kBindingAlignment;
   for (const View::Range& from : windows(x, length)) {
     for (const View::Range& to : windows(y, length)) {
       Dispatch d = whole;
@@ -59,8 +62,8 @@ void register_contiguous(OpTable& table) {
                          .formula = "y = x, in memory of its own",
                          .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
                          .variants = {"copy"},
-                         .samples = {"contiguous(T[3,17])", "contiguous(T[1])", "contiguous(T[0,3])", "contiguous(T[257])",
-                                     "contiguous(T[65537])", "contiguous(T[])"},
+                         .samples = {"contiguous(T[3,17])", "contiguous(T[1])", "contiguous(T[0,3])",
+                                     "contiguous(T[257])", "contiguous(T[65537])", "contiguous(T[])"},
                          .make = {}});
 }
 }  // namespace ops

@@ -11,7 +11,8 @@ void lower_copy(Lowering& l, const Operand& x, const Operand& y);
 // The same for any y; each element of y's view is written, what lies between them is kept.
 void lower_copy_into(Lowering& l, const Operand& x, const Operand& y);
 
-// The input with memory of its own in row-major order; materialize_views puts it where a view can not be read.
+// The input with memory of its own in row-major order; materialize_views puts it where a view can not be
+// read.
 struct Contiguous final : OpOf<Contiguous> {
   static constexpr auto kName = "contiguous";
   std::vector<TensorType> infer(const InferArgs& in) const override;

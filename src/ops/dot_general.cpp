@@ -1,4 +1,5 @@
-// Contraction over any pairs of axes: both operands are seen as [batch, outer, contracted] matrices and multiplied.
+// Contraction over any pairs of axes: both operands are seen as [batch, outer, contracted] matrices and
+// multiplied.
 #include <algorithm>
 #include <cmath>
 
@@ -36,11 +37,12 @@ struct DotGeneral final : OpOf<DotGeneral> {
 Axes split_axes(const InferArgs* check, int64_t rank, const std::vector<int64_t>& batch,
                 const std::vector<int64_t>& contracting) {
   Axes axes;
-  const auto normal = [&](int64_t axis) { return check ? check->axis(axis, rank) : axis < 0 ? axis + rank : axis; };
+  const auto normal = [&](int64_t axis) { return check ? check->axis(axis, rank) : normal_axis(axis, rank); };
   for (int64_t a : batch) axes.batch.push_back(normal(a));
   for (int64_t a : contracting) axes.contracted.push_back(normal(a));
   for (int64_t a = 0; a < rank; ++a) {
-    if (!std::ranges::contains(axes.batch, a) && !std::ranges::contains(axes.contracted, a)) axes.outer.push_back(a);
+    if (!std::ranges::contains(axes.batch, a) && !std::ranges::contains(axes.contracted, a))
+      axes.outer.push_back(a);
   }
   if (static_cast<int64_t>(axes.batch.size() + axes.contracted.size() + axes.outer.size()) != rank) {
     fail("dot_general: an axis of an operand of rank {} is named twice", rank);
@@ -62,7 +64,8 @@ View as_matrices(const View& v, const Axes& axes, bool contracted_last, bool* ne
   order.insert(order.end(), rows.begin(), rows.end());
   order.insert(order.end(), cols.begin(), cols.end());
   const View permuted = v.permute(order);
-  const std::vector<int64_t> target = {product(pick(v.dims, axes.batch)), product(pick(v.dims, rows)), product(pick(v.dims, cols))};
+  const std::vector<int64_t> target = {product(pick(v.dims, axes.batch)), product(pick(v.dims, rows)),
+                                       product(pick(v.dims, cols))};
   const auto flat = permuted.reshape(target);
   *needs_copy = !flat.has_value();
   return flat ? *flat : permuted;
@@ -73,15 +76,16 @@ std::vector<TensorType> DotGeneral::infer(const InferArgs& in) const {
   in.expect_same_dtype(0, 1);
   in.expect_float(0);
   if (a_contracting.size() != b_contracting.size() || a_batch.size() != b_batch.size()) {
-    fail("dot_general: {} and {} contracting axes, {} and {} batch axes; the operands must name as many", a_contracting.size(),
-         b_contracting.size(), a_batch.size(), b_batch.size());
+    fail("dot_general: {} and {} contracting axes, {} and {} batch axes; the operands must name as many",
+         a_contracting.size(), b_contracting.size(), a_batch.size(), b_batch.size());
   }
   const Axes a = split_axes(&in, in.shape(0).rank(), a_batch, a_contracting);
   const Axes b = split_axes(&in, in.shape(1).rank(), b_batch, b_contracting);
   const auto same = [&](const std::vector<int64_t>& x, const std::vector<int64_t>& y) {
     for (size_t i = 0; i < x.size(); ++i) {
       if (!(in.shape(0)[x[i]] == in.shape(1)[y[i]])) {
-        fail("dot_general: axis {} of {} and axis {} of {} differ in size", x[i], in.shape(0).text(), y[i], in.shape(1).text());
+        fail("dot_general: axis {} of {} and axis {} of {} differ in size", x[i], in.shape(0).text(), y[i],
+             in.shape(1).text());
       }
     }
   };
@@ -115,30 +119,31 @@ void DotGeneral::lower(Lowering& l) const {
 }
 
 void DotGeneral::reference(RefContext& r) const {
-  const auto matrices = [&](int64_t i, const std::vector<int64_t>& batch, const std::vector<int64_t>& contracting, bool contracted_last,
+  const auto matrices = [&](int64_t i, const std::vector<int64_t>& batch,
+                            const std::vector<int64_t>& contracting, bool contracted_last,
                             std::vector<int64_t>* dims) {
     const Axes axes = split_axes(nullptr, static_cast<int64_t>(r.in(i).dims.size()), batch, contracting);
     bool ignored = false;
     const View v = as_matrices(View::contiguous(r.in(i).dims), axes, contracted_last, &ignored);
     const int64_t outer = product(pick(r.in(i).dims, axes.outer));
     const int64_t depth = product(pick(r.in(i).dims, axes.contracted));
-    *dims = {product(pick(r.in(i).dims, axes.batch)), contracted_last ? outer : depth, contracted_last ? depth : outer};
+    *dims = {product(pick(r.in(i).dims, axes.batch)), contracted_last ? outer : depth,
+             contracted_last ? depth : outer};
     return gather_view(r.in(i).real, v);
   };
   std::vector<int64_t> da, db;
   const std::vector<double> a = matrices(0, a_batch, a_contracting, true, &da);
   const std::vector<double> b = matrices(1, b_batch, b_contracting, false, &db);
   for (int64_t i = 0; i < da[0]; ++i) {
-    multiply_reference(a.data() + i * da[1] * da[2], b.data() + i * db[1] * db[2], r.out().real.data() + i * da[1] * db[2], da[1],
-                       db[2], da[2]);
+    multiply_reference(a.data() + i * da[1] * da[2], b.data() + i * db[1] * db[2],
+                       r.out().real.data() + i * da[1] * db[2], da[1], db[2], da[2]);
   }
 }
 
 Tolerance DotGeneral::tolerance(std::span<const TensorType> inputs) const {
   double k = 1;
   for (int64_t axis : a_contracting) {
-    const int64_t rank = inputs[0].shape.rank();
-    k *= static_cast<double>(inputs[0].shape[axis < 0 ? axis + rank : axis].value());
+    k *= static_cast<double>(inputs[0].shape[normal_axis(axis, inputs[0].shape.rank())].value());
   }
   return {.ulps = 2, .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
@@ -164,7 +169,8 @@ void register_dot_general(OpTable& table) {
        .variants = {"matmul"},
        .samples = {"dot_general(T[3,17], T[17,5]) {a_contracting=[1], b_contracting=[0]}",
                    "dot_general(T[17,3], T[5,17]) {a_contracting=[0], b_contracting=[-1]}",
-                   "dot_general(T[2,3,4,5], T[4,2,5,6]) {a_contracting=[2,3], b_contracting=[0,2], a_batch=[0], b_batch=[1]}",
+                   "dot_general(T[2,3,4,5], T[4,2,5,6]) {a_contracting=[2,3], b_contracting=[0,2], "
+                   "a_batch=[0], b_batch=[1]}",
                    "dot_general(T[4,3,2], T[2,5,4]) {a_contracting=[0,2], b_contracting=[2,0]}",
                    "dot_general(T[3], T[4]) {a_contracting=[], b_contracting=[]}",
                    "dot_general(T[0,3], T[3,2]) {a_contracting=[1], b_contracting=[0]}",

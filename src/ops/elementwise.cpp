@@ -78,7 +78,7 @@ enum class Lanes { vector, splat, neither };
 Lanes lanes(const Operand& o) {
   const View v = o.view.coalesced();
   if (v.rank() == 0) return Lanes::splat;
-  const auto multiple = [](int64_t n) { return n % 4 == 0; };
+  const auto multiple = [](int64_t n) { return n >= 0 && n % 4 == 0; };
   if (!multiple(v.dims.back())) return Lanes::neither;
   if (v.strides.back() == 0) return Lanes::splat;
   const bool aligned = v.strides.back() == 1 && multiple(v.offset) &&
@@ -95,10 +95,12 @@ bool vec4_applies(const Caps& caps, const Problem& p) {
 
 constexpr Variant<Problem> kVariants[] = {
     {"vec4", vec4_applies, [](const Caps&, const Problem&) { return 1.0; }},
-    {"scalar", [](const Caps&, const Problem&) { return true; }, [](const Caps&, const Problem&) { return 2.0; }},
+    {"scalar", [](const Caps&, const Problem&) { return true; },
+     [](const Caps&, const Problem&) { return 2.0; }},
 };
 
-// The kernel's text up to its main: parameters and `compute`, the expression as a function of the operands' values.
+// The kernel's text up to its main: parameters and `compute`, the expression as a function of the operands'
+// values.
 Kernel expression_kernel(const Expr& expr, std::vector<uint32_t>& params) {
   Kernel k;
   k.name = "elementwise";
@@ -113,8 +115,8 @@ Kernel expression_kernel(const Expr& expr, std::vector<uint32_t>& params) {
   const ExprCode code = generate(expr, names);
   std::string members = "  first: u32,\n  end: u32,\n";
   for (const std::string& m : code.params) members += "  " + m + ",\n";
-  k.source = std::format("struct Params {{\n{}}}\nfn compute({}) -> y_t {{\n{}  return {};\n}}\n", members, signature,
-                         code.statements, code.result);
+  k.source = std::format("struct Params {{\n{}}}\nfn compute({}) -> y_t {{\n{}  return {};\n}}\n", members,
+                         signature, code.statements, code.result);
   params.assign({0, 0});
   params.insert(params.end(), code.words.begin(), code.words.end());
   k.params_bytes = params.size() * 4;
@@ -124,13 +126,15 @@ Kernel expression_kernel(const Expr& expr, std::vector<uint32_t>& params) {
 
 std::string arguments(size_t count, std::string_view form) {
   std::string out;
-  for (size_t i = 0; i < count; ++i) out += std::vformat(i ? std::string(", ") + std::string(form) : form, std::make_format_args(i));
+  for (size_t i = 0; i < count; ++i)
+    out += std::vformat(i ? std::string(", ") + std::string(form) : form, std::make_format_args(i));
   return out;
 }
 
 void add_scalar_main(Kernel& k, size_t inputs) {
   k.libs.push_back("flat");
-  k.source += std::format("fn element(i: u32) -> y_t {{ return compute({}); }}\n", arguments(inputs, "a{}_at(i)"));
+  k.source +=
+      std::format("fn element(i: u32) -> y_t {{ return compute({}); }}\n", arguments(inputs, "a{}_at(i)"));
 }
 
 // Four elements an invocation; `first` and `end` count groups of four.
@@ -152,8 +156,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 {}  y_put4(q, vec4<y_t>(compute({}), compute({}), compute({}), compute({})));
 }}
 )",
-      loads, arguments(inputs.size(), "v{}.x"), arguments(inputs.size(), "v{}.y"), arguments(inputs.size(), "v{}.z"),
-      arguments(inputs.size(), "v{}.w"));
+      loads, arguments(inputs.size(), "v{}.x"), arguments(inputs.size(), "v{}.y"),
+      arguments(inputs.size(), "v{}.z"), arguments(inputs.size(), "v{}.w"));
 }
 
 // The output may take the memory of an input that is read at the very same places, and at no others.
@@ -222,24 +226,34 @@ void register_elementwise(OpTable& table) {
       if (fn.arity > 2) call += ", T" + std::string(c);
       return call + ")";
     };
-    info.samples = {sample("[3,17]", "[3,17]", "[3,17]"), sample("[2,1,5]", "[3,1]", "[5]"), sample("[257]", "[]", "[1]"),
-                    sample("[0,4]", "[4]", "[]"), sample("[65540]", "[65540]", "[65540]"), sample("[]", "[]", "[]")};
+    info.samples = {sample("[3,17]", "[3,17]", "[3,17]"),
+                    sample("[2,1,5]", "[3,1]", "[5]"),
+                    sample("[257]", "[]", "[1]"),
+                    sample("[0,4]", "[4]", "[]"),
+                    sample("[65540]", "[65540]", "[65540]"),
+                    sample("[]", "[]", "[]")};
     info.make = [&fn] { return std::make_shared<Elementwise>(&fn); };
     table.add(std::move(info));
   }
   std::string all;
   for (DType t : kAllDTypes) all += (all.empty() ? "" : " ") + std::string(to_string(t));
-  OpInfo cast{.name = {}, .formula = "x as another type: floats to nearest even, to integers truncated and saturated",
-              .types = all, .variants = {"vec4", "scalar"}, .samples = {}, .make = {}};
-  for (DType t : kAllDTypes) cast.samples.push_back(std::format("cast(T[3,17] in -300..300) {{to={}}}", to_string(t)));
+  OpInfo cast{.name = {},
+              .formula = "x as another type: floats to nearest even, to integers truncated and saturated",
+              .types = all,
+              .variants = {"vec4", "scalar"},
+              .samples = {},
+              .make = {}};
+  for (DType t : kAllDTypes)
+    cast.samples.push_back(std::format("cast(T[3,17] in -300..300) {{to={}}}", to_string(t)));
   table.add<Cast>(std::move(cast));
   table.add<FusedElementwise>(
       {.name = {},
        .formula = "an expression of scalar functions over broadcast inputs",
        .types = "f32 f16 bf16",
        .variants = {"vec4", "scalar"},
-       .samples = {"fused_elementwise(T[3,17], T[17]) {expr=\"t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)\"}",
-                   "fused_elementwise(T[8,64], T[64], T[8,1]) {expr=\"t0=add($0,$1); t1=tanh(t0); sub(t1,$2)\"}"},
+       .samples =
+           {"fused_elementwise(T[3,17], T[17]) {expr=\"t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)\"}",
+            "fused_elementwise(T[8,64], T[64], T[8,1]) {expr=\"t0=add($0,$1); t1=tanh(t0); sub(t1,$2)\"}"},
        .make = {}});
 }
 

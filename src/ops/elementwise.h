@@ -1,4 +1,5 @@
-// Element-wise ops: one scalar function (Elementwise), a conversion (Cast), or a fused expression (FusedElementwise).
+// Element-wise ops: one scalar function (Elementwise), a conversion (Cast), or a fused expression
+// (FusedElementwise).
 #pragma once
 
 #include "ir/op.h"

@@ -28,8 +28,9 @@ WithEpilogue with_epilogue(const std::shared_ptr<const Kernel>& kernel, const Ex
   std::string members;
   for (const std::string& m : code.params) members += "  " + m + ",\n";
   replace_line(k.source, "//@ params", members);
-  replace_line(k.source, "//@ epilogue",
-               std::format("fn epilogue(v: y_t, i: u32) -> y_t {{\n{}  return {};\n}}", code.statements, code.result));
+  replace_line(
+      k.source, "//@ epilogue",
+      std::format("fn epilogue(v: y_t, i: u32) -> y_t {{\n{}  return {};\n}}", code.statements, code.result));
   k.params_bytes += 4 * code.words.size();
   return {std::make_shared<const Kernel>(std::move(k)), code.words};
 }

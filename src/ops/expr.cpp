@@ -16,12 +16,17 @@ std::string_view wgsl_type(DType dtype) {
   switch (dtype) {
     case DType::i32:
     case DType::i64:
-    case DType::i8: return "i32";
+    case DType::i8:
+      return "i32";
     case DType::u32:
-    case DType::u8: return "u32";
-    case DType::bool_: return "bool";
-    case DType::c64: return "vec2f";
-    default: return "f32";
+    case DType::u8:
+      return "u32";
+    case DType::bool_:
+      return "bool";
+    case DType::c64:
+      return "vec2f";
+    default:
+      return "f32";
   }
 }
 
@@ -36,8 +41,8 @@ DType infer_scalar(const ScalarFn& fn, const std::vector<DType>& args) {
   const DType type = args.back();
   for (size_t i = is_where ? 1 : 0; i < args.size(); ++i) {
     if (args[i] != type) {
-      fail("{}: the inputs have the types {} and {}; they must be equal (use cast)", fn.name, to_string(args[i]),
-           to_string(type));
+      fail("{}: the inputs have the types {} and {}; they must be equal (use cast)", fn.name,
+           to_string(args[i]), to_string(type));
     }
   }
   if (!defined_for(fn, type)) fail("{}: is not defined for {}", fn.name, to_string(type));
@@ -85,9 +90,15 @@ std::string Expr::text() const {
     for (size_t a = 0; a < s.args.size(); ++a) {
       if (a) out += ",";
       switch (s.args[a].kind) {
-        case Arg::Kind::input: out += std::format("${}", s.args[a].index); break;
-        case Arg::Kind::step: out += std::format("t{}", s.args[a].index); break;
-        case Arg::Kind::number: out += std::format("{}", s.args[a].number); break;
+        case Arg::Kind::input:
+          out += std::format("${}", s.args[a].index);
+          break;
+        case Arg::Kind::step:
+          out += std::format("t{}", s.args[a].index);
+          break;
+        case Arg::Kind::number:
+          out += std::format("{}", s.args[a].number);
+          break;
       }
     }
     out += i + 1 < steps.size() ? "); " : ")";
@@ -99,7 +110,9 @@ namespace {
 
 class ExprParser {
  public:
-  ExprParser(std::string_view text, std::vector<DType> inputs) : text_(text) { expr_.inputs = std::move(inputs); }
+  ExprParser(std::string_view text, std::vector<DType> inputs) : text_(text) {
+    expr_.inputs = std::move(inputs);
+  }
 
   Expr all() {
     do {
@@ -144,7 +157,8 @@ class ExprParser {
       }
       return Expr::input(static_cast<int32_t>(i));
     }
-    if (at_ + 1 < text_.size() && text_[at_] == 't' && std::isdigit(static_cast<unsigned char>(text_[at_ + 1]))) {
+    if (at_ + 1 < text_.size() && text_[at_] == 't' &&
+        std::isdigit(static_cast<unsigned char>(text_[at_ + 1]))) {
       ++at_;
       const int64_t i = integer();
       if (i >= static_cast<int64_t>(expr_.steps.size())) wrong();
@@ -167,7 +181,8 @@ class ExprParser {
   std::string word() {
     skip();
     const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+      ++at_;
     return std::string(text_.substr(begin, at_ - begin));
   }
   void skip() {
@@ -227,7 +242,8 @@ std::string cast_text(const std::string& value, DType from, DType to) {
     if (from == DType::bool_) return value;
     if (a == "vec2f") return "any(" + value + " != vec2f(0.0))";
     // NaN is true, and `!=` may not say so.
-    return a == "f32" ? "((bitcast<u32>(" + value + ") << 1u) != 0u)" : std::format("({} != {}(0))", value, a);
+    return a == "f32" ? "((bitcast<u32>(" + value + ") << 1u) != 0u)"
+                      : std::format("({} != {}(0))", value, a);
   }
   if (a == "vec2f") return b == "vec2f" ? value : cast_text(value + ".x", DType::f32, to);
   if (b == "vec2f") return "vec2f(f32(" + value + "), 0.0)";
@@ -242,7 +258,9 @@ std::string cast_text(const std::string& value, DType from, DType to) {
 
 }  // namespace
 
-Expr Expr::parse(std::string_view text, std::vector<DType> inputs) { return ExprParser(text, std::move(inputs)).all(); }
+Expr Expr::parse(std::string_view text, std::vector<DType> inputs) {
+  return ExprParser(text, std::move(inputs)).all();
+}
 
 ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix) {
   ExprCode code;
@@ -284,12 +302,18 @@ namespace {
 
 int64_t wrap(int64_t value, DType type) {
   switch (type) {
-    case DType::i32: return static_cast<int32_t>(value);
-    case DType::u32: return static_cast<uint32_t>(value);
-    case DType::i8: return static_cast<int8_t>(value);
-    case DType::u8: return static_cast<uint8_t>(value);
-    case DType::bool_: return value != 0;
-    default: return value;
+    case DType::i32:
+      return static_cast<int32_t>(value);
+    case DType::u32:
+      return static_cast<uint32_t>(value);
+    case DType::i8:
+      return static_cast<int8_t>(value);
+    case DType::u8:
+      return static_cast<uint8_t>(value);
+    case DType::bool_:
+      return value != 0;
+    default:
+      return value;
   }
 }
 
@@ -298,14 +322,19 @@ int64_t saturated(double value, DType type) {
       {-2147483648.0, 2147483647.0}, {0, 4294967295.0}, {-128, 127}, {0, 255}};
   if (std::isnan(value)) return 0;
   // i64 is i32 on the device, so a float saturates there.
-  const auto& [low, high] = limits[type == DType::u32 ? 1 : type == DType::i8 ? 2 : type == DType::u8 ? 3 : 0];
+  const auto& [low, high] = limits[type == DType::u32  ? 1
+                                   : type == DType::i8 ? 2
+                                   : type == DType::u8 ? 3
+                                                       : 0];
   return static_cast<int64_t>(std::trunc(std::clamp(value, low, high)));
 }
 
 Expr::Scalar cast_value(const Expr::Scalar& v, DType from, DType to) {
   Expr::Scalar out;
   const bool from_real = is_float(from) || from == DType::c64;
-  const double real = from == DType::c64 ? v.complex.real() : is_float(from) ? v.real : static_cast<double>(v.integer);
+  const double real = from == DType::c64 ? v.complex.real()
+                      : is_float(from)   ? v.real
+                                         : static_cast<double>(v.integer);
   if (to == DType::c64) {
     out.complex = from == DType::c64 ? v.complex : real;
   } else if (to == DType::bool_) {

@@ -1,6 +1,8 @@
-// An expression over scalars: what a fused element-wise region, or the tail of a matmul, computes for one element.
+// An expression over scalars: what a fused element-wise region, or the tail of a matmul, computes for one
+// element.
 //
-// Text form: "t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)". $n is input n, tn the n-th step, the last step the result.
+// Text form: "t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)". $n is input n, tn the n-th step, the last step the
+// result.
 #pragma once
 
 #include <memory>
@@ -32,8 +34,8 @@ struct Expr {
   DType result_type() const { return steps.empty() ? inputs.at(0) : steps.back().type; }
   DType arg_type(const Step& step, size_t arg) const;
 
-  // Adds a step and gives it as an argument for later ones. The type of the result is inferred; an error when the
-  // function is not defined for the types.
+  // Adds a step and gives it as an argument for later ones. The type of the result is inferred; an error when
+  // the function is not defined for the types.
   Arg apply(const ScalarFn& fn, std::vector<Arg> args);
   Arg cast(Arg value, DType to);
   static Arg input(int32_t index) { return {Arg::Kind::input, index, 0}; }
@@ -54,8 +56,8 @@ struct Expr {
   Scalar evaluate(const Scalar* values) const;
 };
 
-// What the WGSL of an expression needs besides its text: the numbers in it, which travel as parameters so that a new
-// number is not a new shader (and because a constant infinity does not compile).
+// What the WGSL of an expression needs besides its text: the numbers in it, which travel as parameters so
+// that a new number is not a new shader (and because a constant infinity does not compile).
 struct ExprCode {
   std::string statements;           // let t0 = ...;
   std::string result;               // the expression that names the result
@@ -63,10 +65,12 @@ struct ExprCode {
   std::vector<uint32_t> words;      // their values
 };
 
-// `inputs` are WGSL expressions of the inputs' values; names of steps begin with `prefix`, parameters with "c".
+// `inputs` are WGSL expressions of the inputs' values; names of steps begin with `prefix`, parameters with
+// "c".
 ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix = "t");
 
-// The result type of a scalar function on arguments of these types, with the checks; `what` names it in errors.
+// The result type of a scalar function on arguments of these types, with the checks; `what` names it in
+// errors.
 DType infer_scalar(const ScalarFn& fn, const std::vector<DType>& args);
 
 // The value type in WGSL (f32, i32, u32, bool, vec2f).

@@ -33,7 +33,7 @@ struct Sizes {
 };
 
 Sizes sizes(int64_t axis, const std::vector<int64_t>& table) {
-  const int64_t a = axis < 0 ? axis + static_cast<int64_t>(table.size()) : axis;
+  const int64_t a = normal_axis(axis, static_cast<int64_t>(table.size()));
   return {a, product({table.begin(), table.begin() + a}), table[static_cast<size_t>(a)],
           product({table.begin() + a + 1, table.end()})};
 }

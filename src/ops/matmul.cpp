@@ -42,8 +42,8 @@ std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
   if (b_vector) b.push_back(1);
   const Dim& k = a[a.rank() - 1];
   if (!(k == b[b.rank() - 2])) {
-    fail("matmul: the inner sizes of {} and {} differ: {} against {}", in.shape(0).text(), in.shape(1).text(), k.text(),
-         b[b.rank() - 2].text());
+    fail("matmul: the inner sizes of {} and {} differ: {} against {}", in.shape(0).text(), in.shape(1).text(),
+         k.text(), b[b.rank() - 2].text());
   }
   const auto batch = [](const Shape& s) { return Shape(std::vector<Dim>(s.begin(), s.end() - 2)); };
   Shape out = broadcast(batch(a), batch(b), "matmul");
@@ -57,7 +57,8 @@ std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
            in.shape(i).text(), out.text());
     }
   }
-  if (in.count() > 2 && epilogue.empty()) fail("matmul: takes 2 inputs when it has no epilogue, not {}", in.count());
+  if (in.count() > 2 && epilogue.empty())
+    fail("matmul: takes 2 inputs when it has no epilogue, not {}", in.count());
   return {TensorType{expr(in.dtype(0), extra).result_type(), out}};
 }
 
@@ -79,7 +80,8 @@ struct Sizes {
 };
 
 // The output as [batch..., m, n], whichever of the two are there.
-std::vector<int64_t> matrix_dims(const std::vector<int64_t>& out, bool a_vector, bool b_vector, int64_t m, int64_t n) {
+std::vector<int64_t> matrix_dims(const std::vector<int64_t>& out, bool a_vector, bool b_vector, int64_t m,
+                                 int64_t n) {
   std::vector<int64_t> dims(out.begin(), out.end() - (a_vector ? 0 : 1) - (b_vector ? 0 : 1));
   dims.push_back(m);
   dims.push_back(n);
@@ -99,17 +101,20 @@ struct Problem {
   static bool quads(const Operand& o, int64_t length) {
     const View& v = o.view;
     if (v.strides.back() != 1 || length % 4 != 0 || v.offset % 4 != 0) return false;
-    return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
+    return std::all_of(v.strides.begin(), v.strides.end() - 1,
+                       [](int64_t s) { return s >= 0 && s % 4 == 0; });
   }
 };
 
 bool float_product(const Caps&, const Problem& p) { return is_float(p.a.dtype); }
 
 double flops(const Problem& p) {
-  return 2.0 * static_cast<double>(p.size.batch * p.size.m) * static_cast<double>(p.size.n) * static_cast<double>(p.size.k);
+  return 2.0 * static_cast<double>(p.size.batch * p.size.m) * static_cast<double>(p.size.n) *
+         static_cast<double>(p.size.k);
 }
 
-// Nanoseconds at rates measured on a software device and, for GPUs, in the ratio their memory traffic suggests.
+// Nanoseconds at rates measured on a software device and, for GPUs, in the ratio their memory traffic
+// suggests.
 constexpr Variant<Problem> kVariants[] = {
     {"rows", float_product,
      [](const Caps& caps, const Problem& p) {
@@ -117,8 +122,13 @@ constexpr Variant<Problem> kVariants[] = {
        if (caps.software) return flops(p) / (streams ? 24 : 6);
        return flops(p) / (p.size.m <= 8 && streams ? 400 : 100);
      }},
-    {"tiled", [](const Caps& caps, const Problem& p) { return is_float(p.a.dtype) && caps.max_invocations_per_workgroup >= 256; },
-     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 4 : p.size.m <= 8 ? 80 : 300); }},
+    {"tiled",
+     [](const Caps& caps, const Problem& p) {
+       return is_float(p.a.dtype) && caps.max_invocations_per_workgroup >= 256;
+     },
+     [](const Caps& caps, const Problem& p) {
+       return flops(p) / (caps.software ? 4 : p.size.m <= 8 ? 80 : 300);
+     }},
     {"plain", [](const Caps&, const Problem&) { return true; },
      [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 1 : 50); }},
 };
@@ -189,8 +199,9 @@ Dispatch tiled(const Lowering& l, const Problem& p) {
   const int64_t n_tiles = ceil_div(p.size.n, 64);
   params.m_tiles = to_u32(m_tiles);
   params.n_tiles = to_u32(n_tiles);
-  return make_dispatch<kernels::matmul_tiled>(l, p, params, p.size.batch * m_tiles * n_tiles,
-                                              {.A_BY_K = p.stride(p.a, 1) == 1, .B_BY_K = p.stride(p.b, 1) != 1});
+  return make_dispatch<kernels::matmul_tiled>(
+      l, p, params, p.size.batch * m_tiles * n_tiles,
+      {.A_BY_K = p.stride(p.a, 1) == 1, .B_BY_K = p.stride(p.b, 1) != 1});
 }
 
 // Batches that b does not have, and along which a and y are evenly spaced, are only more rows.
@@ -244,8 +255,9 @@ bool can_bind(const Lowering& l, std::string_view variant, const Problem& p) {
 }
 
 void emit_rows(Lowering& l, std::string_view variant, const Problem& p) {
-  l.split(p.size.m, kRowGrain,
-          [&](int64_t begin, int64_t length) { return make_variant(l, variant, slice_rows(p, begin, length)); });
+  l.split(p.size.m, kRowGrain, [&](int64_t begin, int64_t length) {
+    return make_variant(l, variant, slice_rows(p, begin, length));
+  });
 }
 
 // b is larger than all bindings together: partial products over slices of k are added up in f32.
@@ -371,7 +383,8 @@ void MatMul::reference(RefContext& r) const {
                  static_cast<uint64_t>(b.ints[static_cast<size_t>(pb + p * n + col)]);
         }
         y.ints[static_cast<size_t>((i * m + row) * n + col)] =
-            a.dtype == DType::u32 ? static_cast<int64_t>(static_cast<uint32_t>(sum)) : static_cast<int32_t>(sum);
+            a.dtype == DType::u32 ? static_cast<int64_t>(static_cast<uint32_t>(sum))
+                                  : static_cast<int32_t>(sum);
       }
     }
   }
@@ -397,7 +410,8 @@ Tolerance MatMul::tolerance(std::span<const TensorType> inputs) const {
   for (size_t i = 2; i < inputs.size(); ++i) extra.push_back(inputs[i].dtype);
   const auto k = static_cast<double>(inputs[0].shape[inputs[0].shape.rank() - 1].value());
   // Inputs are in [-2, 2]: the sum of k products is about 2 sqrt(k) large, whatever the result is.
-  return {.ulps = 2 + expr(inputs[0].dtype, extra).ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
+  return {
+      .ulps = 2 + expr(inputs[0].dtype, extra).ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
 
 Value matmul(Value a, Value b) { return a.graph().add_value(std::make_shared<MatMul>(), {a, b}); }
@@ -417,11 +431,14 @@ void register_matmul(OpTable& table) {
        .variants = {"rows", "tiled", "plain"},
        .samples = {"matmul(T[3,17], T[17,5])", "matmul(T[64,32], T[32,64])", "matmul(T[1,64], T[64,256])",
                    "matmul(T[2,3,4,5], T[5,6])", "matmul(T[2,1,4,5], T[3,5,6])", "matmul(T[5], T[5])",
-                   "matmul(T[5], T[2,5,3])", "matmul(T[2,3,5], T[5])", "matmul(T[3,0], T[0,4])", "matmul(T[0,3], T[3,4])",
-                   "matmul(T[257,3], T[3,65])", "matmul(T[130,257], T[257,68])", "matmul(T[1,1], T[1,1])",
+                   "matmul(T[5], T[2,5,3])", "matmul(T[2,3,5], T[5])", "matmul(T[3,0], T[0,4])",
+                   "matmul(T[0,3], T[3,4])", "matmul(T[257,3], T[3,65])", "matmul(T[130,257], T[257,68])",
+                   "matmul(T[1,1], T[1,1])",
                    "matmul(T[8,16], T[16,12], T[12]) {epilogue=\"t0=add($0,$1); gelu(t0)\"}",
-                   "matmul(T[2,7,16], T[16,12], T[12], T[2,7,12]) {epilogue=\"t0=add($0,$1); t1=mul(t0,0.5); add(t1,$2)\"}",
-                   "matmul(T[3,700], T[700,129], T[1]) {epilogue=\"add($0,$1)\"}", "matmul(T[3,1500], T[1500,131])"},
+                   "matmul(T[2,7,16], T[16,12], T[12], T[2,7,12]) {epilogue=\"t0=add($0,$1); t1=mul(t0,0.5); "
+                   "add(t1,$2)\"}",
+                   "matmul(T[3,700], T[700,129], T[1]) {epilogue=\"add($0,$1)\"}",
+                   "matmul(T[3,1500], T[1500,131])"},
        .make = {}});
 }
 }  // namespace ops

@@ -7,8 +7,8 @@
 
 namespace rlx {
 
-// matmul(a, b, extra...): NumPy's matmul, then `epilogue` with $0 the product and $1.. the extra inputs, which broadcast to
-// the product's shape. Strided operands (transposes, slices) are read in place.
+// matmul(a, b, extra...): NumPy's matmul, then `epilogue` with $0 the product and $1.. the extra inputs,
+// which broadcast to the product's shape. Strided operands (transposes, slices) are read in place.
 struct MatMul final : OpOf<MatMul> {
   static constexpr auto kName = "matmul";
   std::string epilogue;

@@ -32,7 +32,7 @@ std::vector<TensorType> Narrow::infer(const InferArgs& in) const {
 }
 
 std::optional<View> Narrow::view(const View& input, const std::vector<int64_t>& out_dims) const {
-  const int64_t a = axis < 0 ? axis + input.rank() : axis;
+  const int64_t a = normal_axis(axis, input.rank());
   return input.narrow(a, start.value(), out_dims[static_cast<size_t>(a)], step);
 }
 

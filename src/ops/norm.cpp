@@ -14,8 +14,6 @@
 namespace rlx {
 namespace {
 
-int64_t positive(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
-
 // Checks that input `i` is a float tensor with the shape of the trailing axes of x.
 void expect_trailing(const InferArgs& in, int64_t i, std::string_view what, int64_t axis) {
   in.expect_float(i);
@@ -69,7 +67,7 @@ void reference_norm(const NormValues& n, const std::vector<double>& s, const std
 // numbers stay far from.
 Tolerance norm_tolerance(const TensorType& x, int64_t axis) {
   double n = 1;
-  for (int64_t a = positive(axis, x.shape.rank()); a < x.shape.rank(); ++a)
+  for (int64_t a = normal_axis(axis, x.shape.rank()); a < x.shape.rank(); ++a)
     n *= static_cast<double>(x.shape[a].value());
   return {.ulps = 16, .terms = n, .scale = 8};
 }
@@ -168,7 +166,7 @@ std::vector<TensorType> Norm::infer(const InferArgs& in) const {
 
 void Norm::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
-  reference_norm({kind, eps, positive(axis, static_cast<int64_t>(x.dims.size())), &r.in(1),
+  reference_norm({kind, eps, normal_axis(axis, static_cast<int64_t>(x.dims.size())), &r.in(1),
                   r.input_count() == 3 ? &r.in(2) : nullptr},
                  x.real, x.dims, r.out());
 }
@@ -177,7 +175,7 @@ void Norm::lower(Lowering& l) const {
   lower_norm(l, name(),
              {.kind = kind,
               .eps = eps,
-              .axis = positive(axis, l.out().view.rank()),
+              .axis = normal_axis(axis, l.out().view.rank()),
               .x = l.in(0),
               .gamma = l.in(1),
               .beta = l.optional_in(2),
@@ -215,7 +213,7 @@ void ResidualNorm::reference(RefContext& r) const {
     const std::vector<double> addend = gather_view(r.in(i).real, view);
     for (size_t k = 0; k < s.size(); ++k) s[k] += addend[k];
   }
-  reference_norm({kind, eps, positive(axis, static_cast<int64_t>(x.dims.size())), &r.in(gamma),
+  reference_norm({kind, eps, normal_axis(axis, static_cast<int64_t>(x.dims.size())), &r.in(gamma),
                   r.input_count() == gamma + 2 ? &r.in(gamma + 1) : nullptr},
                  s, x.dims, r.out());
   if (keep_sum) r.out(1).real = s;
@@ -226,7 +224,7 @@ void ResidualNorm::lower(Lowering& l) const {
   lower_norm(l, name(),
              {.kind = kind,
               .eps = eps,
-              .axis = positive(axis, l.out().view.rank()),
+              .axis = normal_axis(axis, l.out().view.rank()),
               .x = l.in(0),
               .residual = l.in(1),
               .bias = has_bias ? l.in(2) : Operand{},

@@ -15,11 +15,11 @@ namespace rlx {
 
 struct OpInfo {
   std::string name;
-  std::string formula;  // what it computes, in a line
-  std::string types;    // element types of the data input, as in "f32 f16 bf16"
+  std::string formula;                // what it computes, in a line
+  std::string types;                  // element types of the data input, as in "f32 f16 bf16"
   std::vector<std::string> variants;  // rows of its kernel table; "view" or "folded" when no kernel runs
-  // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in 0..9" bounds
-  // the random values of an input, and "state T[3]" makes a state of it.
+  // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in
+  // 0..9" bounds the random values of an input, and "state T[3]" makes a state of it.
   std::vector<std::string> samples;
   std::function<std::shared_ptr<Op>()> make;
 };

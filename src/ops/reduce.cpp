@@ -23,7 +23,7 @@ std::string_view Reduce::name() const { return reduce_name(kind); }
 std::vector<int64_t> Reduce::reduced(int64_t rank) const {
   if (axes.empty()) return axes_from(0, rank);
   std::vector<int64_t> out;
-  for (int64_t a : axes) out.push_back(a < 0 ? a + rank : a);
+  for (int64_t a : axes) out.push_back(normal_axis(a, rank));
   std::ranges::sort(out);
   return out;
 }

@@ -16,7 +16,9 @@ struct Placed {
   int64_t batches, heads, length, head;
   int64_t batch_stride, head_stride, row_stride;
 
-  int64_t at(int64_t b, int64_t h, int64_t i) const { return b * batch_stride + h * head_stride + i * row_stride; }
+  int64_t at(int64_t b, int64_t h, int64_t i) const {
+    return b * batch_stride + h * head_stride + i * row_stride;
+  }
 };
 
 Placed place(const RefTensor& t, AttentionLayout layout, int64_t heads) {

@@ -9,8 +9,8 @@ namespace {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
-void multiply_rows(const double* a, int64_t a_stride, const double* b, int64_t b_stride, double* c, int64_t c_stride,
-                   int64_t rows, int64_t n, int64_t k) {
+void multiply_rows(const double* a, int64_t a_stride, const double* b, int64_t b_stride, double* c,
+                   int64_t c_stride, int64_t rows, int64_t n, int64_t k) {
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
     double* c0 = c + r * c_stride;

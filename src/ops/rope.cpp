@@ -15,7 +15,8 @@ std::vector<TensorType> Rope::infer(const InferArgs& in) const {
   in.expect_count(3, 4);
   for (int64_t i = 0; i < 3; ++i) in.expect_float(i);
   const Shape& x = in.shape(0);
-  if (x.rank() < 2) fail("rope: the input has rank {}; it needs an axis of positions and one of heads", x.rank());
+  if (x.rank() < 2)
+    fail("rope: the input has rank {}; it needs an axis of positions and one of heads", x.rank());
   if (head_dim < 2 || head_dim % 2 != 0) fail("rope: head_dim is {}; it must be even and positive", head_dim);
   if (rotated < 0 || rotated > head_dim || rotated % 2 != 0) {
     fail("rope: {} of {} elements of a head can not be rotated in pairs", rotated, head_dim);
@@ -26,7 +27,8 @@ std::vector<TensorType> Rope::infer(const InferArgs& in) const {
   }
   const Shape& table = in.shape(1);
   if (table.rank() != 2 || !table[1].is(pairs()) || !(in.shape(2) == table)) {
-    fail("rope: the tables are {} and {}; both must be [positions, {}]", table.text(), in.shape(2).text(), pairs());
+    fail("rope: the tables are {} and {}; both must be [positions, {}]", table.text(), in.shape(2).text(),
+         pairs());
   }
   const Dim& length = x[x.rank() - 2];
   if (in.count() == 3 && length.is_static() && table[0].is_static() && length.value() > table[0].value()) {
@@ -34,7 +36,8 @@ std::vector<TensorType> Rope::infer(const InferArgs& in) const {
   }
   if (table[0].is(0)) fail("rope: the tables have no rows");
   if (in.count() == 4) {
-    in.expect_dtype(3, in.dtype(3) == DType::i32 || in.dtype(3) == DType::i64 || in.dtype(3) == DType::u32, "i32, i64 or u32");
+    in.expect_dtype(3, in.dtype(3) == DType::i32 || in.dtype(3) == DType::i64 || in.dtype(3) == DType::u32,
+                    "i32, i64 or u32");
     const Shape rows(std::vector<Dim>(x.begin(), x.end() - 1));
     if (in.shape(3).rank() > rows.rank() || !(broadcast(rows, in.shape(3), "rope") == rows)) {
       fail("rope: the positions {} do not broadcast to {}", in.shape(3).text(), rows.text());
@@ -50,7 +53,8 @@ void Rope::reference(RefContext& r) const {
   const int64_t last = r.in(1).dims[0] - 1;
   const std::vector<int64_t> rows(x.dims.begin(), x.dims.end() - 1);
   std::vector<int64_t> positions;
-  if (r.input_count() == 4) positions = gather_view(r.in(3).ints, View::contiguous(r.in(3).dims).broadcast_to(rows));
+  if (r.input_count() == 4)
+    positions = gather_view(r.in(3).ints, View::contiguous(r.in(3).dims).broadcast_to(rows));
   r.out().real = x.real;
   for (int64_t row = 0; row < product(rows); ++row) {
     const int64_t wanted = positions.empty() ? row % length : positions[static_cast<size_t>(row)];
@@ -76,8 +80,8 @@ namespace {
 
 struct Problem {
   const Rope* op;
-  Operand x, y;          // any rank, the last axis whole heads
-  Operand positions;     // like x without the last axis, or absent
+  Operand x, y;       // any rank, the last axis whole heads
+  Operand positions;  // like x without the last axis, or absent
   Operand cos, sin;
   int64_t first_position;  // of the part, where the index is the position
 };
@@ -90,17 +94,19 @@ Dispatch make_dispatch(const Lowering& l, const Problem& p) {
   params.pairs = to_u32(p.op->pairs());
   params.first_position = to_u32(p.first_position);
   params.last_position = to_i32(p.cos.view.dims[0] - 1);
-  return l.make<kernels::rope>({.x = p.x, .cosines = p.cos, .sines = p.sin, .positions = p.positions, .y = p.y}, params, 0,
-                               {.INTERLEAVED = p.op->interleaved});
+  return l.make<kernels::rope>(
+      {.x = p.x, .cosines = p.cos, .sines = p.sin, .positions = p.positions, .y = p.y}, params, 0,
+      {.INTERLEAVED = p.op->interleaved});
 }
 
-// A flat dispatch, in halves until it can be bound. Cut between rows, since the elements of a head are read together;
-// rows are of even length, so that no word is cut.
+// A flat dispatch, in halves until it can be bound. Cut between rows, since the elements of a head are read
+// together; rows are of even length, so that no word is cut.
 void emit_parts(Lowering& l, const Problem& p) {
   Dispatch d = make_dispatch(l, p);
   const std::vector<int64_t>& dims = p.x.view.dims;
   const int64_t rows_rank = p.x.view.rank() - 1;
-  const auto axis = std::find_if(dims.begin(), dims.begin() + rows_rank, [](int64_t n) { return n > 1; }) - dims.begin();
+  const auto axis =
+      std::find_if(dims.begin(), dims.begin() + rows_rank, [](int64_t n) { return n > 1; }) - dims.begin();
   if (axis == rows_rank || fits(d, l.caps())) {
     l.flat(std::move(d));
     return;
@@ -128,7 +134,8 @@ void Rope::lower(Lowering& l) const {
   emit_parts(l, p);
 }
 
-Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved, int64_t rotated, Value positions) {
+Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved, int64_t rotated,
+           Value positions) {
   auto op = std::make_shared<Rope>();
   op->head_dim = head_dim;
   op->interleaved = interleaved;
@@ -140,22 +147,22 @@ Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved, in
 
 namespace ops {
 void register_rope(OpTable& table) {
-  table.add<Rope>({.name = {},
-                   .formula = "pairs (a, b) of each head become (a cos - b sin, b cos + a sin) at their position",
-                   .types = "f32 f16 bf16",
-                   .variants = {"flat"},
-                   .samples = {"rope(T[2,17,24], T[17,4], T[17,4]) {head_dim=8}",
-                               "rope(T[2,17,24], T[20,4], T[20,4]) {head_dim=8, interleaved=true}",
-                               "rope(T[3,2,5,10], f32[5,3], f32[5,3]) {head_dim=10, rotated=6}",
-                               "rope(T[3,2,5,10], T[5,2], T[5,2]) {head_dim=10, rotated=4, interleaved=true}",
-                               "rope(T[2,3,16], T[9,8], T[9,8], i32[2,3] in -3..12) {head_dim=16}",
-                               "rope(T[2,4,3,16], T[9,8], T[9,8], i64[2,1,3] in 0..8) {head_dim=16}",
-                               "rope(T[4,2,6], T[9,1], T[9,1], i32[] in 0..8) {head_dim=2}",
-                               "rope(T[1,2], T[1,1], T[1,1]) {head_dim=2}",
-                               "rope(T[0,3,8], T[3,4], T[3,4]) {head_dim=8}",
-                               "rope(T[3,257,128], T[257,32], T[257,32]) {head_dim=64}",
-                               "rope(T[1,300,258], T[300,3], T[300,3], i32[300] in 0..299) {head_dim=6}"},
-                   .make = {}});
+  table.add<Rope>(
+      {.name = {},
+       .formula = "pairs (a, b) of each head become (a cos - b sin, b cos + a sin) at their position",
+       .types = "f32 f16 bf16",
+       .variants = {"flat"},
+       .samples = {"rope(T[2,17,24], T[17,4], T[17,4]) {head_dim=8}",
+                   "rope(T[2,17,24], T[20,4], T[20,4]) {head_dim=8, interleaved=true}",
+                   "rope(T[3,2,5,10], f32[5,3], f32[5,3]) {head_dim=10, rotated=6}",
+                   "rope(T[3,2,5,10], T[5,2], T[5,2]) {head_dim=10, rotated=4, interleaved=true}",
+                   "rope(T[2,3,16], T[9,8], T[9,8], i32[2,3] in -3..12) {head_dim=16}",
+                   "rope(T[2,4,3,16], T[9,8], T[9,8], i64[2,1,3] in 0..8) {head_dim=16}",
+                   "rope(T[4,2,6], T[9,1], T[9,1], i32[] in 0..8) {head_dim=2}",
+                   "rope(T[1,2], T[1,1], T[1,1]) {head_dim=2}", "rope(T[0,3,8], T[3,4], T[3,4]) {head_dim=8}",
+                   "rope(T[3,257,128], T[257,32], T[257,32]) {head_dim=64}",
+                   "rope(T[1,300,258], T[300,3], T[300,3], i32[300] in 0..299) {head_dim=6}"},
+       .make = {}});
 }
 }  // namespace ops
 

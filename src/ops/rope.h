@@ -5,10 +5,11 @@
 
 namespace rlx {
 
-// Inputs x[..., seq, heads * head_dim], cos and sin [positions, rotated / 2], and perhaps int positions that broadcast by
-// NumPy's rule to x's shape without its last axis. Without them the position is the index along seq.
-// Pair i of a head is (i, i + rotated / 2), or (2i, 2i + 1) when interleaved, and becomes (a cos - b sin, b cos + a sin);
-// what lies beyond `rotated` is passed through. A position outside the tables takes their nearest row.
+// Inputs x[..., seq, heads * head_dim], cos and sin [positions, rotated / 2], and perhaps int positions that
+// broadcast by NumPy's rule to x's shape without its last axis. Without them the position is the index along
+// seq. Pair i of a head is (i, i + rotated / 2), or (2i, 2i + 1) when interleaved, and becomes (a cos - b
+// sin, b cos + a sin); what lies beyond `rotated` is passed through. A position outside the tables takes
+// their nearest row.
 struct Rope final : OpOf<Rope> {
   static constexpr auto kName = "rope";
   int64_t head_dim = 0;

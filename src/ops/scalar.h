@@ -13,21 +13,23 @@ namespace rlx {
 struct ScalarFn {
   std::string_view name;
   int arity = 1;
-  std::string_view formula;  // for people
+  std::string_view formula;                                   // for people
   enum class Result { same, boolean } result = Result::same;  // `same`: the type of the last argument
 
-  // WGSL for each kind of value, with $0, $1, $2 for the arguments; empty where the function is not defined. Functions
-  // that are called stand in kernels/lib/math.wgsl. f16 and bf16 are computed as f32; i64 and i8 as i32; u8 as u32.
+  // WGSL for each kind of value, with $0, $1, $2 for the arguments; empty where the function is not defined.
+  // Functions that are called stand in kernels/lib/math.wgsl. f16 and bf16 are computed as f32; i64 and i8 as
+  // i32; u8 as u32.
   std::string_view f32 = "", i32 = "", u32 = "", boolean = "", c64 = "";
 
   // The same on the host. Where a pointer is null the function is not defined for that kind.
   double (*real)(const double* a) = nullptr;
-  int64_t (*integer)(const int64_t* a) = nullptr;  // also for bool; the result is wrapped to the type by the caller
+  int64_t (*integer)(const int64_t* a) =
+      nullptr;  // also for bool; the result is wrapped to the type by the caller
   std::complex<double> (*complex)(const std::complex<double>* a) = nullptr;  // Result::boolean: 1 or 0
-  bool (*compare_real)(const double* a) = nullptr;  // Result::boolean on floats
+  bool (*compare_real)(const double* a) = nullptr;                           // Result::boolean on floats
 
-  double ulps = 4;                  // error of the f32 form against the exact value, in f32 units in the last place
-  double low = -4, high = 4;        // where the sweep samples it (floats)
+  double ulps = 4;            // error of the f32 form against the exact value, in f32 units in the last place
+  double low = -4, high = 4;  // where the sweep samples it (floats)
   double int_low = -50, int_high = 50;  // (integers; clamped to the type)
 };
 

@@ -20,14 +20,12 @@ std::vector<TensorType> Softmax::infer(const InferArgs& in) const {
   return {in[0]};
 }
 
-namespace {
-int64_t positive(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
-}  // namespace
+namespace {}  // namespace
 
 void Softmax::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
   const View view = View::contiguous(x.dims);
-  const auto along = static_cast<size_t>(positive(axis, view.rank()));
+  const auto along = static_cast<size_t>(normal_axis(axis, view.rank()));
   const int64_t n = x.dims[along];
   const int64_t step = view.strides[along];
   for (int64_t start = 0; start < x.elements(); ++start) {
@@ -50,7 +48,7 @@ void Softmax::reference(RefContext& r) const {
 // inputs' range and log(n).
 Tolerance Softmax::tolerance(std::span<const TensorType> inputs) const {
   const Shape& x = inputs[0].shape;
-  const auto n = static_cast<double>(x[positive(axis, x.rank())].value());
+  const auto n = static_cast<double>(x[normal_axis(axis, x.rank())].value());
   constexpr double range = 40;  // of the sweep's inputs, at most
   if (log) return {.ulps = 4, .terms = n, .scale = 1};
   return {.ulps = 1.2 * range + 6, .terms = n};
@@ -102,7 +100,7 @@ void lower_staged(Lowering& l, bool log, int64_t axis, const Operand& x, const O
 
 void Softmax::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
-  const int64_t along = positive(axis, l.out().view.rank());
+  const int64_t along = normal_axis(axis, l.out().view.rank());
   Operand x = as_rows(l.in(0), {along});
   Operand y = as_rows(l.out(), {along});
   const RowProblem p = row_problem(x, 3);

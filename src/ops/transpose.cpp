@@ -9,7 +9,7 @@ std::vector<int64_t> Transpose::order(int64_t rank) const {
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < rank; ++i) {
     const int64_t axis = perm.empty() ? rank - 1 - i : perm[static_cast<size_t>(i)];
-    axes.push_back(axis < 0 ? axis + rank : axis);
+    axes.push_back(normal_axis(axis, rank));
   }
   return axes;
 }

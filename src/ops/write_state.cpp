@@ -26,7 +26,7 @@ struct WriteState final : OpOf<WriteState> {
   bool overwrites(int64_t input) const override { return input == 0; }
 
   View slice(const View& state, const std::vector<int64_t>& update_dims) const {
-    const int64_t a = axis < 0 ? axis + state.rank() : axis;
+    const int64_t a = normal_axis(axis, state.rank());
     return state.narrow(a, start.value(), update_dims[static_cast<size_t>(a)]);
   }
 };

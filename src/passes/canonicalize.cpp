@@ -1,5 +1,5 @@
-// One form for what can be written in several: no views that change nothing, transposes and reshapes merged, split as
-// narrows, expressions of one op.
+// One form for what can be written in several: no views that change nothing, transposes and reshapes merged,
+// split as narrows, expressions of one op.
 #include <algorithm>
 #include <numeric>
 
@@ -22,7 +22,8 @@ class Canonicalizer {
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
-      if (!changes_nothing(id) && !split(id) && !merge_transposes(id) && !merge_reshapes(id)) rewriter_.copy(id);
+      if (!changes_nothing(id) && !split(id) && !merge_transposes(id) && !merge_reshapes(id))
+        rewriter_.copy(id);
     }
     return rewriter_.finish();
   }

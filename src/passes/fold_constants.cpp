@@ -1,5 +1,5 @@
-// Computes what depends on constants alone, with the reference. Large results stay as they are: the load phase makes them
-// once, on the device.
+// Computes what depends on constants alone, with the reference. Large results stay as they are: the load
+// phase makes them once, on the device.
 #include <algorithm>
 
 #include "ir/reference.h"
@@ -12,12 +12,17 @@ Graph fold_constants(const Graph& graph, int64_t max_elements) {
   Rewriter rewriter(graph);
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    const auto constant = [&](ValueId v) { return op_cast<Constant>(*rewriter.target().producer(rewriter.mapped(v)).op); };
-    const auto small = [&](const TensorType& t) { return t.shape.is_static() && t.shape.elements().value() <= max_elements; };
+    const auto constant = [&](ValueId v) {
+      return op_cast<Constant>(*rewriter.target().producer(rewriter.mapped(v)).op);
+    };
+    const auto small = [&](const TensorType& t) {
+      return t.shape.is_static() && t.shape.elements().value() <= max_elements;
+    };
     std::set<std::string> symbols;
     collect_symbols(*n.op, symbols);
-    const bool foldable = !n.op->has(Trait::leaf) && !n.inputs.empty() && symbols.empty() && n.op->subgraphs().empty() &&
-                          std::ranges::all_of(n.inputs, constant) && std::ranges::all_of(n.outputs, small);
+    const bool foldable = !n.op->has(Trait::leaf) && !n.inputs.empty() && symbols.empty() &&
+                          n.op->subgraphs().empty() && std::ranges::all_of(n.inputs, constant) &&
+                          std::ranges::all_of(n.outputs, small);
     if (!foldable) {
       rewriter.copy(id);
       continue;

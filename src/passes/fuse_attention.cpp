@@ -21,7 +21,8 @@ struct Match {
 
 class Matcher {
  public:
-  Matcher(const Graph& graph, const std::map<ValueId, std::vector<int32_t>>& uses) : graph_(graph), uses_(uses) {}
+  Matcher(const Graph& graph, const std::map<ValueId, std::vector<int32_t>>& uses)
+      : graph_(graph), uses_(uses) {}
 
   std::optional<Match> match(int32_t id) const {
     const Node& out = graph_.node(id);

@@ -1,5 +1,9 @@
-// Chains and trees of element-wise ops become one generated kernel. A producer joins its only consumer when both have the
-// same shape, so nothing is computed twice; scalars become parameters of the kernel.
+// Chains, trees and diamonds of element-wise ops become one generated kernel. A node joins when all its
+// readers are in the region and it has the region's shape, so nothing is computed twice; scalars become
+// parameters of the kernel.
+#include <algorithm>
+#include <set>
+
 #include "ops/elementwise.h"
 #include "passes/passes.h"
 #include "passes/region.h"
@@ -18,65 +22,104 @@ std::vector<DType> input_types(const Graph& graph, const Node& n) {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, int64_t max_inputs) : rewriter_(graph), uses_(uses(graph)), weights_(from_weights(graph)), max_inputs_(max_inputs) {}
+  Fuser(const Graph& graph, int64_t max_inputs)
+      : graph_(graph),
+        rewriter_(graph),
+        uses_(uses(graph)),
+        weights_(from_weights(graph)),
+        max_inputs_(max_inputs) {}
 
   Graph run() {
-    for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
-      if (as_elementwise(*rewriter_.source().node(id).op)) {
-        fuse(id);
-      } else {
+    std::vector<std::set<int32_t>> regions(static_cast<size_t>(graph_.size()));
+    std::set<int32_t> absorbed;
+    for (int32_t id = graph_.size() - 1; id >= 0; --id) {
+      if (!as_elementwise(*graph_.node(id).op) || absorbed.contains(id)) continue;
+      regions[static_cast<size_t>(id)] = grow(id);
+      absorbed.insert(regions[static_cast<size_t>(id)].begin(), regions[static_cast<size_t>(id)].end());
+      absorbed.erase(id);
+    }
+    for (int32_t id = 0; id < graph_.size(); ++id) {
+      if (absorbed.contains(id)) continue;
+      if (const auto& region = regions[static_cast<size_t>(id)]; region.empty()) {
         rewriter_.copy(id);
+      } else {
+        emit(id, region);
       }
     }
     return remove_dead_code(rewriter_.finish());
   }
 
  private:
-  void fuse(int32_t id) {
-    const Graph& source = rewriter_.source();
-    const Node& n = source.node(id);
-    Region region(rewriter_.target());
-    std::vector<Expr::Arg> args;
-    for (size_t i = 0; i < n.inputs.size(); ++i) {
-      const ValueId v = rewriter_.mapped(n.inputs[i]);
-      const Node& producer = rewriter_.target().producer(v);
-      const auto* op = as_elementwise(*producer.op);
-      const auto left = static_cast<int64_t>(n.inputs.size() - i - 1);
-      const auto after = static_cast<int64_t>(region.inputs.size() + producer.inputs.size()) + left;
-      // What the load phase computes once must not be computed in each run.
-      const bool same_phase = weights_[static_cast<size_t>(n.inputs[i].node)] == weights_[static_cast<size_t>(id)];
-      const bool joins = op && same_phase && uses_.at(n.inputs[i]).size() == 1 && producer.outputs[0].shape == n.outputs[0].shape &&
-                         after <= max_inputs_;
-      if (!joins) {
-        args.push_back(region.use(v));
-        continue;
+  // The nodes that can be computed with `root`: each is read by nodes of the region only.
+  std::set<int32_t> grow(int32_t root) const {
+    std::set<int32_t> region = {root};
+    for (bool grew = true; grew;) {
+      grew = false;
+      for (auto it = region.rbegin(); it != region.rend() && !grew; ++it) {
+        for (ValueId v : graph_.node(*it).inputs) {
+          if (region.contains(v.node) || !may_join(v, root, region)) continue;
+          region.insert(v.node);
+          grew = true;
+          break;
+        }
       }
-      std::vector<Expr::Arg> inner;
-      for (ValueId p : producer.inputs) inner.push_back(region.use(p));
-      args.push_back(region.splice(op->expr(input_types(rewriter_.target(), producer)), inner));
     }
-    region.splice(as_elementwise(*n.op)->expr(input_types(source, n)), args);
-    const bool grew = region.expr.steps.size() > 1 || region.inputs.size() < n.inputs.size();
-    // All constant: nothing to read, and fold_constants found it too large to compute.
-    if (!grew || region.inputs.empty()) {
-      rewriter_.copy(id);
+    return region;
+  }
+
+  bool may_join(ValueId v, int32_t root, const std::set<int32_t>& region) const {
+    const Node& n = graph_.node(v.node);
+    if (!as_elementwise(*n.op) || !(n.outputs[0].shape == graph_.node(root).outputs[0].shape)) return false;
+    // What the load phase computes once must not be computed in each run.
+    if (weights_[static_cast<size_t>(v.node)] != weights_[static_cast<size_t>(root)]) return false;
+    if (!std::ranges::all_of(uses_.at(v), [&](int32_t user) { return region.contains(user); })) return false;
+    std::set<int32_t> larger = region;
+    larger.insert(v.node);
+    return static_cast<int64_t>(inputs_of(larger).size()) <= max_inputs_;
+  }
+
+  // The values that a region reads, numbers aside.
+  std::set<ValueId> inputs_of(const std::set<int32_t>& region) const {
+    std::set<ValueId> values;
+    for (int32_t id : region) {
+      for (ValueId v : graph_.node(id).inputs) {
+        const bool number = scalar_constant(graph_, v) && graph_.type(v).shape.rank() == 0;
+        if (!region.contains(v.node) && !number) values.insert(v);
+      }
+    }
+    return values;
+  }
+
+  void emit(int32_t root, const std::set<int32_t>& nodes) {
+    Region region(rewriter_.target());
+    std::map<int32_t, Expr::Arg> result;
+    for (int32_t id : nodes) {
+      const Node& n = graph_.node(id);
+      std::vector<Expr::Arg> args;
+      for (ValueId v : n.inputs) {
+        args.push_back(nodes.contains(v.node) ? result.at(v.node) : region.use(rewriter_.mapped(v)));
+      }
+      result[id] = region.splice(as_elementwise(*n.op)->expr(input_types(graph_, n)), args);
+    }
+    const bool grew = nodes.size() > 1 || region.inputs.size() < graph_.node(root).inputs.size();
+    if (!grew || region.inputs.empty() || !(shape_of(region) == graph_.node(root).outputs[0].shape)) {
+      for (int32_t id : nodes) rewriter_.copy(id);
       return;
     }
     auto op = std::make_shared<FusedElementwise>();
     op->text = region.expr.text();
-    // An expression may have lost the operand that gave it its shape.
-    Shape shape;
-    for (size_t i = 0; i < region.inputs.size(); ++i) {
-      const Shape& s = rewriter_.target().type(region.inputs[i]).shape;
-      shape = i == 0 ? s : broadcast(shape, s, op->name());
-    }
-    if (shape == n.outputs[0].shape) {
-      rewriter_.replace(id, op, region.inputs);
-    } else {
-      rewriter_.copy(id);
-    }
+    rewriter_.replace(root, op, region.inputs);
   }
 
+  // What the inputs that are left broadcast to: a number may have been all that gave the result its shape.
+  Shape shape_of(const Region& region) {
+    Shape shape;
+    for (ValueId v : region.inputs)
+      shape = broadcast(shape, rewriter_.target().type(v).shape, FusedElementwise::kName);
+    return shape;
+  }
+
+  const Graph& graph_;
   Rewriter rewriter_;
   std::map<ValueId, std::vector<int32_t>> uses_;
   std::vector<bool> weights_;

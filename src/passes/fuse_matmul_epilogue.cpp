@@ -1,5 +1,5 @@
-// Element-wise ops on a product move into the matmul: bias, activation, scale, residual. The matmul takes the place of the
-// last of them, where all their inputs exist.
+// Element-wise ops on a product move into the matmul: bias, activation, scale, residual. The matmul takes the
+// place of the last of them, where all their inputs exist.
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "passes/passes.h"
@@ -11,7 +11,8 @@ namespace {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, int64_t max_inputs) : rewriter_(graph), uses_(uses(graph)), max_inputs_(max_inputs) {}
+  Fuser(const Graph& graph, int64_t max_inputs)
+      : rewriter_(graph), uses_(uses(graph)), max_inputs_(max_inputs) {}
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {

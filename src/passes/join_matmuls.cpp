@@ -1,5 +1,6 @@
-// Products of one input with several weights (q, k and v; gate and up) become one product with the weights side by side.
-// The weights are joined in the load phase; each former result is a view of the joint one, which its readers take as it is.
+// Products of one input with several weights (q, k and v; gate and up) become one product with the weights
+// side by side. The weights are joined in the load phase; each former result is a view of the joint one,
+// which its readers take as it is.
 #include <algorithm>
 
 #include "ops/concat.h"
@@ -18,9 +19,12 @@ class Joiner {
   Graph run() {
     const Graph& g = rewriter_.source();
     for (int32_t id = 0; id < g.size(); ++id) {
-      if (candidate(id)) groups_[{g.node(id).inputs[0], op_cast<MatMul>(*g.node(id).op)->epilogue, g.node(id).inputs.size()}].push_back(id);
+      if (candidate(id))
+        groups_[{g.node(id).inputs[0], op_cast<MatMul>(*g.node(id).op)->epilogue, g.node(id).inputs.size()}]
+            .push_back(id);
     }
-    std::map<int32_t, const std::vector<int32_t>*> first_of;  // the group is built where its last weight is known
+    std::map<int32_t, const std::vector<int32_t>*>
+        first_of;  // the group is built where its last weight is known
     for (const auto& [key, members] : groups_) {
       if (members.size() > 1) first_of[members.front()] = &members;
     }

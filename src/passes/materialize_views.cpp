@@ -1,5 +1,5 @@
-// Decides where a view needs memory of its own: before a consumer that can not read its strides, where strides can not
-// say it at all, and for outputs, which are read back as plain bytes.
+// Decides where a view needs memory of its own: before a consumer that can not read its strides, where
+// strides can not say it at all, and for outputs, which are read back as plain bytes.
 #include "ops/copy.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -21,7 +21,8 @@ class Materializer {
     for (int32_t id = 0; id < g.size(); ++id) node(id);
     for (const Graph::Output& out : g.outputs()) {
       const Placed& p = placed_.at(out.value);
-      const bool aligned = p.view.offset * static_cast<int64_t>(device_bytes(g.type(out.value).dtype)) % 4 == 0;
+      const bool aligned =
+          p.view.offset * static_cast<int64_t>(device_bytes(g.type(out.value).dtype)) % 4 == 0;
       if (p.leaf || !p.view.is_contiguous() || !aligned) rewriter_.map(out.value, contiguous(out.value));
     }
     return rewriter_.finish();
@@ -33,7 +34,8 @@ class Materializer {
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
-      const bool readable = n.op->has(Trait::view) || n.op->reads_view(static_cast<int64_t>(i), placed_.at(v).view);
+      const bool readable =
+          n.op->has(Trait::view) || n.op->reads_view(static_cast<int64_t>(i), placed_.at(v).view);
       inputs.push_back(readable ? rewriter_.mapped(v) : contiguous(v));
     }
     if (n.op->has(Trait::view)) {
@@ -49,7 +51,8 @@ class Materializer {
       }
     } else {
       for (size_t o = 0; o < n.outputs.size(); ++o) {
-        placed_[{id, static_cast<int32_t>(o)}] = {View::contiguous(n.outputs[o].shape.values()), n.op->has(Trait::leaf)};
+        placed_[{id, static_cast<int32_t>(o)}] = {View::contiguous(n.outputs[o].shape.values()),
+                                                  n.op->has(Trait::leaf)};
       }
       if (!n.inputs.empty() && n.op->overwrites(0)) placed_[{id, 0}].leaf = true;
     }

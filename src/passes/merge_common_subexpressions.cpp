@@ -23,7 +23,8 @@ Graph merge_common_subexpressions(const Graph& graph) {
     std::vector<ValueId> inputs;
     for (ValueId v : n.inputs) inputs.push_back(rewriter.mapped(v));
     // Inputs, params and states are what they are named; each write to a state happens.
-    const bool mergeable = !dynamic_cast<const Leaf*>(n.op.get()) && (n.inputs.empty() || !n.op->overwrites(0));
+    const bool mergeable =
+        !dynamic_cast<const Leaf*>(n.op.get()) && (n.inputs.empty() || !n.op->overwrites(0));
     auto& candidates = seen[{std::string(n.op->name()), inputs}];
     const Node probe{n.op, n.name, inputs, n.outputs};
     int32_t found = -1;

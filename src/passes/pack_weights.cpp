@@ -1,4 +1,5 @@
-// A weight that a matmul reads transposed is written out once, in the load phase, in the order in which kernels stream it.
+// A weight that a matmul reads transposed is written out once, in the load phase, in the order in which
+// kernels stream it.
 #include "ops/copy.h"
 #include "ops/matmul.h"
 #include "ops/transpose.h"
@@ -14,13 +15,15 @@ Graph pack_weights(const Graph& graph) {
     const Node& n = graph.node(id);
     const bool matmul = op_cast<MatMul>(*n.op) != nullptr;
     const Node* weight = matmul ? &graph.producer(n.inputs[1]) : nullptr;
-    if (!weight || !op_cast<Transpose>(*weight->op) || graph.producer(weight->inputs[0]).op->name() != Param::kName) {
+    if (!weight || !op_cast<Transpose>(*weight->op) ||
+        graph.producer(weight->inputs[0]).op->name() != Param::kName) {
       rewriter.copy(id);
       continue;
     }
     const auto [it, fresh] = packed.emplace(n.inputs[1], ValueId{});
     if (fresh) {
-      it->second = rewriter.target().add(std::make_shared<Contiguous>(), {rewriter.mapped(n.inputs[1])}, weight->name + ".packed");
+      it->second = rewriter.target().add(std::make_shared<Contiguous>(), {rewriter.mapped(n.inputs[1])},
+                                         weight->name + ".packed");
     }
     std::vector<ValueId> inputs;
     for (ValueId v : n.inputs) inputs.push_back(rewriter.mapped(v));

@@ -1,4 +1,5 @@
-// Graph to graph, one pass a file. Each takes a graph and returns a new one, and can be tested as text in, text out.
+// Graph to graph, one pass a file. Each takes a graph and returns a new one, and can be tested as text in,
+// text out.
 #pragma once
 
 #include "rlx/caps.h"

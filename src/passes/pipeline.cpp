@@ -7,7 +7,8 @@
 namespace rlx {
 namespace {
 
-// Attention reads q, k and v where they are, also inside one packed projection; this gives each memory of its own.
+// Attention reads q, k and v where they are, also inside one packed projection; this gives each memory of its
+// own.
 Graph unpack_attention(const Graph& graph) {
   Rewriter rewriter(graph);
   for (int32_t id = 0; id < graph.size(); ++id) {
@@ -20,7 +21,8 @@ Graph unpack_attention(const Graph& graph) {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = rewriter.mapped(n.inputs[i]);
       const bool is_view = i < 3 && graph.producer(n.inputs[i]).op->has(Trait::view);
-      inputs.push_back(is_view ? rewriter.target().add(std::make_shared<Contiguous>(), {v}, n.name + ".unpacked") : v);
+      inputs.push_back(
+          is_view ? rewriter.target().add(std::make_shared<Contiguous>(), {v}, n.name + ".unpacked") : v);
     }
     rewriter.replace(id, n.op, std::move(inputs));
   }

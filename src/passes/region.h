@@ -15,7 +15,8 @@ class Region {
   Expr expr;
   std::vector<ValueId> inputs;  // one for each input of the expression
 
-  // The value as an argument: a number if it is a constant of one element, else an input (the same for equal values).
+  // The value as an argument: a number if it is a constant of one element, else an input (the same for equal
+  // values).
   Expr::Arg use(ValueId value);
   // Adds the steps of `other` with these arguments for its inputs; gives its result.
   Expr::Arg splice(const Expr& other, const std::vector<Expr::Arg>& args);

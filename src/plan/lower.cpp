@@ -45,7 +45,8 @@ std::vector<int32_t> schedule(const Graph& graph) {
   std::vector<std::set<int32_t>> after(n);  // edges: node -> nodes that must come later
   std::vector<int> waits(n, 0);
   const auto edge = [&](int32_t first, int32_t then) {
-    if (first != then && after[static_cast<size_t>(first)].insert(then).second) ++waits[static_cast<size_t>(then)];
+    if (first != then && after[static_cast<size_t>(first)].insert(then).second)
+      ++waits[static_cast<size_t>(then)];
   };
   std::map<ValueId, int32_t> writer;
   for (int32_t id = 0; id < graph.size(); ++id) {
@@ -55,7 +56,8 @@ std::vector<int32_t> schedule(const Graph& graph) {
       if (overwrites_input(*node.op, i)) {
         const auto it = version.find(node.inputs[i]);
         if (it == version.end() || it->second != node.inputs[i]) {
-          fail("node '{}': input {} is '{}', which is no state", node.name, i, graph.producer(node.inputs[i]).name);
+          fail("node '{}': input {} is '{}', which is no state", node.name, i,
+               graph.producer(node.inputs[i]).name);
         }
         writer[it->second] = id;
       }
@@ -138,7 +140,8 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
     std::vector<Operand> inputs;
     std::vector<Operand> outputs;
     for (ValueId v : n.inputs) inputs.push_back(program.values[v]);
-    for (size_t o = 0; o < n.outputs.size(); ++o) outputs.push_back(program.values[{id, static_cast<int32_t>(o)}]);
+    for (size_t o = 0; o < n.outputs.size(); ++o)
+      outputs.push_back(program.values[{id, static_cast<int32_t>(o)}]);
     if (n.op->has(Trait::view) && outputs[0].storage == inputs[0].storage) continue;
     Lowering lowering(caps, forced, id, std::move(inputs), std::move(outputs), program.storages,
                       loaded[static_cast<size_t>(id)] ? program.load : program.main);
@@ -148,7 +151,8 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
       throw e.within(std::format("while lowering node '{}' ({})", n.name, n.op->name()));
     }
   }
-  for (const Graph::Output& out : graph.outputs()) program.outputs.push_back({out.name, program.values.at(out.value)});
+  for (const Graph::Output& out : graph.outputs())
+    program.outputs.push_back({out.name, program.values.at(out.value)});
   return program;
 }
 

@@ -37,7 +37,8 @@ struct Block {
   std::vector<int32_t> storages;
 };
 
-// Gives blocks addresses: large ones first, each at the lowest offset where nothing alive at the same time lies.
+// Gives blocks addresses: large ones first, each at the lowest offset where nothing alive at the same time
+// lies.
 class Arena {
  public:
   Arena(int32_t first_buffer, int64_t max_bytes) : first_buffer_(first_buffer), max_bytes_(max_bytes) {}
@@ -45,8 +46,9 @@ class Arena {
   Placement place(const Block& block) {
     const int64_t bytes = round_up(block.bytes, kBindingAlignment);
     if (bytes > max_bytes_) {
-      fail(ErrorKind::out_of_memory, "a tensor of {} bytes is larger than the largest buffer of the device ({} bytes)",
-           bytes, max_bytes_);
+      fail(ErrorKind::out_of_memory,
+           "a tensor of {} bytes is larger than the largest buffer of the device ({} bytes)", bytes,
+           max_bytes_);
     }
     for (size_t b = 0;; ++b) {
       if (b == sizes_.size()) sizes_.push_back(0);
@@ -93,13 +95,14 @@ bool may_share(const Dispatch& d, const Dispatch::InPlace& pair, const Program& 
   if (!in.present() || in.storage == out.storage) return false;
   const Storage& source = program.storages[static_cast<size_t>(in.storage)];
   const Storage& target = program.storages[static_cast<size_t>(out.storage)];
-  return source.kind == Storage::Kind::temp && target.kind == Storage::Kind::temp && source.bytes == target.bytes &&
-         lives[static_cast<size_t>(in.storage)].last == now && lives[static_cast<size_t>(out.storage)].first == now &&
-         in.view.offset == 0 && out.view.offset == 0;
+  return source.kind == Storage::Kind::temp && target.kind == Storage::Kind::temp &&
+         source.bytes == target.bytes && lives[static_cast<size_t>(in.storage)].last == now &&
+         lives[static_cast<size_t>(out.storage)].first == now && in.view.offset == 0 && out.view.offset == 0;
 }
 
 std::vector<Block> make_blocks(const Program& program, const std::vector<Dispatch>& dispatches,
-                               const std::vector<Lifetime>& lives, const std::vector<bool>& wanted, bool share) {
+                               const std::vector<Lifetime>& lives, const std::vector<bool>& wanted,
+                               bool share) {
   std::vector<int32_t> owner(program.storages.size());  // the storage whose block this one joins
   std::iota(owner.begin(), owner.end(), 0);
   if (share) {
@@ -141,7 +144,8 @@ int64_t largest_live_sum(const std::vector<Block>& blocks, size_t steps) {
   return most;
 }
 
-std::vector<BoundDispatch> bind_all(const std::vector<Dispatch>& dispatches, const std::vector<Dispatch>* largest,
+std::vector<BoundDispatch> bind_all(const std::vector<Dispatch>& dispatches,
+                                    const std::vector<Dispatch>* largest,
                                     const std::vector<Placement>& placements, const Caps& caps) {
   std::vector<BoundDispatch> bound;
   for (size_t i = 0; i < dispatches.size(); ++i) {
@@ -157,8 +161,8 @@ std::vector<BoundDispatch> bind_all(const std::vector<Dispatch>& dispatches, con
 
 }  // namespace
 
-Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int32_t fixed_buffers, const Caps& caps,
-               const PlanOptions& options) {
+Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int32_t fixed_buffers,
+               const Caps& caps, const PlanOptions& options) {
   Plan plan;
   plan.fixed_buffers = fixed_buffers;
   plan.placements = fixed;
@@ -192,7 +196,8 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
     for (const Block& block : blocks) {
       const Placement at = arena.place(block);
       for (int32_t s : block.storages) {
-        plan.placements[static_cast<size_t>(s)] = {at.buffer, at.offset, program.storages[static_cast<size_t>(s)].bytes};
+        plan.placements[static_cast<size_t>(s)] = {at.buffer, at.offset,
+                                                   program.storages[static_cast<size_t>(s)].bytes};
       }
     }
     plan.buffers.insert(plan.buffers.end(), arena.sizes().begin(), arena.sizes().end());
@@ -206,8 +211,10 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   plan.lower_bound_bytes = bound;
   place(program.load, load_lives, load_temp, true);
 
-  plan.load = bind_all(program.load, options.largest ? &options.largest->load : nullptr, plan.placements, caps);
-  plan.main = bind_all(program.main, options.largest ? &options.largest->main : nullptr, plan.placements, caps);
+  plan.load =
+      bind_all(program.load, options.largest ? &options.largest->load : nullptr, plan.placements, caps);
+  plan.main =
+      bind_all(program.main, options.largest ? &options.largest->main : nullptr, plan.placements, caps);
   return plan;
 }
 
@@ -222,15 +229,16 @@ std::string print(const Plan& plan, const Program& program, const Graph& graph) 
       int64_t bytes = 0;
       for (const BoundRange& r : d.ranges) bytes += r.bytes;
       const std::string kernel = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
-      out += std::format("  {:4}  {:28} {:34} {}x{}x{}  {} bindings, {} bytes\n", i, n.name, kernel, d.grid[0],
-                         d.grid[1], d.grid[2], d.ranges.size(), bytes);
+      out += std::format("  {:4}  {:28} {:34} {}x{}x{}  {} bindings, {} bytes\n", i, n.name, kernel,
+                         d.grid[0], d.grid[1], d.grid[2], d.ranges.size(), bytes);
     }
   };
   phase("load phase", plan.load);
   phase("each run", plan.main);
   (void)program;
-  out += std::format("memory: inputs {} bytes, intermediates {} bytes (lower bound {}), derived weights {} bytes\n",
-                     plan.input_bytes, plan.arena_bytes, plan.lower_bound_bytes, plan.derived_bytes);
+  out += std::format(
+      "memory: inputs {} bytes, intermediates {} bytes (lower bound {}), derived weights {} bytes\n",
+      plan.input_bytes, plan.arena_bytes, plan.lower_bound_bytes, plan.derived_bytes);
   return out;
 }
 

@@ -11,7 +11,8 @@
 namespace rlx {
 
 struct PlanOptions {
-  // Every intermediate keeps memory of its own, so that it can be read after the run (dumps, first NaN, verify).
+  // Every intermediate keeps memory of its own, so that it can be read after the run (dumps, first NaN,
+  // verify).
   bool keep_all = false;
   // The same graph at the capacities of its symbols, when the plan is to serve all sizes up to them.
   const Program* largest = nullptr;
@@ -30,9 +31,10 @@ struct Plan {
   int64_t derived_bytes = 0;  // made by the load phase
 };
 
-// `fixed` has a place for each storage that outlives the plan (params, constants, states), buffer -1 for the others.
-Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int32_t fixed_buffers, const Caps& caps,
-               const PlanOptions& options = {});
+// `fixed` has a place for each storage that outlives the plan (params, constants, states), buffer -1 for the
+// others.
+Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int32_t fixed_buffers,
+               const Caps& caps, const PlanOptions& options = {});
 
 // The plan for people: dispatches with node, kernel, variant, grid, bindings and bytes.
 std::string print(const Plan& plan, const Program& program, const Graph& graph);

@@ -26,15 +26,18 @@ struct Program {
 // Lowers a static graph in which every view can be read by its users (passes/materialize_views.h).
 Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced = {});
 
-// Gives the storages of `program` the sizes that they have in `largest`, the same graph at the capacities of its symbols, so
-// that a plan can grow into them, and lets operands share memory only where they may at both. The kernels stay those of the sizes at hand: at its full capacity a slice is the whole
-// tensor and simpler than at any other length.
+// Gives the storages of `program` the sizes that they have in `largest`, the same graph at the capacities of
+// its symbols, so that a plan can grow into them, and lets operands share memory only where they may at both.
+// The kernels stay those of the sizes at hand: at its full capacity a slice is the whole tensor and simpler
+// than at any other length.
 void reserve(Program& program, const Graph& graph, const Program& largest, const Graph& largest_graph);
 
-// The order in which nodes run: the graph's, but readers of a state's old contents stand before who overwrites it.
+// The order in which nodes run: the graph's, but readers of a state's old contents stand before who
+// overwrites it.
 std::vector<int32_t> schedule(const Graph& graph);
 
-// The memory layout of a value: which value's storage it lies in, and how. Views and state writes share storage.
+// The memory layout of a value: which value's storage it lies in, and how. Views and state writes share
+// storage.
 struct Layout {
   ValueId root;
   View view;

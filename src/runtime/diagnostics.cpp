@@ -78,7 +78,8 @@ std::optional<BadNode> find_first_nan(const Graph& graph, const ReadValue& read)
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     for (int32_t o = 0; o < static_cast<int32_t>(n.outputs.size()); ++o) {
-      if (!is_float(n.outputs[static_cast<size_t>(o)].dtype) && n.outputs[static_cast<size_t>(o)].dtype != DType::c64) {
+      if (!is_float(n.outputs[static_cast<size_t>(o)].dtype) &&
+          n.outputs[static_cast<size_t>(o)].dtype != DType::c64) {
         continue;
       }
       BadNode bad{.node = summarize_node(graph, {id, o}, read), .inputs = {}};
@@ -116,8 +117,8 @@ std::string print(std::span<const NodeSummary> nodes) {
     name_width = std::max(name_width, n.node.size());
     type_width = std::max(type_width, n.type.size());
   }
-  std::string out = std::format("{:{}}  {:20}  {:{}}  {:>12}  {:>24}\n", "node", name_width, "op", "type", type_width,
-                                "max |x|", "non-zero");
+  std::string out = std::format("{:{}}  {:20}  {:{}}  {:>12}  {:>24}\n", "node", name_width, "op", "type",
+                                type_width, "max |x|", "non-zero");
   for (const NodeSummary& n : nodes) {
     out += std::format("{:{}}  {:20}  {:{}}  {:>12.6g}  {:>24}", n.node, name_width, n.op, n.type, type_width,
                        n.value.max_abs, std::format("{} of {}", n.value.non_zeros, n.value.elements));
@@ -133,7 +134,8 @@ std::optional<BadNode> find_first_nan(Executable& exe) {
 }
 
 std::vector<NodeSummary> summarize_nodes(Executable& exe, int64_t limit) {
-  return summarize_nodes(exe.graph(), [&](int32_t node, int32_t output) { return exe.value(node, output); }, limit);
+  return summarize_nodes(
+      exe.graph(), [&](int32_t node, int32_t output) { return exe.value(node, output); }, limit);
 }
 
 // --- Schedule and time ---
@@ -156,10 +158,12 @@ std::string schedule_summary(const PlanReport& plan) {
   const MemoryReport& m = plan.memory;
   std::string out = std::format(
       "{} dispatches a run, {} in the load phase\n"
-      "memory: weights {:.2f} MiB, derived weights {:.2f}, states {:.2f}, inputs {:.2f}, intermediates {:.2f} (lower bound "
+      "memory: weights {:.2f} MiB, derived weights {:.2f}, states {:.2f}, inputs {:.2f}, intermediates "
+      "{:.2f} (lower bound "
       "{:.2f})\n",
-      plan.run.size(), plan.load.size(), mebibytes(m.weight_bytes), mebibytes(m.derived_bytes), mebibytes(m.state_bytes),
-      mebibytes(m.input_bytes), mebibytes(m.intermediate_bytes), mebibytes(m.lower_bound_bytes));
+      plan.run.size(), plan.load.size(), mebibytes(m.weight_bytes), mebibytes(m.derived_bytes),
+      mebibytes(m.state_bytes), mebibytes(m.input_bytes), mebibytes(m.intermediate_bytes),
+      mebibytes(m.lower_bound_bytes));
   for (const auto& [kernel, count] : rows) out += std::format("  {:5} x {}\n", count, kernel);
   return out;
 }
@@ -188,15 +192,16 @@ std::string profile_table(std::span<const DispatchReport> dispatches) {
   std::ranges::stable_sort(rows, std::greater<>(), [](const auto& row) { return row.second.total_ns; });
   size_t width = 6;
   for (const auto& [kernel, row] : rows) width = std::max(width, kernel.size());
-  std::string out = std::format("{:{}}  {:>5}  {:>10}  {:>6}  {:>10}  {}\n", "kernel", width, "count", "ms", "share",
-                                "longest ms", "node");
+  std::string out = std::format("{:{}}  {:>5}  {:>10}  {:>6}  {:>10}  {}\n", "kernel", width, "count", "ms",
+                                "share", "longest ms", "node");
   for (const auto& [kernel, row] : rows) {
     out += std::format("{:{}}  {:>5}  {:>10.3f}  {:>5.1f}%  {:>10.3f}  {}\n", kernel, width, row.count,
                        static_cast<double>(row.total_ns) / 1e6,
                        sum_ns ? 100.0 * static_cast<double>(row.total_ns) / static_cast<double>(sum_ns) : 0.0,
                        static_cast<double>(row.longest_ns) / 1e6, row.longest_node);
   }
-  return out + std::format("{:{}}  {:>5}  {:>10.3f}\n", "all", width, dispatches.size(), static_cast<double>(sum_ns) / 1e6);
+  return out + std::format("{:{}}  {:>5}  {:>10.3f}\n", "all", width, dispatches.size(),
+                           static_cast<double>(sum_ns) / 1e6);
 }
 
 // --- Reports of an executable on itself ---
@@ -233,7 +238,8 @@ void Diagnostics::log(const std::string& text) const {
 }
 
 void Diagnostics::planned(const PlanReport& plan, const std::string& text) const {
-  if (options_.dispatch_report || options_.schedule) log(std::format("graph '{}': {}", graph_name_, schedule_summary(plan)));
+  if (options_.dispatch_report || options_.schedule)
+    log(std::format("graph '{}': {}", graph_name_, schedule_summary(plan)));
   if (options_.schedule) log(text);
 }
 

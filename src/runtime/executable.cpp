@@ -15,7 +15,9 @@ namespace {
 void check_variant(const std::string& op, const std::string& variant) {
   // Element-wise ops are one family with one table.
   const OpInfo* info = op_table().find(op == "elementwise" ? "add" : op);
-  if (!info) fail(ErrorKind::invalid_argument, "there is no op '{}' to choose a kernel for (`rlx ops` lists them)", op);
+  if (!info)
+    fail(ErrorKind::invalid_argument, "there is no op '{}' to choose a kernel for (`rlx ops` lists them)",
+         op);
   if (std::ranges::contains(info->variants, variant)) return;
   std::string known;
   for (const std::string& v : info->variants) known += (known.empty() ? "" : ", ") + v;
@@ -56,13 +58,19 @@ std::string dims_text(std::span<const int64_t> dims) {
 
 }  // namespace
 
-Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph, const CompileOptions& compile_options)
+Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph,
+                       const CompileOptions& compile_options)
     : device(std::move(d)),
       options(with_environment(compile_options)),
       forced(forced_variants(compile_options)),
       source(source_graph) {
   verify(source);
-  if (Diagnostics::wanted(options.debug)) diagnostics = std::make_unique<Diagnostics>(options.debug, source.name);
+  if (!options.debug.trace_path.empty() && !device->caps().timestamps) {
+    fail(ErrorKind::unsupported, "a trace to '{}' is wanted, but the device '{}' has no timestamps",
+         options.debug.trace_path, device->info().name);
+  }
+  if (Diagnostics::wanted(options.debug))
+    diagnostics = std::make_unique<Diagnostics>(options.debug, source.name);
   for (const auto& [symbol, value] : options.bindings) {
     if (!source.symbols().contains(symbol)) {
       fail(ErrorKind::invalid_argument, "the graph '{}' has no symbol named '{}'", source.name, symbol);
@@ -84,7 +92,8 @@ Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph
   if (symbols.empty()) last = &instance_for(Bindings{});
 }
 
-std::unique_ptr<Instance> Executable::Impl::make_instance(const Bindings& capacities, Graph now, Program program) {
+std::unique_ptr<Instance> Executable::Impl::make_instance(const Bindings& capacities, Graph now,
+                                                          Program program) {
   PlanOptions plan_options{.keep_all = options.keep_intermediates};
   Program at_capacity;
   if (!capacities.empty()) {
@@ -95,14 +104,17 @@ std::unique_ptr<Instance> Executable::Impl::make_instance(const Bindings& capaci
       plan_options.largest = &at_capacity;
     } catch (const Error& e) {
       std::string text;
-      for (const auto& [name, value] : capacities) text += std::format("{}{} = {}", text.empty() ? "" : ", ", name, value);
+      for (const auto& [name, value] : capacities)
+        text += std::format("{}{} = {}", text.empty() ? "" : ", ", name, value);
       throw e.within("while planning for the capacities (" + text + ")");
     }
   }
-  auto instance = std::make_unique<Instance>(device, *weights, std::move(now), std::move(program), plan_options);
+  auto instance =
+      std::make_unique<Instance>(device, *weights, std::move(now), std::move(program), plan_options);
   ++plans_made;
   if (diagnostics) {
-    diagnostics->planned(plan_report(*instance), print(instance->plan(), instance->program(), instance->graph()));
+    diagnostics->planned(plan_report(*instance),
+                         print(instance->plan(), instance->program(), instance->graph()));
   }
   return instance;
 }
@@ -121,13 +133,15 @@ Instance& Executable::Impl::instance_for(const Bindings& bindings) {
 
   Graph now = materialize_views(rlx::bind_symbols(graph, bindings));
   Program program = lower(now, device->caps(), forced);
-  // A length that changes the kernels themselves (a matmul with one row) has a plan of its own under the same key.
+  // A length that changes the kernels themselves (a matmul with one row) has a plan of its own under the same
+  // key.
   for (auto it = plans.begin(); it != plans.end(); ++it) {
     if (it->key != key || !it->instance->retarget(now, program)) continue;
     it->current = bindings;
     return use(it);
   }
-  plans.push_front({key, bindings, make_instance(key == bindings ? Bindings{} : key, std::move(now), std::move(program))});
+  plans.push_front(
+      {key, bindings, make_instance(key == bindings ? Bindings{} : key, std::move(now), std::move(program))});
   while (static_cast<int64_t>(plans.size()) > std::max<int64_t>(options.max_plans, 1)) {
     if (last == plans.back().instance.get()) last = nullptr;
     plans.pop_back();
@@ -142,27 +156,30 @@ void Executable::Impl::bind_symbols(std::span<const InputRef> inputs, SymbolRefs
     const auto it = std::ranges::find(symbols, name, &Symbol::name);
     if (it == symbols.end()) fail(ErrorKind::invalid_argument, "the graph has no symbol named '{}'", name);
     if (it->value >= 0 && it->value != value) {
-      fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, but it is {} elsewhere in this run", from, name,
-           value, it->value);
+      fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, but it is {} elsewhere in this run",
+           from, name, value, it->value);
     }
     if (it->capacity > 0 && value > it->capacity) {
-      fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, more than its capacity {}", from, name, value,
-           it->capacity);
+      fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, more than its capacity {}", from,
+           name, value, it->capacity);
     }
     it->value = value;
   };
   for (const auto& [name, value] : given) set(name, value, "the symbols given");
   for (const InputRef& in : inputs) {
     const int32_t node = graph.find(in.name);
-    if (node < 0 || graph.node(node).op->name() != Input::kName) continue;  // reported when inputs are uploaded
+    if (node < 0 || graph.node(node).op->name() != Input::kName)
+      continue;  // reported when inputs are uploaded
     const Shape& shape = graph.node(node).outputs[0].shape;
     if (shape.is_static()) continue;
     if (!in.dims.empty()) {
       if (static_cast<int64_t>(in.dims.size()) != shape.rank()) {
-        fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", in.name, shape.text(), dims_text(in.dims));
+        fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", in.name, shape.text(),
+             dims_text(in.dims));
       }
       for (int64_t axis = 0; axis < shape.rank(); ++axis) {
-        if (const auto name = shape[axis].as_symbol()) set(*name, in.dims[static_cast<size_t>(axis)], in.name);
+        if (const auto name = shape[axis].as_symbol())
+          set(*name, in.dims[static_cast<size_t>(axis)], in.name);
       }
       continue;
     }
@@ -179,20 +196,23 @@ void Executable::Impl::bind_symbols(std::span<const InputRef> inputs, SymbolRefs
       } else if (name && unknown.empty()) {
         unknown = *name;
       } else {
-        fail(ErrorKind::invalid_argument, "the input '{}' is {}: give its dims, its length alone does not tell them",
-             in.name, shape.text());
+        fail(ErrorKind::invalid_argument,
+             "the input '{}' is {}: give its dims, its length alone does not tell them", in.name,
+             shape.text());
       }
     }
     const auto count = static_cast<int64_t>(in.bytes / host_bytes(in.dtype));
     if (!unknown.empty()) {
       if (known == 0 || count % known != 0) {
-        fail(ErrorKind::invalid_argument, "the input '{}' is {}, which {} elements can not fill", in.name, shape.text(), count);
+        fail(ErrorKind::invalid_argument, "the input '{}' is {}, which {} elements can not fill", in.name,
+             shape.text(), count);
       }
       set(unknown, count / known, in.name);
     }
   }
   for (const Symbol& s : symbols) {
-    if (s.value < 0) fail(ErrorKind::invalid_argument, "no input of this run tells the symbol '{}'; give its value", s.name);
+    if (s.value < 0)
+      fail(ErrorKind::invalid_argument, "no input of this run tells the symbol '{}'; give its value", s.name);
   }
 }
 
@@ -207,9 +227,9 @@ Instance& Executable::Impl::instance_for(std::span<const InputRef> inputs, Symbo
     const Bindings& current = plans.front().current;
     size_t i = 0;
     const bool same = current.size() == symbols.size() && std::ranges::all_of(current, [&](const auto& item) {
-      const Symbol& s = symbols[i++];
-      return s.name == item.first && s.value == item.second;
-    });
+                        const Symbol& s = symbols[i++];
+                        return s.name == item.first && s.value == item.second;
+                      });
     if (same) return *(last = plans.front().instance.get());
   }
   Bindings bindings;
@@ -243,8 +263,8 @@ void Executable::Impl::upload_inputs(Instance& instance, std::span<const InputRe
                                    it->dims[static_cast<size_t>(axis)] == size);
     }
     if (!fits) {
-      fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", slot.name, slot.type.shape.text(),
-           dims_text(it->dims));
+      fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", slot.name,
+           slot.type.shape.text(), dims_text(it->dims));
     }
     const size_t wanted = static_cast<size_t>(elements) * host_bytes(slot.type.dtype);
     if (it->bytes != wanted) {
@@ -271,7 +291,8 @@ const Instance::OutputSlot& Executable::Impl::output_slot(Instance& instance, st
   return *it;
 }
 
-void Executable::Impl::submit(Instance& instance, gpu::Readback* readback, std::span<const std::string_view> outputs) {
+void Executable::Impl::submit(Instance& instance, gpu::Readback* readback,
+                              std::span<const std::string_view> outputs) {
   weights->require_all();
   instance.load(*weights);
   copies.clear();
@@ -311,8 +332,8 @@ std::vector<DispatchReport> Executable::Impl::submit_timed(const Instance& insta
   std::vector<DispatchReport> out;
   for (size_t i = 0; i < times.size(); ++i) {
     const BoundDispatch& d = instance.plan().main[i];
-    out.push_back({instance.graph().node(d.node).name, d.kernel->name, d.variant, times[i].begin_ns - times[0].begin_ns,
-                   times[i].end_ns - times[0].begin_ns});
+    out.push_back({instance.graph().node(d.node).name, d.kernel->name, d.variant,
+                   times[i].begin_ns - times[0].begin_ns, times[i].end_ns - times[0].begin_ns});
   }
   return out;
 }
@@ -341,7 +362,8 @@ Run::~Run() = default;
 bool Run::ready() { return !impl_ || impl_->empty || impl_->readback.ready(); }
 
 NamedTensors Run::get() {
-  if (!impl_) fail(ErrorKind::invalid_argument, "the run was never started, or its outputs were taken already");
+  if (!impl_)
+    fail(ErrorKind::invalid_argument, "the run was never started, or its outputs were taken already");
   const std::unique_ptr<Impl> run = std::move(impl_);
   const std::span<const std::byte> bytes = run->empty ? std::span<const std::byte>() : run->readback.wait();
   NamedTensors out;
@@ -398,7 +420,8 @@ std::vector<InputRef> input_refs(const NamedTensors& inputs, std::vector<std::ve
 
 }  // namespace
 
-Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs, SymbolRefs symbols) {
+Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs,
+                          SymbolRefs symbols) {
   std::vector<std::vector<std::byte>> keep;
   keep.reserve(inputs.size());
   const std::vector<InputRef> refs = input_refs(inputs, keep);
@@ -427,15 +450,18 @@ Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::str
   return Run(std::move(run));
 }
 
-NamedTensors Executable::run(const NamedTensors& inputs, SymbolRefs symbols) { return run_async(inputs, {}, symbols).get(); }
+NamedTensors Executable::run(const NamedTensors& inputs, SymbolRefs symbols) {
+  return run_async(inputs, {}, symbols).get();
+}
 
-void Executable::run(std::span<const InputRef> inputs, std::span<const OutputRef> outputs, SymbolRefs symbols) {
+void Executable::run(std::span<const InputRef> inputs, std::span<const OutputRef> outputs,
+                     SymbolRefs symbols) {
   static constexpr size_t kFew = 32;
   std::string_view few[kFew];
   uint64_t few_sizes[kFew];
   if (outputs.size() > kFew) {
-    fail(ErrorKind::invalid_argument, "one run can write at most {} outputs into memory of the caller, not {}", kFew,
-         outputs.size());
+    fail(ErrorKind::invalid_argument,
+         "one run can write at most {} outputs into memory of the caller, not {}", kFew, outputs.size());
   }
   gpu::Readback readback;
   {
@@ -445,8 +471,9 @@ void Executable::run(std::span<const InputRef> inputs, std::span<const OutputRef
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Instance::OutputSlot& slot = impl_->output_slot(instance, outputs[i].name);
       if (outputs[i].dtype != slot.type.dtype || outputs[i].bytes != slot.host_size) {
-        fail(ErrorKind::invalid_argument, "the output '{}' is {}, {} bytes, but memory for {} bytes of {} was given",
-             slot.name, slot.type.text(), slot.host_size, outputs[i].bytes, to_string(outputs[i].dtype));
+        fail(ErrorKind::invalid_argument,
+             "the output '{}' is {}, {} bytes, but memory for {} bytes of {} was given", slot.name,
+             slot.type.text(), slot.host_size, outputs[i].bytes, to_string(outputs[i].dtype));
       }
       few[i] = slot.name;
       few_sizes[i] = slot.device_size;
@@ -483,7 +510,8 @@ void Executable::feed(std::string_view input, std::string_view output) {
     fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'", g.name, input);
   }
   const auto out = std::ranges::find(g.outputs(), output, &Graph::Output::name);
-  if (out == g.outputs().end()) fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", g.name, output);
+  if (out == g.outputs().end())
+    fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", g.name, output);
   if (!(g.type(out->value) == g.node(node).outputs[0])) {
     fail(ErrorKind::invalid_argument, "the output '{}' ({}) can not feed the input '{}' ({})", output,
          g.type(out->value).text(), input, g.node(node).outputs[0].text());
@@ -574,7 +602,8 @@ int64_t Executable::submit_count() const { return impl_->submits; }
 int64_t Executable::plan_count() const { return impl_->plans_made; }
 
 MemoryReport Executable::memory() const {
-  MemoryReport m{.weight_bytes = impl_->weights->weight_bytes(), .state_bytes = impl_->weights->state_bytes()};
+  MemoryReport m{.weight_bytes = impl_->weights->weight_bytes(),
+                 .state_bytes = impl_->weights->state_bytes()};
   if (impl_->last) {
     const Plan& plan = impl_->last->plan();
     m.derived_bytes = plan.derived_bytes;
@@ -601,7 +630,8 @@ std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, Symb
 Tensor Executable::value(int32_t node, int32_t output) {
   const std::lock_guard lock(impl_->mutex);
   if (!impl_->options.keep_intermediates || !impl_->last) {
-    fail(ErrorKind::invalid_argument, "values can be read after a run of a graph compiled with keep_intermediates");
+    fail(ErrorKind::invalid_argument,
+         "values can be read after a run of a graph compiled with keep_intermediates");
   }
   return impl_->read_value(*impl_->last, node, output);
 }
@@ -614,7 +644,8 @@ Tensor Executable::Impl::read_value(const Instance& instance, int32_t node, int3
   // Reads the whole storage and applies the view here.
   const auto element = device_bytes(o.dtype);
   std::vector<std::byte> raw(static_cast<size_t>(place.bytes));
-  if (place.buffer >= 0) device->read(instance.buffer(place.buffer), static_cast<uint64_t>(place.offset), raw);
+  if (place.buffer >= 0)
+    device->read(instance.buffer(place.buffer), static_cast<uint64_t>(place.offset), raw);
   std::vector<std::byte> host(static_cast<size_t>(place.bytes) / element * host_bytes(o.dtype));
   from_device(o.dtype, raw, host);
   const size_t host_element = host_bytes(o.dtype);
@@ -622,7 +653,8 @@ Tensor Executable::Impl::read_value(const Instance& instance, int32_t node, int3
   std::vector<int64_t> index(o.view.dims.size(), 0);
   int64_t at = o.view.offset;
   for (size_t i = 0; i * host_element < out.size(); ++i) {
-    std::memcpy(out.data() + i * host_element, host.data() + static_cast<size_t>(at) * host_element, host_element);
+    std::memcpy(out.data() + i * host_element, host.data() + static_cast<size_t>(at) * host_element,
+                host_element);
     for (size_t axis = index.size(); axis-- > 0;) {
       at += o.view.strides[axis];
       if (++index[axis] < o.view.dims[axis]) break;

@@ -33,11 +33,11 @@ Instance::Instance(std::shared_ptr<gpu::Device> device, const Weights& weights, 
       fixed_(weights.buffers()),
       graph_(std::move(graph)),
       program_(std::move(program)) {
-  plan_ = make_plan(program_, fixed_placements(program_, graph_, weights), static_cast<int32_t>(fixed_.size()),
-                    device_->caps(), options);
+  plan_ = make_plan(program_, fixed_placements(program_, graph_, weights),
+                    static_cast<int32_t>(fixed_.size()), device_->caps(), options);
   for (int64_t bytes : plan_.buffers) {
-    buffers_.push_back(device_->create_buffer(gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)),
-                                              graph_.name));
+    buffers_.push_back(device_->create_buffer(
+        gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)), graph_.name));
   }
   create_pipelines();
   read_slots();
@@ -55,7 +55,8 @@ void Instance::create_pipelines() {
   std::vector<gpu::PipelineRequest> requests;
   uint64_t uniform_size = 0;
   for (const BoundDispatch* d : all) {
-    gpu::PipelineRequest request{.label = d->kernel->name, .wgsl = module_text(*d->kernel, d->pattern), .bindings = {}};
+    gpu::PipelineRequest request{
+        .label = d->kernel->name, .wgsl = module_text(*d->kernel, d->pattern), .bindings = {}};
     request.bindings = {gpu::BindingKind::uniform, gpu::BindingKind::uniform};
     for (const BindingPattern& b : d->pattern.bindings) {
       request.bindings.push_back(b.writable ? gpu::BindingKind::read_write : gpu::BindingKind::read);
@@ -64,7 +65,8 @@ void Instance::create_pipelines() {
     uniform_size += slot_bytes(d->views.size() * 4) + slot_bytes(d->params.size());
   }
   pipelines_ = device_->pipelines(requests);
-  uniforms_ = device_->create_buffer(gpu::BufferUse::uniform, std::max<uint64_t>(uniform_size, kBindingAlignment), "params");
+  uniforms_ = device_->create_buffer(gpu::BufferUse::uniform,
+                                     std::max<uint64_t>(uniform_size, kBindingAlignment), "params");
   uniform_bytes_.resize(uniform_size);
   write_uniforms();
 
@@ -121,9 +123,10 @@ void Instance::read_slots() {
     const TensorType& type = graph_.type(graph_.outputs()[i].value);
     const Placement& place = plan_.placements[static_cast<size_t>(o.storage)];
     const auto elements = static_cast<uint64_t>(o.view.elements());
-    outputs_.push_back({program_.outputs[i].name, type, type.shape.values(), place.buffer,
-                        static_cast<uint64_t>(place.offset) + static_cast<uint64_t>(o.view.offset) * device_bytes(o.dtype),
-                        elements * device_bytes(o.dtype), elements * host_bytes(o.dtype)});
+    outputs_.push_back(
+        {program_.outputs[i].name, type, type.shape.values(), place.buffer,
+         static_cast<uint64_t>(place.offset) + static_cast<uint64_t>(o.view.offset) * device_bytes(o.dtype),
+         elements * device_bytes(o.dtype), elements * host_bytes(o.dtype)});
   }
 }
 
@@ -133,10 +136,11 @@ void Instance::load(const Weights& weights) {
   loaded_version_ = weights.version();
 }
 
-// Whether the dispatch works on the memory of `planned`: the same storages, and where the plan lets two of them share a place,
-// that must still be allowed.
+// Whether the dispatch works on the memory of `planned`: the same storages, and where the plan lets two of
+// them share a place, that must still be allowed.
 bool Instance::same_memory(const Dispatch& planned, const Dispatch& now) const {
-  if (!std::ranges::equal(planned.operands, now.operands, {}, &Operand::storage, &Operand::storage)) return false;
+  if (!std::ranges::equal(planned.operands, now.operands, {}, &Operand::storage, &Operand::storage))
+    return false;
   const auto place = [&](int32_t operand) {
     return plan_.placements[static_cast<size_t>(now.operands[static_cast<size_t>(operand)].storage)];
   };
@@ -151,19 +155,23 @@ bool Instance::retarget(const Graph& graph, const Program& program) {
   if (program.storages.size() != program_.storages.size()) return false;
   for (size_t s = 0; s < program.storages.size(); ++s) {
     if (program.storages[s].kind != program_.storages[s].kind) return false;
-    if (program.storages[s].bytes > plan_.placements[s].bytes && plan_.placements[s].buffer >= 0) return false;
+    if (program.storages[s].bytes > plan_.placements[s].bytes && plan_.placements[s].buffer >= 0)
+      return false;
   }
   const auto same = [&](const Dispatch& a, const Dispatch& b) { return same_memory(a, b); };
-  if (!std::ranges::equal(program_.load, program.load, same) || !std::ranges::equal(program_.main, program.main, same)) {
+  if (!std::ranges::equal(program_.load, program.load, same) ||
+      !std::ranges::equal(program_.main, program.main, same)) {
     return false;
   }
   const auto bind_all = [&](const std::vector<Dispatch>& dispatches, const std::vector<BoundDispatch>& like,
                             std::vector<BoundDispatch>& into) {
     for (const Dispatch& d : dispatches) {
       if (into.size() >= like.size()) return false;
-      for (BoundDispatch& b : bind_dispatch(d, plan_.placements, device_->caps(), &like[into.size()].pattern)) {
+      for (BoundDispatch& b :
+           bind_dispatch(d, plan_.placements, device_->caps(), &like[into.size()].pattern)) {
         const size_t i = into.size();
-        if (i >= like.size() || b.kernel->source != like[i].kernel->source || !(b.pattern == like[i].pattern)) return false;
+        if (i >= like.size() || b.kernel->source != like[i].kernel->source || !(b.pattern == like[i].pattern))
+          return false;
         into.push_back(std::move(b));
       }
     }
@@ -198,9 +206,10 @@ void Instance::adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundD
     encoded[i].x = now[i].grid[0];
     encoded[i].y = now[i].grid[1];
     encoded[i].z = now[i].grid[2];
-    const bool holds = std::ranges::equal(now[i].ranges, bound[i].ranges, [](const BoundRange& a, const BoundRange& b) {
-      return a.buffer == b.buffer && a.offset == b.offset && a.bytes <= b.bytes;
-    });
+    const bool holds =
+        std::ranges::equal(now[i].ranges, bound[i].ranges, [](const BoundRange& a, const BoundRange& b) {
+          return a.buffer == b.buffer && a.offset == b.offset && a.bytes <= b.bytes;
+        });
     if (holds) {
       now[i].ranges = bound[i].ranges;
     } else {

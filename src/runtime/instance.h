@@ -13,7 +13,8 @@ namespace rlx {
 
 class Instance {
  public:
-  // `program` is the graph lowered; its storages may be larger than the graph needs, for `retarget` to grow into.
+  // `program` is the graph lowered; its storages may be larger than the graph needs, for `retarget` to grow
+  // into.
   Instance(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph, Program program,
            const PlanOptions& options);
 

@@ -21,7 +21,8 @@ constexpr const char* kEnd = "\n]}\n";
 std::string dump(const json& event) { return event.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 std::string track_event(int64_t track, const std::string& title) {
-  return dump({{"ph", "M"}, {"name", "thread_name"}, {"pid", 1}, {"tid", track}, {"args", {{"name", title}}}});
+  return dump(
+      {{"ph", "M"}, {"name", "thread_name"}, {"pid", 1}, {"tid", track}, {"args", {{"name", title}}}});
 }
 
 std::string dispatch_event(int64_t track, double start_us, const DispatchReport& d) {
@@ -36,7 +37,9 @@ std::string dispatch_event(int64_t track, double start_us, const DispatchReport&
 }
 
 int64_t clock_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -49,18 +52,21 @@ std::string trace_json(std::span<const DispatchReport> dispatches, const std::st
 
 std::shared_ptr<TraceFile> TraceFile::open(const std::string& path) {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<TraceFile>> files;  // kept, so that a later executable goes on in the file
+  static std::map<std::string, std::shared_ptr<TraceFile>>
+      files;  // kept, so that a later executable goes on in the file
   const std::lock_guard lock(mutex);
   std::shared_ptr<TraceFile>& file = files[path];
   if (!file) {
     std::FILE* const opened = std::fopen(path.c_str(), "wb");
-    if (!opened) fail(ErrorKind::invalid_argument, "the trace '{}' can not be written: {}", path, std::strerror(errno));
+    if (!opened)
+      fail(ErrorKind::invalid_argument, "the trace '{}' can not be written: {}", path, std::strerror(errno));
     file = std::shared_ptr<TraceFile>(new TraceFile(path, opened));
   }
   return file;
 }
 
-TraceFile::TraceFile(const std::string& path, std::FILE* file) : path_(path), file_(file), opened_ns_(clock_ns()) {
+TraceFile::TraceFile(const std::string& path, std::FILE* file)
+    : path_(path), file_(file), opened_ns_(clock_ns()) {
   std::fputs(kBegin, file_);
   end_ = std::ftell(file_);
 }
@@ -87,7 +93,8 @@ void TraceFile::append(const std::string& events) {
   std::fwrite(events.data(), 1, events.size(), file_);
   end_ = std::ftell(file_);
   std::fputs(kEnd, file_);
-  if (std::fflush(file_) != 0) fail(ErrorKind::invalid_argument, "the trace '{}' can not be written: {}", path_, std::strerror(errno));
+  if (std::fflush(file_) != 0)
+    fail(ErrorKind::invalid_argument, "the trace '{}' can not be written: {}", path_, std::strerror(errno));
 }
 
 }  // namespace rlx

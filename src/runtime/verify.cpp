@@ -28,9 +28,11 @@ bool reads(const Node& n, const std::set<ValueId>& values) {
   return std::ranges::any_of(n.inputs, [&](ValueId v) { return values.contains(v); });
 }
 
-void add_element(NodeCheck& check, int64_t index, double got, double want, DType dtype, const Tolerance& tolerance) {
+void add_element(NodeCheck& check, int64_t index, double got, double want, DType dtype,
+                 const Tolerance& tolerance) {
   const Closeness closeness = compare(got, want, dtype, tolerance);
-  if (std::isfinite(got) && std::isfinite(want)) check.max_error = std::max(check.max_error, std::fabs(got - want));
+  if (std::isfinite(got) && std::isfinite(want))
+    check.max_error = std::max(check.max_error, std::fabs(got - want));
   if (closeness.close) return;
   if (check.wrong++ == 0) {
     check.index = index;
@@ -57,7 +59,8 @@ void compare_output(NodeCheck& check, const Tensor& got, const RefTensor& want, 
     for (int64_t i = 0; i < got.elements(); ++i) {
       const int64_t w = want.ints[static_cast<size_t>(i)];
       if (got.integer(i) == w) continue;
-      add_element(check, i, static_cast<double>(got.integer(i)), static_cast<double>(w), DType::f32, {.ulps = 0});
+      add_element(check, i, static_cast<double>(got.integer(i)), static_cast<double>(w), DType::f32,
+                  {.ulps = 0});
     }
   }
 }
@@ -86,7 +89,8 @@ NodeCheck check_node(Executable& exe, int32_t id) {
 std::vector<NodeCheck> verify_nodes(Executable& exe, const std::function<void(int64_t nodes_done)>& done) {
   const Graph& graph = exe.graph();
   if (const auto symbols = graph.symbols(); !symbols.empty()) {
-    fail(ErrorKind::invalid_argument, "the graph '{}' has the symbol '{}'; bind it when compiling to verify a run", graph.name,
+    fail(ErrorKind::invalid_argument,
+         "the graph '{}' has the symbol '{}'; bind it when compiling to verify a run", graph.name,
          *symbols.begin());
   }
   const std::set<ValueId> stale = stale_values(graph);
@@ -95,7 +99,8 @@ std::vector<NodeCheck> verify_nodes(Executable& exe, const std::function<void(in
     const Node& n = graph.node(id);
     if (!n.op->has(Trait::leaf)) {
       if (reads(n, stale)) {
-        checks.push_back({.node = n.name, .op = std::string(n.op->name()), .type = n.outputs[0].text(), .skipped = true});
+        checks.push_back(
+            {.node = n.name, .op = std::string(n.op->name()), .type = n.outputs[0].text(), .skipped = true});
       } else {
         checks.push_back(check_node(exe, id));
       }

@@ -17,7 +17,8 @@ std::vector<std::byte> to_device(DType dtype, std::span<const std::byte> host, s
     int64_t wide;
     std::memcpy(&wide, host.data() + 8 * i, 8);
     if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max()) {
-      fail(ErrorKind::invalid_argument, "{}: element {} is {}; i64 tensors are 32 bits wide on the device", what, i, wide);
+      fail(ErrorKind::invalid_argument, "{}: element {} is {}; i64 tensors are 32 bits wide on the device",
+           what, i, wide);
     }
     const auto narrow = static_cast<int32_t>(wide);
     std::memcpy(out.data() + 4 * i, &narrow, 4);
@@ -47,8 +48,8 @@ class Packer {
   Placement place(int64_t bytes, const std::string& name) {
     const int64_t padded = round_up(bytes, kBindingAlignment);
     if (padded > max_bytes_) {
-      fail(ErrorKind::out_of_memory, "'{}' needs {} bytes, but the largest buffer of the device has {}", name, bytes,
-           max_bytes_);
+      fail(ErrorKind::out_of_memory, "'{}' needs {} bytes, but the largest buffer of the device has {}", name,
+           bytes, max_bytes_);
     }
     if (sizes.empty() || sizes.back() + padded > max_bytes_) sizes.push_back(0);
     const Placement p{static_cast<int32_t>(sizes.size()) - 1, sizes.back(), bytes};
@@ -89,8 +90,8 @@ Weights::Weights(std::shared_ptr<gpu::Device> device, const Graph& graph) : devi
   packer.close();  // states are written by kernels, weights are not: they must not share a buffer
   place(true);
   for (int64_t bytes : packer.sizes) {
-    buffers_.push_back(device_->create_buffer(gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)),
-                                              "weights"));
+    buffers_.push_back(device_->create_buffer(
+        gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)), "weights"));
   }
   for (const Node& n : graph.nodes()) {
     const auto* constant = op_cast<Constant>(*n.op);
@@ -120,8 +121,8 @@ Weights::Entry& Weights::require(std::string_view name, bool state) {
   for (const auto& [n, e] : entries_) {
     if ((state ? e.is_state : e.is_param) && known.size() < 200) known += (known.empty() ? "" : ", ") + n;
   }
-  fail(ErrorKind::invalid_argument, "the graph has no {} named '{}' (it has: {})", state ? "state" : "param", name,
-       known.empty() ? "none" : known);
+  fail(ErrorKind::invalid_argument, "the graph has no {} named '{}' (it has: {})", state ? "state" : "param",
+       name, known.empty() ? "none" : known);
 }
 
 void Weights::set_param(std::string_view name, DType dtype, std::span<const std::byte> host) {
@@ -129,15 +130,16 @@ void Weights::set_param(std::string_view name, DType dtype, std::span<const std:
   const int64_t elements = entry.type.shape.elements().value();
   std::vector<std::byte> rounded;
   if (dtype != entry.type.dtype) {
-    const bool widen = dtype == DType::f32 && (entry.type.dtype == DType::f16 || entry.type.dtype == DType::bf16);
+    const bool widen =
+        dtype == DType::f32 && (entry.type.dtype == DType::f16 || entry.type.dtype == DType::bf16);
     if (!widen) {
       fail(ErrorKind::invalid_argument, "the param '{}' has type {}, but {} values were given", name,
            to_string(entry.type.dtype), to_string(dtype));
     }
   }
   if (host.size() != static_cast<size_t>(elements) * host_bytes(dtype)) {
-    fail(ErrorKind::invalid_argument, "the param '{}' is {}, {} bytes, but {} bytes were given", name, entry.type.text(),
-         static_cast<size_t>(elements) * host_bytes(dtype), host.size());
+    fail(ErrorKind::invalid_argument, "the param '{}' is {}, {} bytes, but {} bytes were given", name,
+         entry.type.text(), static_cast<size_t>(elements) * host_bytes(dtype), host.size());
   }
   if (dtype != entry.type.dtype) {
     rounded.resize(static_cast<size_t>(elements) * 2);
@@ -158,7 +160,8 @@ void Weights::set_param(std::string_view name, DType dtype, std::span<const std:
 void Weights::write_state(std::string_view name, const Tensor& value) {
   Entry& entry = require(name, true);
   if (value.type() != entry.type.dtype || value.dims() != entry.type.shape.values()) {
-    fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name, entry.type.text(), value.type_text());
+    fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name, entry.type.text(),
+         value.type_text());
   }
   upload(entry, value.bytes(), name);
 }
@@ -167,7 +170,8 @@ Tensor Weights::read_state(std::string_view name) {
   const Entry& entry = require(name, true);
   const auto elements = static_cast<size_t>(entry.type.shape.elements().value());
   std::vector<std::byte> device(elements * device_bytes(entry.type.dtype));
-  device_->read(buffers_[static_cast<size_t>(entry.place.buffer)], static_cast<uint64_t>(entry.place.offset), device);
+  device_->read(buffers_[static_cast<size_t>(entry.place.buffer)], static_cast<uint64_t>(entry.place.offset),
+                device);
   std::vector<std::byte> host(elements * host_bytes(entry.type.dtype));
   from_device(entry.type.dtype, device, host);
   return Tensor(entry.type.dtype, entry.type.shape.values(), std::move(host));
@@ -187,8 +191,8 @@ void Weights::require_all() const {
   for (const auto& [name, e] : entries_) {
     if (!e.set && names.size() < 200) names += (names.empty() ? "'" : ", '") + name + "'";
   }
-  fail(ErrorKind::invalid_argument, "{} of the graph's params ha{} no value yet: {}; call set_param", missing_,
-       missing_ == 1 ? "s" : "ve", names);
+  fail(ErrorKind::invalid_argument, "{} of the graph's params ha{} no value yet: {}; call set_param",
+       missing_, missing_ == 1 ? "s" : "ve", names);
 }
 
 }  // namespace rlx

@@ -13,7 +13,8 @@
 
 namespace rlx {
 
-// Host bytes as the device stores them: i64 becomes i32, and a number that does not fit is an error that names `what`.
+// Host bytes as the device stores them: i64 becomes i32, and a number that does not fit is an error that
+// names `what`.
 std::vector<std::byte> to_device(DType dtype, std::span<const std::byte> host, std::string_view what);
 void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host);
 

@@ -13,7 +13,13 @@ namespace rlx::testing {
 namespace {
 
 models::BertConfig tiny_config() {
-  return {.layers = 2, .hidden = 32, .heads = 4, .intermediate = 70, .vocab = 99, .max_positions = 24, .pooler = true};
+  return {.layers = 2,
+          .hidden = 32,
+          .heads = 4,
+          .intermediate = 70,
+          .vocab = 99,
+          .max_positions = 24,
+          .pooler = true};
 }
 
 struct Fixture {
@@ -22,7 +28,8 @@ struct Fixture {
 
 Fixture read_fixture() {
   Fixture out;
-  for (auto& [name, tensor] : SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/bert_tiny.safetensors").all()) {
+  for (auto& [name, tensor] :
+       SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/bert_tiny.safetensors").all()) {
     if (name.starts_with("input.")) {
       out.inputs[name.substr(6)] = tensor;
     } else if (name.starts_with("expected.")) {
@@ -34,8 +41,9 @@ Fixture read_fixture() {
   return out;
 }
 
-// In a layer: sums of 32 products three times in a row and of 70 once (4*sqrt(k) each), 32 units in the last place for exp,
-// erf, the divisions and roots; the norms keep values and errors at a few units. Layers add up at worst.
+// In a layer: sums of 32 products three times in a row and of 70 once (4*sqrt(k) each), 32 units in the last
+// place for exp, erf, the divisions and roots; the norms keep values and errors at a few units. Layers add up
+// at worst.
 Tolerance bert_tolerance(const Tensor& expected) {
   double scale = 0;
   for (double x : expected.doubles()) scale = std::max(scale, std::fabs(x));
@@ -86,7 +94,8 @@ TEST(Bert, TheReferenceMatchesPyTorch) {
   const auto got = run_reference(models::bert_encoder(tiny_config(), 2, 17), leaves);
   for (const auto& [name, want] : fixture.expected) {
     // Both are double, so what remains is one rounding of what the file stores.
-    EXPECT_TRUE(close(got.at(name).to_tensor(), RefTensor::from(want), {.ulps = 4, .terms = 0, .scale = 1})) << name;
+    EXPECT_TRUE(close(got.at(name).to_tensor(), RefTensor::from(want), {.ulps = 4, .terms = 0, .scale = 1}))
+        << name;
   }
 }
 
@@ -129,7 +138,7 @@ TEST(RandomWeights, AreTheSameForASeedAndCentred) {
   double sum = 0;
   double squares = 0;
   for (double x : w.doubles()) sum += x, squares += x * x;
-  EXPECT_NEAR(sum / 1e4, 0, 4 * 0.02 / 100);           // four deviations of the mean
+  EXPECT_NEAR(sum / 1e4, 0, 4 * 0.02 / 100);  // four deviations of the mean
   EXPECT_NEAR(std::sqrt(squares / 1e4), 0.02, 0.001);
 }
 

@@ -75,7 +75,9 @@ TEST(Diagnostics, VerifiesNodes) {
 TEST(Diagnostics, OptionsReportThroughTheLog) {
   std::string log;
   CompileOptions options{.optimize = false};
-  options.debug = {.schedule = true, .nan_trace = true, .dump_nodes = 1, .log = [&](const std::string& text) { log += text; }};
+  options.debug = {.schedule = true, .nan_trace = true, .dump_nodes = 1, .log = [&](const std::string& text) {
+                     log += text;
+                   }};
   Session session(full_device());
   Executable exe = session.compile(log_graph(), options);
   EXPECT_NE(log.find("3 dispatches a run, 0 in the load phase"), std::string::npos) << log;
@@ -106,7 +108,8 @@ TEST(Diagnostics, ForcedUploadWantsFedInputsAgain) {
       %x = input : f32[1]
       %y = add(%x, 1)
       output y = %y
-    })"), {.force_input_upload = force});
+    })"),
+                                     {.force_input_upload = force});
     exe.feed("x", "y");
     exe.run({{"x", Tensor::of<float>({1}, {5})}});
     if (force) {

@@ -37,8 +37,10 @@ class Fuzz : public ::testing::TestWithParam<uint32_t> {
       }
       const NamedTensors got = exe.run(inputs);
       for (const Graph::Output& out : r.graph.outputs()) {
-        const RefTensor& want = values[static_cast<size_t>(out.value.node)][static_cast<size_t>(out.value.output)];
-        EXPECT_TRUE(close(got.at(out.name), want, graph_tolerance(r.graph, scale))) << print(r.graph, 8) << print(exe.graph(), 8);
+        const RefTensor& want =
+            values[static_cast<size_t>(out.value.node)][static_cast<size_t>(out.value.output)];
+        EXPECT_TRUE(close(got.at(out.name), want, graph_tolerance(r.graph, scale)))
+            << print(r.graph, 8) << print(exe.graph(), 8);
       }
     } catch (const Error& e) {
       ADD_FAILURE() << e.what() << "\n" << print(r.graph, 8);

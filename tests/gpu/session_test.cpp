@@ -14,7 +14,8 @@
 
 namespace {
 
-// Counts allocations of this thread outside src/gpu while `counting`; Dawn makes some of its own on every run.
+// Counts allocations of this thread outside src/gpu while `counting`; Dawn makes some of its own on every
+// run.
 thread_local bool counting = false;
 thread_local int64_t allocations = 0;
 
@@ -68,8 +69,8 @@ TEST(Session, AddRunsThroughTheWholeChain) {
     %y = add(%a, %b)
     output y = %y
   })"));
-  const NamedTensors out =
-      exe.run({{"a", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6})}, {"b", Tensor::of<float>({3}, {10, 20, 30})}});
+  const NamedTensors out = exe.run(
+      {{"a", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6})}, {"b", Tensor::of<float>({3}, {10, 20, 30})}});
   EXPECT_EQ(out.at("y").to<float>(), (std::vector<float>{11, 22, 33, 14, 25, 36}));
   EXPECT_EQ(exe.dispatch_count(), 1);
   EXPECT_EQ(exe.submit_count(), 1);
@@ -292,8 +293,10 @@ TEST(Session, WrongCallsSayWhatIsWrongAndChangeNothing) {
   Executable exe = session.compile(scale_graph());
   const NamedTensors in = {{"x", floats({1, 1, 1, 1})}};
   EXPECT_EQ(message([&] { exe.run(in); }), "1 of the graph's params has no value yet: 'w'; call set_param");
-  EXPECT_EQ(message([&] { exe.set_param("v", floats({1, 1, 1, 1})); }), "the graph has no param named 'v' (it has: w)");
-  EXPECT_EQ(message([&] { exe.set_param("w", floats({1, 1})); }), "the param 'w' is f32[4], but f32[2] was given");
+  EXPECT_EQ(message([&] { exe.set_param("v", floats({1, 1, 1, 1})); }),
+            "the graph has no param named 'v' (it has: w)");
+  EXPECT_EQ(message([&] { exe.set_param("w", floats({1, 1})); }),
+            "the param 'w' is f32[4], but f32[2] was given");
   EXPECT_EQ(message([&] { exe.set_param("w", Tensor::of<int32_t>({4}, {1, 1, 1, 1})); }),
             "the param 'w' has type f32, but i32 values were given");
   exe.set_param("w", floats({1, 1, 1, 1}));
@@ -339,11 +342,13 @@ TEST(Session, BothVariantsOfAKernelInOneProcess) {
   std::vector<std::vector<float>> results;
   for (const char* variant : {"rows", "plain", "tiled", "rows"}) {
     Session session(full_device());
-    Executable exe = session.compile(
-        parse_graph("graph g { %a = input : f32[64,64]\n %b = input : f32[64,64]\n %y = matmul(%a, %b)\n output y = %y }"),
-        {.kernels = {{"matmul", variant}}});
+    Executable exe = session.compile(parse_graph("graph g { %a = input : f32[64,64]\n %b = input : "
+                                                 "f32[64,64]\n %y = matmul(%a, %b)\n output y = %y }"),
+                                     {.kernels = {{"matmul", variant}}});
     EXPECT_NE(exe.plan_text().find(variant), std::string::npos);
-    results.push_back(exe.run({{"a", Tensor::of<float>({64, 64}, a)}, {"b", Tensor::of<float>({64, 64}, b)}}).at("y").to<float>());
+    results.push_back(exe.run({{"a", Tensor::of<float>({64, 64}, a)}, {"b", Tensor::of<float>({64, 64}, b)}})
+                          .at("y")
+                          .to<float>());
   }
   for (const auto& r : results) EXPECT_EQ(r, results[0]);  // small integers: exact in any order
 }

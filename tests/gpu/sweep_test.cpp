@@ -18,10 +18,15 @@ class Sweep : public ::testing::TestWithParam<std::string> {
  protected:
   const OpInfo& info() { return *op_table().find(GetParam()); }
 
-  void run(const Device& device, const std::string& sample, DType dtype, Reach reach, const CompileOptions& options) {
-    SCOPED_TRACE(sample + " T=" + std::string(to_string(dtype)) + (reach == Reach::transposed ? " transposed" : reach == Reach::narrowed ? " narrowed" : "") +
+  void run(const Device& device, const std::string& sample, DType dtype, Reach reach,
+           const CompileOptions& options) {
+    SCOPED_TRACE(sample + " T=" + std::string(to_string(dtype)) +
+                 (reach == Reach::transposed ? " transposed"
+                  : reach == Reach::narrowed ? " narrowed"
+                                             : "") +
                  (options.kernels.empty() ? "" : " kernel " + options.kernels.begin()->second));
-    const Sample s = make_sample(info(), sample, dtype, reach, static_cast<uint32_t>(std::hash<std::string>()(sample)));
+    const Sample s =
+        make_sample(info(), sample, dtype, reach, static_cast<uint32_t>(std::hash<std::string>()(sample)));
     NamedTensors leaves = s.inputs;
     leaves.insert(s.states.begin(), s.states.end());
     const auto want = run_reference(s.graph, leaves);
@@ -34,7 +39,8 @@ class Sweep : public ::testing::TestWithParam<std::string> {
       for (const auto& [name, value] : s.states) exe.write_state(name, value);
       const NamedTensors got = exe.run(s.inputs);
       for (const auto& [name, value] : want) {
-        ASSERT_TRUE(close(got.at(name), value, node.op->tolerance(types))) << "output " << name << "\n" << s.text;
+        ASSERT_TRUE(close(got.at(name), value, node.op->tolerance(types))) << "output " << name << "\n"
+                                                                           << s.text;
       }
     } catch (const Error& e) {
       FAIL() << e.what() << "\n" << s.text;
@@ -44,7 +50,8 @@ class Sweep : public ::testing::TestWithParam<std::string> {
 
 TEST_P(Sweep, MatchesTheReference) {
   for (DType dtype : types_of(info())) {
-    for (const std::string& sample : info().samples) run(full_device(), sample, dtype, Reach::direct, {.optimize = false});
+    for (const std::string& sample : info().samples)
+      run(full_device(), sample, dtype, Reach::direct, {.optimize = false});
   }
 }
 
@@ -72,7 +79,8 @@ TEST_P(Sweep, ReadsViews) {
 
 TEST_P(Sweep, WorksUnderSmallLimits) {
   for (DType dtype : types_of(info())) {
-    for (const std::string& sample : info().samples) run(small_device(), sample, dtype, Reach::direct, {.optimize = false});
+    for (const std::string& sample : info().samples)
+      run(small_device(), sample, dtype, Reach::direct, {.optimize = false});
   }
 }
 
@@ -84,7 +92,8 @@ TEST_P(Sweep, ReadsViewsUnderSmallLimits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, Sweep, ::testing::ValuesIn(op_names()), [](const auto& param) { return param.param; });
+INSTANTIATE_TEST_SUITE_P(Ops, Sweep, ::testing::ValuesIn(op_names()),
+                         [](const auto& param) { return param.param; });
 
 }  // namespace
 }  // namespace rlx::testing

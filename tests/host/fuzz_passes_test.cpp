@@ -23,7 +23,9 @@ TEST(FuzzPasses, OptimisedGraphsComputeTheSame) {
       const RefTensor& g = got.at(name);
       ASSERT_EQ(g.dims, value.dims);
       for (size_t i = 0; i < value.real.size(); ++i) {
-        ASSERT_NEAR(g.real[i], value.real[i], 1e-9 * (1 + std::fabs(value.real[i]))) << name << "\n" << print(r.graph) << print(back);
+        ASSERT_NEAR(g.real[i], value.real[i], 1e-9 * (1 + std::fabs(value.real[i])))
+            << name << "\n"
+            << print(r.graph) << print(back);
       }
     }
   }

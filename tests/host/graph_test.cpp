@@ -68,11 +68,12 @@ TEST(Graph, BindingReplacesSymbols) {
 // --- Mistakes ---
 
 TEST(Mistakes, Shapes) {
-  EXPECT_EQ(message([] {
-              Graph g;
-              (g.input("a", DType::f32, {2, 3}) + g.input("b", DType::f32, {4})).named("s");
-            }),
-            "node 'add.2': add: the shapes [2, 3] and [4] do not broadcast: 3 against 4 on axis 1 of the result");
+  EXPECT_EQ(
+      message([] {
+        Graph g;
+        (g.input("a", DType::f32, {2, 3}) + g.input("b", DType::f32, {4})).named("s");
+      }),
+      "node 'add.2': add: the shapes [2, 3] and [4] do not broadcast: 3 against 4 on axis 1 of the result");
   EXPECT_EQ(message([] {
               Graph g;
               matmul(g.input("a", DType::f32, {2, 3}), g.input("b", DType::f32, {4, 5}));
@@ -108,9 +109,12 @@ TEST(Mistakes, NamesAndAttributes) {
             "line 3: cast: the attribute 'to' is missing");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = add(%x, %z)\n}"); }),
             "line 3: no value is named '%z' so far, at ')'");
-  EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : float[2]\n}"); }),
-            "line 2: 'float' is not an element type (f32, f16, bf16, i32, u32, i64, bool, i8, u8, c64), at '[2]'");
-  EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = neg(%x) : f32[3]\n output y = %y\n}"); }),
+  EXPECT_EQ(
+      message([] { parse_graph("graph g {\n %x = input : float[2]\n}"); }),
+      "line 2: 'float' is not an element type (f32, f16, bf16, i32, u32, i64, bool, i8, u8, c64), at '[2]'");
+  EXPECT_EQ(message([] {
+              parse_graph("graph g {\n %x = input : f32[2]\n %y = neg(%x) : f32[3]\n output y = %y\n}");
+            }),
             "line 3: node 'y' says its type is f32[3], but its inputs give f32[2]");
 }
 
@@ -127,7 +131,8 @@ TEST(Mistakes, OutputsAndValues) {
 TEST(Mistakes, Tensors) {
   EXPECT_EQ(message([] { Tensor(DType::f32, {2, 3}, std::vector<std::byte>(20)); }),
             "a tensor of type f32[2, 3] needs 24 bytes, not 20");
-  EXPECT_EQ(message([] { Tensor::of<float>({1}, {1.0f}).to<int32_t>(); }), "the tensor has type f32, not i32");
+  EXPECT_EQ(message([] { Tensor::of<float>({1}, {1.0f}).to<int32_t>(); }),
+            "the tensor has type f32, not i32");
 }
 
 }  // namespace

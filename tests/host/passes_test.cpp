@@ -18,7 +18,8 @@ std::string squeeze(const std::string& text) {
   return out;
 }
 
-void expect_pass(const std::function<Graph(const Graph&)>& pass, const std::string& before, const std::string& after) {
+void expect_pass(const std::function<Graph(const Graph&)>& pass, const std::string& before,
+                 const std::string& after) {
   const Graph result = pass(parse_graph("graph g {\n" + before + "}"));
   verify(result);
   EXPECT_EQ(squeeze(print(result)), squeeze("graph g {\n" + after + "}\n"));
@@ -134,6 +135,21 @@ TEST(FuseElementwise, JoinsChainsAndTreesAndInlinesScalars) {
                  %y = input : f32[3]
                  %d = fused_elementwise(%x, %y) {expr="t0=mul($0,0.5); t1=add(t0,$1); t2=tanh($0); mul(t1,t2)"} : f32[4, 3]
                  output d = %d
+              )g");
+}
+
+TEST(FuseElementwise, TakesAValueThatIsReadTwiceInside) {
+  const auto fuse = [](const Graph& g) { return fuse_elementwise(g, 7); };
+  expect_pass(fuse,
+              R"g(%x = input : f32[4]
+                 %a = tanh(%x)
+                 %b = sigmoid(%a)
+                 %c = mul(%b, %a)
+                 output c = %c
+              )g",
+              R"g(%x = input : f32[4]
+                 %c = fused_elementwise(%x) {expr="t0=tanh($0); t1=sigmoid(t0); mul(t1,t0)"} : f32[4]
+                 output c = %c
               )g");
 }
 

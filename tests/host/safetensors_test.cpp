@@ -66,7 +66,8 @@ TEST(Safetensors, ReadsWhatItWrites) {
 }
 
 TEST(Safetensors, ReadsAFile) {
-  const std::string path = (std::filesystem::temp_directory_path() / std::format("rlx-test-{}.safetensors", getpid())).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / std::format("rlx-test-{}.safetensors", getpid())).string();
   save_safetensors(path, {{"w", Tensor::of<float>({2}, {1, 2})}});
   EXPECT_EQ(SafetensorsFile::open(path).tensor("w").to<float>(), (std::vector<float>{1, 2}));
   std::filesystem::remove(path);
@@ -81,8 +82,10 @@ TEST(Safetensors, TheFixtureOfPyTorchIsValid) {
 TEST(Safetensors, AcceptsPaddingAndAnEmptyFile) {
   EXPECT_EQ(error_of(file_of("{}", 0)), "no error");
   EXPECT_EQ(error_of(file_of("{}     ", 0)), "no error");
-  EXPECT_EQ(error_of(file_of(R"({"a":)" + entry("F32", "[1]", "[0,4]") + R"(,"b":)" + entry("F32", "[0]", "[4,4]") + "}  ", 4)),
-            "no error");
+  EXPECT_EQ(
+      error_of(file_of(
+          R"({"a":)" + entry("F32", "[1]", "[0,4]") + R"(,"b":)" + entry("F32", "[0]", "[4,4]") + "}  ", 4)),
+      "no error");
 }
 
 struct Malformed {
@@ -92,7 +95,9 @@ struct Malformed {
 };
 
 std::vector<Malformed> malformed_files() {
-  const auto one = [](const std::string& text, size_t data) { return file_of(R"({"w":)" + text + "}", data); };
+  const auto one = [](const std::string& text, size_t data) {
+    return file_of(R"({"w":)" + text + "}", data);
+  };
   const auto two = [](const std::string& a, const std::string& b, size_t data) {
     return file_of(R"({"a":)" + a + R"(,"b":)" + b + "}", data);
   };
@@ -102,7 +107,8 @@ std::vector<Malformed> malformed_files() {
       {"NothingAtAll", {}, "the file has 0 bytes; the length of the header alone takes 8"},
       {"CutLength", Bytes(7), "has 7 bytes"},
       {"HeaderLongerThanTheFile", file_of("{}", 4, 7), "said to have 7 bytes, but only 6 follow"},
-      {"HugeHeader", file_of("{}", 0, UINT64_MAX), "said to have 18446744073709551615 bytes, but only 2 follow"},
+      {"HugeHeader", file_of("{}", 0, UINT64_MAX),
+       "said to have 18446744073709551615 bytes, but only 2 follow"},
       {"NoHeader", Bytes(8), "does not begin with '{'"},
       {"SpaceBeforeTheHeader", file_of(" {}", 0), "does not begin with '{'"},
       {"HeaderIsAList", file_of("[1]", 0), "does not begin with '{'"},
@@ -110,40 +116,54 @@ std::vector<Malformed> malformed_files() {
       {"TextBehindTheHeader", file_of("{} x", 0), "no valid JSON"},
       {"BadUtf8", file_of("{\"\xff\":1}", 0), "no valid JSON"},
       {"DeepNesting", file_of(deep, 0), "nested more than 3 deep"},
-      {"SameNameTwice", file_of(R"({"w":)" + entry("U8", "[1]", "[0,1]") + R"(,"w":)" + entry("U8", "[1]", "[0,1]") + "}", 1),
+      {"SameNameTwice",
+       file_of(R"({"w":)" + entry("U8", "[1]", "[0,1]") + R"(,"w":)" + entry("U8", "[1]", "[0,1]") + "}", 1),
        "has the key 'w' twice"},
-      {"SameKeyTwice", one(R"({"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]})", 1), "has the key 'dtype' twice"},
+      {"SameKeyTwice", one(R"({"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]})", 1),
+       "has the key 'dtype' twice"},
       {"EntryIsANumber", one("5", 0), "'w' is no JSON object"},
       {"NoDtype", one(R"({"shape":[1],"data_offsets":[0,1]})", 1), "'w' has no 'dtype'"},
       {"NoShape", one(R"({"dtype":"U8","data_offsets":[0,1]})", 1), "'w' has no 'shape'"},
       {"NoOffsets", one(R"({"dtype":"U8","shape":[1]})", 1), "'w' has no 'data_offsets'"},
       {"UnknownKey", one(R"({"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1})", 1), "unknown key 'x'"},
-      {"DtypeIsANumber", one(R"({"dtype":8,"shape":[1],"data_offsets":[0,1]})", 1), "dtype that is no string"},
-      {"DoubleType", one(entry("F64", "[1]", "[0,8]"), 8), "dtype 'F64', which is not supported (these are: F32,"},
+      {"DtypeIsANumber", one(R"({"dtype":8,"shape":[1],"data_offsets":[0,1]})", 1),
+       "dtype that is no string"},
+      {"DoubleType", one(entry("F64", "[1]", "[0,8]"), 8),
+       "dtype 'F64', which is not supported (these are: F32,"},
       {"UnknownType", one(entry("f32", "[1]", "[0,4]"), 4), "dtype 'f32', which is not supported"},
       {"ShapeIsANumber", one(entry("U8", "1", "[0,1]"), 1), "shape that is no list"},
       {"NegativeDim", one(entry("U8", "[-1]", "[0,1]"), 1), "has -1 in its shape"},
       {"FractionalDim", one(entry("U8", "[1.0]", "[0,1]"), 1), "has 1.0 in its shape"},
-      {"DimBeyond64Bits", one(entry("U8", "[18446744073709551616]", "[0,1]"), 1), "in its shape, where a whole number"},
+      {"DimBeyond64Bits", one(entry("U8", "[18446744073709551616]", "[0,1]"), 1),
+       "in its shape, where a whole number"},
       {"DimBeyond63Bits", one(entry("U8", "[9223372036854775808]", "[0,1]"), 1), "more than 63 bits hold"},
       {"SizeOverflows", one(entry("F32", "[4294967296,4294967296]", "[0,0]"), 0), "does not fit in 64 bits"},
-      {"SizeOverflowsToZero", one(entry("F32", "[4611686018427387904,4]", "[0,0]"), 0), "does not fit in 64 bits"},
+      {"SizeOverflowsToZero", one(entry("F32", "[4611686018427387904,4]", "[0,0]"), 0),
+       "does not fit in 64 bits"},
       {"OneOffset", one(entry("U8", "[1]", "[0]"), 1), "data_offsets of two numbers"},
       {"ThreeOffsets", one(entry("U8", "[1]", "[0,1,2]"), 1), "data_offsets of two numbers"},
       {"OffsetsAreAnObject", one(entry("U8", "[1]", "{}"), 1), "data_offsets of two numbers"},
       {"NegativeOffset", one(entry("U8", "[1]", "[-1,0]"), 1), "has -1 in its data_offsets"},
       {"EndBeforeBegin", one(entry("U8", "[1]", "[1,0]"), 1), "ends at 0, before its begin at 1"},
       {"BeyondTheData", one(entry("U8", "[5]", "[0,5]"), 4), "ends at byte 5, but the data has only 4 bytes"},
-      {"TooFewBytes", one(entry("F32", "[2]", "[0,4]"), 4), "is f32[2], 8 bytes, but its offsets 0 to 4 hold 4"},
+      {"TooFewBytes", one(entry("F32", "[2]", "[0,4]"), 4),
+       "is f32[2], 8 bytes, but its offsets 0 to 4 hold 4"},
       {"TooManyBytes", one(entry("F32", "[]", "[0,8]"), 8), "4 bytes, but its offsets 0 to 8 hold 8"},
-      {"Overlap", two(entry("U8", "[3]", "[0,3]"), entry("U8", "[2]", "[2,4]"), 4), "'b' begins at byte 2, inside 'a'"},
-      {"SameBytesTwice", two(entry("U8", "[2]", "[0,2]"), entry("U8", "[2]", "[0,2]"), 2), "begins at byte 0, inside"},
-      {"EmptyInsideAnother", two(entry("U8", "[4]", "[0,4]"), entry("U8", "[0]", "[2,2]"), 4), "'b' begins at byte 2, inside"},
-      {"Hole", two(entry("U8", "[1]", "[0,1]"), entry("U8", "[1]", "[2,3]"), 3), "begins at byte 2, but the data before it ends at 1"},
-      {"HoleAtTheStart", one(entry("U8", "[1]", "[1,2]"), 2), "begins at byte 1, but the data before it ends at 0"},
-      {"BytesLeftOver", one(entry("U8", "[1]", "[0,1]"), 3), "the data has 3 bytes, but the tensors end at byte 1"},
+      {"Overlap", two(entry("U8", "[3]", "[0,3]"), entry("U8", "[2]", "[2,4]"), 4),
+       "'b' begins at byte 2, inside 'a'"},
+      {"SameBytesTwice", two(entry("U8", "[2]", "[0,2]"), entry("U8", "[2]", "[0,2]"), 2),
+       "begins at byte 0, inside"},
+      {"EmptyInsideAnother", two(entry("U8", "[4]", "[0,4]"), entry("U8", "[0]", "[2,2]"), 4),
+       "'b' begins at byte 2, inside"},
+      {"Hole", two(entry("U8", "[1]", "[0,1]"), entry("U8", "[1]", "[2,3]"), 3),
+       "begins at byte 2, but the data before it ends at 1"},
+      {"HoleAtTheStart", one(entry("U8", "[1]", "[1,2]"), 2),
+       "begins at byte 1, but the data before it ends at 0"},
+      {"BytesLeftOver", one(entry("U8", "[1]", "[0,1]"), 3),
+       "the data has 3 bytes, but the tensors end at byte 1"},
       {"MetadataIsAList", file_of(R"({"__metadata__":[]})", 0), "__metadata__ is no JSON object"},
-      {"MetadataHasANumber", file_of(R"({"__metadata__":{"a":1}})", 0), "entry 'a' of __metadata__ is no string"},
+      {"MetadataHasANumber", file_of(R"({"__metadata__":{"a":1}})", 0),
+       "entry 'a' of __metadata__ is no string"},
       {"EmptyName", file_of(R"({"":)" + entry("U8", "[1]", "[0,1]") + "}", 1), "empty name"},
   };
 }
@@ -157,10 +177,12 @@ TEST(Safetensors, RefusesEveryMalformedFile) {
 }
 
 TEST(Safetensors, EveryCutOfAFileIsRefused) {
-  const Bytes whole = to_safetensors({{"a", Tensor::of<float>({3}, {1, 2, 3})}, {"b", Tensor::of<uint8_t>({2}, {1, 2})}});
+  const Bytes whole =
+      to_safetensors({{"a", Tensor::of<float>({3}, {1, 2, 3})}, {"b", Tensor::of<uint8_t>({2}, {1, 2})}});
   ASSERT_EQ(error_of(whole), "no error");
   for (size_t n = 0; n < whole.size(); ++n) {
-    EXPECT_NE(error_of(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n))), "no error") << n << " bytes";
+    EXPECT_NE(error_of(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n))), "no error")
+        << n << " bytes";
   }
 }
 

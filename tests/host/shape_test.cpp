@@ -52,7 +52,8 @@ TEST(Shape, Broadcasts) {
     broadcast({2, 3}, {4}, "add");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "add: the shapes [2, 3] and [4] do not broadcast: 3 against 4 on axis 1 of the result");
+    EXPECT_STREQ(e.what(),
+                 "add: the shapes [2, 3] and [4] do not broadcast: 3 against 4 on axis 1 of the result");
   }
 }
 

@@ -17,8 +17,8 @@ bool close_value(double got, double want, DType dtype, const Tolerance& t, doubl
 
 ::testing::AssertionResult close(const Tensor& got, const RefTensor& want, const Tolerance& tolerance) {
   if (got.type() != want.dtype || got.dims() != want.dims) {
-    return ::testing::AssertionFailure() << "got " << got.type_text() << ", want " << to_string(want.dtype)
-                                         << Shape::of(want.dims).text();
+    return ::testing::AssertionFailure()
+           << "got " << got.type_text() << ", want " << to_string(want.dtype) << Shape::of(want.dims).text();
   }
   int64_t wrong = 0;
   std::string first;
@@ -29,12 +29,20 @@ bool close_value(double got, double want, DType dtype, const Tolerance& t, doubl
     double allowed = 0;
     if (want.dtype == DType::c64) {
       const auto g = got.complex(i);
-      good = close_value(g.real(), want.complex[p].real(), DType::f32, {tolerance.ulps, tolerance.terms, std::max(tolerance.scale, std::abs(want.complex[p]))}, &allowed) &&
-             close_value(g.imag(), want.complex[p].imag(), DType::f32, {tolerance.ulps, tolerance.terms, std::max(tolerance.scale, std::abs(want.complex[p]))}, &allowed);
-      if (!good) text = std::format("({}, {}) instead of ({}, {})", g.real(), g.imag(), want.complex[p].real(), want.complex[p].imag());
+      good =
+          close_value(g.real(), want.complex[p].real(), DType::f32,
+                      {tolerance.ulps, tolerance.terms, std::max(tolerance.scale, std::abs(want.complex[p]))},
+                      &allowed) &&
+          close_value(g.imag(), want.complex[p].imag(), DType::f32,
+                      {tolerance.ulps, tolerance.terms, std::max(tolerance.scale, std::abs(want.complex[p]))},
+                      &allowed);
+      if (!good)
+        text = std::format("({}, {}) instead of ({}, {})", g.real(), g.imag(), want.complex[p].real(),
+                           want.complex[p].imag());
     } else if (is_float(want.dtype)) {
       good = close_value(got.real(i), want.real[p], want.dtype, tolerance, &allowed);
-      if (!good) text = std::format("{} instead of {} (allowed error {})", got.real(i), want.real[p], allowed);
+      if (!good)
+        text = std::format("{} instead of {} (allowed error {})", got.real(i), want.real[p], allowed);
     } else {
       good = got.integer(i) == want.ints[p];
       if (!good) text = std::format("{} instead of {}", got.integer(i), want.ints[p]);

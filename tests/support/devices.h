@@ -7,8 +7,9 @@ namespace rlx::testing {
 
 // The machine's device with all it has.
 const Device& full_device();
-// The same with the smallest limits a WebGPU device may have, and smaller: 8 storage buffers of 64 KiB, 64 workgroups in a
-// dimension, no f16, no subgroups. Small tensors then walk the paths that only huge ones take on a real GPU.
+// The same with the smallest limits a WebGPU device may have, and smaller: 8 storage buffers of 64 KiB, 64
+// workgroups in a dimension, no f16, no subgroups. Small tensors then walk the paths that only huge ones take
+// on a real GPU.
 const Device& small_device();
 
 }  // namespace rlx::testing

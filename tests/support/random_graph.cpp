@@ -43,7 +43,8 @@ class Generator {
   void leaf(bool input) {
     const std::vector<int64_t> s = shape();
     const std::string name = std::string(input ? "in" : "param") + std::to_string(pool_.size());
-    pool_.push_back(input ? out_.graph.input(name, dtype_, Shape::of(s)) : out_.graph.param(name, dtype_, Shape::of(s)));
+    pool_.push_back(input ? out_.graph.input(name, dtype_, Shape::of(s))
+                          : out_.graph.param(name, dtype_, Shape::of(s)));
     out_.leaves[name] = random_tensor(dtype_, s, -1, 1, random_);
   }
 
@@ -70,7 +71,8 @@ class Generator {
     switch (pick(14)) {
       case 0:
       case 1: {
-        static constexpr std::string_view kUnary[] = {"tanh", "sigmoid", "relu", "neg", "abs", "gelu", "silu", "sin", "cos", "erf"};
+        static constexpr std::string_view kUnary[] = {"tanh", "sigmoid", "relu", "neg", "abs",
+                                                      "gelu", "silu",    "sin",  "cos", "erf"};
         return apply(kUnary[pick(std::size(kUnary))], {x});
       }
       case 2:
@@ -78,14 +80,16 @@ class Generator {
         static constexpr std::string_view kBinary[] = {"add", "sub", "max", "min"};
         return apply(kBinary[pick(std::size(kBinary))], {x, partner(x)}) * 0.5;
       }
-      case 4: return tanh(x) * tanh(partner(x));
+      case 4:
+        return tanh(x) * tanh(partner(x));
       case 5: {
         std::vector<int64_t> perm(static_cast<size_t>(rank));
         for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
         std::ranges::shuffle(perm, random_);
         return transpose(x, perm);
       }
-      case 6: return rank > 0 ? reshape(x, {-1}) : reshape(x, {1, 1});
+      case 6:
+        return rank > 0 ? reshape(x, {-1}) : reshape(x, {1, 1});
       case 7: {
         if (rank == 0) return {};
         const auto axis = static_cast<int64_t>(pick(static_cast<size_t>(rank)));
@@ -94,7 +98,8 @@ class Generator {
         const auto start = static_cast<int64_t>(pick(static_cast<size_t>(size - 1)));
         return narrow(x, axis, start, 1 + static_cast<int64_t>(pick(static_cast<size_t>(size - start))));
       }
-      case 8: return rank > 0 ? softmax(x, static_cast<int64_t>(pick(static_cast<size_t>(rank)))) : Value{};
+      case 8:
+        return rank > 0 ? softmax(x, static_cast<int64_t>(pick(static_cast<size_t>(rank)))) : Value{};
       case 9: {
         if (rank == 0) return {};
         const auto axis = static_cast<int64_t>(pick(static_cast<size_t>(rank)));
@@ -116,8 +121,11 @@ class Generator {
         out_.leaves[name] = random_tensor(dtype_, {n}, 0.5, 1, random_);
         return tanh(rms_norm(x, gamma, {}, 0.1));
       }
-      case 12: return rank > 0 ? concat({x, x * 0.5}, static_cast<int64_t>(pick(static_cast<size_t>(rank)))) : Value{};
-      default: return where(less(x, out_.graph.scalar(dtype_, 100)), x, x * 2.0);
+      case 12:
+        return rank > 0 ? concat({x, x * 0.5}, static_cast<int64_t>(pick(static_cast<size_t>(rank))))
+                        : Value{};
+      default:
+        return where(less(x, out_.graph.scalar(dtype_, 100)), x, x * 2.0);
     }
   }
 

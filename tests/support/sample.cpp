@@ -47,7 +47,8 @@ Argument parse_argument(std::string text, DType dtype) {
   a.type.dtype = type == "T" ? dtype : parse_dtype(type).value();
   const size_t close = text.find(']');
   std::istringstream dims(text.substr(open + 1, close - open - 1));
-  for (std::string d; std::getline(dims, d, ',');) a.type.shape.push_back(Dim(static_cast<int64_t>(std::stoll(d))));
+  for (std::string d; std::getline(dims, d, ',');)
+    a.type.shape.push_back(Dim(static_cast<int64_t>(std::stoll(d))));
   if (const size_t in = text.find(" in "); in != std::string::npos) {
     const size_t dots = text.find("..", in);
     a.low = std::stod(text.substr(in + 4, dots - in - 4));
@@ -68,7 +69,8 @@ void default_range(const OpInfo& info, Argument& a) {
 
 }  // namespace
 
-Tensor random_tensor(DType dtype, const std::vector<int64_t>& dims, double low, double high, std::mt19937& random) {
+Tensor random_tensor(DType dtype, const std::vector<int64_t>& dims, double low, double high,
+                     std::mt19937& random) {
   const auto n = static_cast<size_t>(product(dims));
   if (is_float(dtype)) {
     std::uniform_real_distribution<double> uniform(low, high);
@@ -130,14 +132,15 @@ Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, R
       std::ranges::reverse(dims);
       std::string perm;
       for (int64_t i = rank - 1; i >= 0; --i) perm += (perm.empty() ? "" : ", ") + std::to_string(i);
-      body += std::format("  %{0}.t = input : {1}{2}\n  %{0} = transpose(%{0}.t) {{perm=[{3}]}}\n", name, to_string(a.type.dtype),
-                          Shape::of(dims).text(), perm);
+      body += std::format("  %{0}.t = input : {1}{2}\n  %{0} = transpose(%{0}.t) {{perm=[{3}]}}\n", name,
+                          to_string(a.type.dtype), Shape::of(dims).text(), perm);
       out.inputs[name + ".t"] = random_tensor(a.type.dtype, dims, a.low, a.high, random);
     } else if (reach == Reach::narrowed && rank >= 1) {
       const int64_t length = dims.back();
       dims.back() += 3;
-      body += std::format("  %{0}.n = input : {1}{2}\n  %{0} = narrow(%{0}.n) {{axis=-1, start=1, length={3}}}\n", name,
-                          to_string(a.type.dtype), Shape::of(dims).text(), length);
+      body +=
+          std::format("  %{0}.n = input : {1}{2}\n  %{0} = narrow(%{0}.n) {{axis=-1, start=1, length={3}}}\n",
+                      name, to_string(a.type.dtype), Shape::of(dims).text(), length);
       out.inputs[name + ".n"] = random_tensor(a.type.dtype, dims, a.low, a.high, random);
     } else {
       body += std::format("  %{} = input : {}\n", name, a.type.text());
@@ -146,8 +149,10 @@ Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, R
   }
   std::string attributes = sample.substr(close + 1);
   // Attributes may speak of the type too: {to=T}.
-  if (const size_t at = attributes.find("=T}"); at != std::string::npos) attributes.replace(at + 1, 1, to_string(dtype));
-  out.text = "graph sample {\n" + body + "  %y = " + info.name + "(" + call + ")" + attributes + "\n  output y = %y\n}\n";
+  if (const size_t at = attributes.find("=T}"); at != std::string::npos)
+    attributes.replace(at + 1, 1, to_string(dtype));
+  out.text = "graph sample {\n" + body + "  %y = " + info.name + "(" + call + ")" + attributes +
+             "\n  output y = %y\n}\n";
   out.graph = parse_graph(out.text);
   const auto outputs = static_cast<int32_t>(out.graph.node(out.graph.find("y")).outputs.size());
   for (int32_t o = 1; o < outputs; ++o) out.graph.add_output(std::format("y{}", o), {out.graph.find("y"), o});

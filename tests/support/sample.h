@@ -25,10 +25,12 @@ struct Sample {
   NamedTensors states;  // what they hold before the run
 };
 
-// From "softmax(T[4,17] in 0..9) {axis=1}". T becomes `dtype`; an argument "state T[4,17]" is a state instead of an input.
+// From "softmax(T[4,17] in 0..9) {axis=1}". T becomes `dtype`; an argument "state T[4,17]" is a state instead
+// of an input.
 Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, Reach reach, uint32_t seed);
 std::vector<DType> types_of(const OpInfo& info);
 
-Tensor random_tensor(DType dtype, const std::vector<int64_t>& dims, double low, double high, std::mt19937& random);
+Tensor random_tensor(DType dtype, const std::vector<int64_t>& dims, double low, double high,
+                     std::mt19937& random);
 
 }  // namespace rlx::testing

@@ -1,0 +1,28 @@
+#include "kernels/kernel.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace rlx {
+
+namespace {
+
+bool calls(std::string_view text, const std::string& call) {
+  for (size_t at = text.find(call); at != std::string_view::npos; at = text.find(call, at + 1)) {
+    // k_base( stands inside mask_base( too.
+    const char before = at == 0 ? ' ' : text[at - 1];
+    if (!std::isalnum(static_cast<unsigned char>(before)) && before != '_') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool mentions(const Kernel& kernel, std::string_view function) {
+  const std::string call = std::string(function) + "(";
+  return calls(kernel.source, call) || std::ranges::any_of(kernel.libs, [&](const std::string& lib) {
+           return calls(library_source(lib), call);
+         });
+}
+
+}  // namespace rlx
