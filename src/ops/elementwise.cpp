@@ -64,6 +64,13 @@ Tolerance ElementwiseOp::tolerance(std::span<const TensorType> inputs) const {
   return {.ulps = expr(types).ulps()};
 }
 
+Tolerance FusedElementwise::tolerance(std::span<const TensorType> inputs) const {
+  // A step may cancel what earlier ones made: their errors are relative to values of the size of the inputs.
+  Tolerance t = ElementwiseOp::tolerance(inputs);
+  t.scale = 4;
+  return t;
+}
+
 namespace {
 
 struct Problem {

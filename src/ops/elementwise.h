@@ -47,6 +47,7 @@ struct FusedElementwise final : ElementwiseOp {
   std::shared_ptr<Op> clone() const override { return std::make_shared<FusedElementwise>(*this); }
   void fields(Fields& f) override { f("expr", text); }
   Expr expr(const std::vector<DType>& inputs) const override { return Expr::parse(text, inputs); }
+  Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
 
 OpPtr elementwise(std::string_view function);

@@ -7,6 +7,7 @@
 
 #include "rlx/error.h"
 #include "rlx/ops.h"
+#include "ops/op_table.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {
@@ -23,7 +24,7 @@ class EveryVariant {
 
   static void check(std::string op, const std::vector<float>& row, const Build& build,
                     const std::function<void(const Tensor& y)>& expect) {
-    for (const char* variant : {"serial", "workgroup", "subgroup", "split"}) {
+    for (const std::string& variant : op_table().find(op)->variants) {
       SCOPED_TRACE(op + " " + variant);
       const auto n = static_cast<int64_t>(row.size());
       Graph g;
