@@ -44,7 +44,9 @@ bool close_value(double got, double want, DType dtype, const Tolerance& t, doubl
       if (!good)
         text = std::format("{} instead of {} (allowed error {})", got.real(i), want.real[p], allowed);
     } else {
-      good = got.integer(i) == want.ints[p];
+      // i64 is 32 bits wide on the device, where arithmetic wraps.
+      const int64_t wanted = want.dtype == DType::i64 ? static_cast<int32_t>(want.ints[p]) : want.ints[p];
+      good = got.integer(i) == wanted;
       if (!good) text = std::format("{} instead of {}", got.integer(i), want.ints[p]);
     }
     if (!good && wrong++ == 0) first = std::format("element {}: {}", i, text);
