@@ -404,20 +404,20 @@ fn atan_f32(x: f32) -> f32 {
 }
 
 // The angle of the point (x, y).
+// The compiler of lavapipe (Mesa 26.1) folds a chain of selects into the sign bits wrongly; as_is keeps them apart.
 fn atan2_f32(y: f32, x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  if (is_nan(y)) { return y; }
   // Division is only accurate for divisors below 2^126.
   let scale = select(1.0, 0.0625, max(abs(x), abs(y)) > 1e36);
   let ax = abs(x) * scale;
   let ay = abs(y) * scale;
-  var ratio = min(ax, ay) / max(ax, ay);
-  if (max(ax, ay) == 0.0) { ratio = 0.0; }
-  if (is_inf(x) && is_inf(y)) { ratio = 1.0; }
-  var angle = atan_small(ratio);
-  if (ay > ax) { angle = HALF_PI - (angle - HALF_PI_LOW); }
-  if (is_negative(x)) { angle = PI - (angle - PI_LOW); }
-  return with_sign_of(angle, y);
+  let large = max(ax, ay);
+  let quotient = select(min(ax, ay) / large, 0.0, large == 0.0);
+  let angle = as_is(atan_small(select(quotient, 1.0, is_inf(x) && is_inf(y))));
+  let steep = as_is(select(angle, HALF_PI - (angle - HALF_PI_LOW), ay > ax));
+  let whole = as_is(select(steep, PI - (steep - PI_LOW), is_negative(x)));
+  if (is_nan(x)) { return x; }
+  if (is_nan(y)) { return y; }
+  return with_sign_of(whole, y);
 }
 
 // WGSL allows sqrt an error of 4.5 units, which arcsin would double: one step of Newton, on the exact
