@@ -5,9 +5,9 @@
 #include <functional>
 #include <limits>
 
+#include "ops/op_table.h"
 #include "rlx/error.h"
 #include "rlx/ops.h"
-#include "ops/op_table.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

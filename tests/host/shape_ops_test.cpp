@@ -16,9 +16,9 @@ std::string message(const std::function<void()>& action) {
   return "no error";
 }
 
-#define EXPECT_SAYS(action, text)                                                    \
-  do {                                                                               \
-    const std::string said = message([&] { action; });                               \
+#define EXPECT_SAYS(action, text)                                                 \
+  do {                                                                            \
+    const std::string said = message([&] { action; });                            \
     EXPECT_NE(said.find(text), std::string::npos) << "it says: " << said << "\n"; \
   } while (false)
 
@@ -35,7 +35,8 @@ TEST(ShapeOps, ReshapeInfersADimOfSymbols) {
   const Value y = reshape(x, {"rows", 12});
   g.output("y", y);
   EXPECT_EQ(bind_symbols(g, {{"batch", 2}, {"seq", 3}, {"rows", 6}}).outputs().size(), 1u);
-  EXPECT_SAYS(bind_symbols(g, {{"batch", 2}, {"seq", 3}, {"rows", 7}}), "has 72 elements, but [7, 12] has 84");
+  EXPECT_SAYS(bind_symbols(g, {{"batch", 2}, {"seq", 3}, {"rows", 7}}),
+              "has 72 elements, but [7, 12] has 84");
 }
 
 TEST(ShapeOps, TransposeTakesAPermutation) {
@@ -63,7 +64,8 @@ TEST(ShapeOps, NarrowStaysInside) {
   EXPECT_EQ(narrow(x, 0, "pos", 1).shape().text(), "[1, n]");
   EXPECT_EQ(narrow(x, 1, 0, "n").shape().text(), "[8, n]");
   EXPECT_EQ(narrow(x, 0, 7, 4, -2).shape().text(), "[4, n]");
-  EXPECT_SAYS(narrow(x, 0, 5, 4), "4 elements from 5 on in steps of 1 end at 8, outside the axis, which has length 8");
+  EXPECT_SAYS(narrow(x, 0, 5, 4),
+              "4 elements from 5 on in steps of 1 end at 8, outside the axis, which has length 8");
   EXPECT_SAYS(narrow(x, 0, 2, 4, -1), "end at -1");
   EXPECT_SAYS(narrow(x, 1, 1, "n"), "outside the axis");
   EXPECT_SAYS(narrow(x, 0, -1, 1), "from -1 on");
