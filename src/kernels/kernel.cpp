@@ -5,6 +5,24 @@
 
 namespace rlx {
 
+std::string_view wgsl_type(DType dtype) {
+  switch (dtype) {
+    case DType::i32:
+    case DType::i64:
+    case DType::i8:
+      return "i32";
+    case DType::u32:
+    case DType::u8:
+      return "u32";
+    case DType::bool_:
+      return "bool";
+    case DType::c64:
+      return "vec2f";
+    default:
+      return "f32";
+  }
+}
+
 namespace {
 
 bool calls(std::string_view text, const std::string& call) {

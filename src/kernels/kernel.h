@@ -41,6 +41,9 @@ struct Kernel {
 // A fragment of kernels/lib by its name.
 std::string_view library_source(std::string_view name);
 
+// The type of an element's value in WGSL: f32, i32, u32, bool or vec2f.
+std::string_view wgsl_type(DType dtype);
+
 // Whether the kernel or a fragment that it uses calls the function: accessors that are not called are not
 // written.
 bool mentions(const Kernel& kernel, std::string_view function);

@@ -33,25 +33,7 @@ std::string_view element_text(Element e) {
 }
 
 std::string_view value_type(DType dtype, OperandDecl::Kind kind) {
-  if (kind == OperandDecl::Kind::int_) return "i32";
-  switch (dtype) {
-    case DType::f32:
-    case DType::f16:
-    case DType::bf16:
-      return "f32";
-    case DType::i32:
-    case DType::i64:
-    case DType::i8:
-      return "i32";
-    case DType::u32:
-    case DType::u8:
-      return "u32";
-    case DType::bool_:
-      return "bool";
-    case DType::c64:
-      return "vec2f";
-  }
-  return "";
+  return kind == OperandDecl::Kind::int_ ? "i32" : wgsl_type(dtype);
 }
 
 // The value of `kind int` operands, from their natural value.

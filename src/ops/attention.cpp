@@ -353,49 +353,46 @@ Value attention(Value q, Value k, Value v, const AttentionOptions& options, Valu
 namespace ops {
 void register_attention(OpTable& table) {
   table.add<Attention>(
-      {.name = {},
-       .formula =
+      {.formula =
            "softmax(mask(cap(scale q k^T))) v for each head; heads in groups may share keys and values",
        .types = "f32 f16 bf16",
        .variants = {"online", "blocked", "plain"},
-       .samples =
-           {
-               "attention(T[2,3,17,64], T[2,3,17,64], T[2,3,17,64])",
-               "attention(T[1,17,4,8], T[1,9,4,8], T[1,9,4,8]) {heads=4, layout=\"bshd\"}",
-               "attention(T[2,5,48], T[2,129,48], T[2,129,48]) {heads=3, layout=\"bsd\"}",
-               // Masks of every broadcast form.
-               "attention(T[2,3,5,16], T[2,3,7,16], T[2,3,7,16], bool[5,7])",
-               "attention(T[2,3,5,16], T[2,3,7,16], T[2,3,7,16], T[3,1,7])",
-               "attention(T[2,5,48], T[2,7,48], T[2,7,48], bool[2,1,1,7]) {heads=3, layout=\"bsd\"}",
-               "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], f32[2,4,5,7]) {kv_heads=2}",
-               "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], bool[2,1,5,1]) {kv_heads=2}",
-               // Causal, with more keys than queries and with fewer: then the first queries see nothing.
-               "attention(T[1,2,17,20], T[1,2,17,20], T[1,2,17,20]) {mask=\"causal\"}",
-               "attention(T[1,2,3,20], T[1,2,129,20], T[1,2,129,20]) {mask=\"causal\"}",
-               "attention(T[1,2,17,20], T[1,2,3,20], T[1,2,3,20]) {mask=\"causal\"}",
-               "attention(T[1,2,40,20], T[1,2,50,20], T[1,2,50,20]) {mask=\"sliding_window\", window=6}",
-               "attention(T[1,2,9,20], T[1,2,9,20], T[1,2,9,20], T[9,9]) {mask=\"sliding_window\"}",
-               // Groups of heads, one head of keys for all, another size of values.
-               "attention(T[1,1,8,32], T[1,33,2,32], T[1,33,2,32]) {kv_heads=2, layout=\"bshd\", "
-               "mask=\"causal\"}",
-               "attention(T[2,3,24], T[2,5,6], T[2,5,9]) {heads=4, kv_heads=1, layout=\"bsd\"}",
-               "attention(T[1,2,7,17], T[1,2,7,17], T[1,2,7,1])",
-               "attention(T[1,2,7,1], T[1,2,7,1], T[1,2,7,17])",
-               "attention(T[1,2,5,12], T[1,2,20,12], T[1,2,20,80]) {scale=0.5, soft_cap=1.5}",
-               "attention(T[1,1,3,80], T[1,1,17,80], T[1,1,17,80]) {soft_cap=30, mask=\"causal\"}",
-               "attention(T[1,1,9,128], T[1,1,17,128], T[1,1,17,128])",
-               "attention(T[1,1,9,256], T[1,1,17,256], T[1,1,17,256])",
-               "attention(T[1,1,2,300], T[1,1,5,300], T[1,1,5,301])",
-               // Past one binding of 64 KiB.
-               "attention(T[2,130,256], T[2,129,256], T[2,129,256]) {heads=4, layout=\"bsd\", "
-               "mask=\"causal\"}",
-               "attention(T[3,4,65,64], T[3,4,65,64], T[3,4,65,64])",
-               // Nothing to see, and nothing to do.
-               "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8])",
-               "attention(T[0,2,5,8], T[0,2,5,8], T[0,2,5,8])",
-               "attention(T[1,1,1,1], T[1,1,1,1], T[1,1,1,1])",
-           },
-       .make = {}});
+       .samples = {
+           "attention(T[2,3,17,64], T[2,3,17,64], T[2,3,17,64])",
+           "attention(T[1,17,4,8], T[1,9,4,8], T[1,9,4,8]) {heads=4, layout=\"bshd\"}",
+           "attention(T[2,5,48], T[2,129,48], T[2,129,48]) {heads=3, layout=\"bsd\"}",
+           // Masks of every broadcast form.
+           "attention(T[2,3,5,16], T[2,3,7,16], T[2,3,7,16], bool[5,7])",
+           "attention(T[2,3,5,16], T[2,3,7,16], T[2,3,7,16], T[3,1,7])",
+           "attention(T[2,5,48], T[2,7,48], T[2,7,48], bool[2,1,1,7]) {heads=3, layout=\"bsd\"}",
+           "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], f32[2,4,5,7]) {kv_heads=2}",
+           "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], bool[2,1,5,1]) {kv_heads=2}",
+           // Causal, with more keys than queries and with fewer: then the first queries see nothing.
+           "attention(T[1,2,17,20], T[1,2,17,20], T[1,2,17,20]) {mask=\"causal\"}",
+           "attention(T[1,2,3,20], T[1,2,129,20], T[1,2,129,20]) {mask=\"causal\"}",
+           "attention(T[1,2,17,20], T[1,2,3,20], T[1,2,3,20]) {mask=\"causal\"}",
+           "attention(T[1,2,40,20], T[1,2,50,20], T[1,2,50,20]) {mask=\"sliding_window\", window=6}",
+           "attention(T[1,2,9,20], T[1,2,9,20], T[1,2,9,20], T[9,9]) {mask=\"sliding_window\"}",
+           // Groups of heads, one head of keys for all, another size of values.
+           "attention(T[1,1,8,32], T[1,33,2,32], T[1,33,2,32]) {kv_heads=2, layout=\"bshd\", "
+           "mask=\"causal\"}",
+           "attention(T[2,3,24], T[2,5,6], T[2,5,9]) {heads=4, kv_heads=1, layout=\"bsd\"}",
+           "attention(T[1,2,7,17], T[1,2,7,17], T[1,2,7,1])",
+           "attention(T[1,2,7,1], T[1,2,7,1], T[1,2,7,17])",
+           "attention(T[1,2,5,12], T[1,2,20,12], T[1,2,20,80]) {scale=0.5, soft_cap=1.5}",
+           "attention(T[1,1,3,80], T[1,1,17,80], T[1,1,17,80]) {soft_cap=30, mask=\"causal\"}",
+           "attention(T[1,1,9,128], T[1,1,17,128], T[1,1,17,128])",
+           "attention(T[1,1,9,256], T[1,1,17,256], T[1,1,17,256])",
+           "attention(T[1,1,2,300], T[1,1,5,300], T[1,1,5,301])",
+           // Past one binding of 64 KiB.
+           "attention(T[2,130,256], T[2,129,256], T[2,129,256]) {heads=4, layout=\"bsd\", "
+           "mask=\"causal\"}",
+           "attention(T[3,4,65,64], T[3,4,65,64], T[3,4,65,64])",
+           // Nothing to see, and nothing to do.
+           "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8])",
+           "attention(T[0,2,5,8], T[0,2,5,8], T[0,2,5,8])",
+           "attention(T[1,1,1,1], T[1,1,1,1], T[1,1,1,1])",
+       }});
 }
 }  // namespace ops
 

@@ -197,8 +197,7 @@ Value concat(const std::vector<Value>& parts, int64_t axis) {
 namespace ops {
 void register_concat(OpTable& table) {
   table.add<Concat>(
-      {.name = {},
-       .formula = "the inputs one after the other along axis",
+      {.formula = "the inputs one after the other along axis",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"joined", "copies"},
        .samples = {"concat(T[3,17], T[3,5]) {axis=1}", "concat(T[3,1,5], T[3,2,5], T[3,3,5]) {axis=-2}",
@@ -206,8 +205,7 @@ void register_concat(OpTable& table) {
                    "concat(T[0], T[0]) {axis=0}",
                    "concat(T[1], T[3], T[5], T[7], T[9], T[11], T[13], T[15], T[17], T[19]) {axis=0}",
                    "concat(T[3,1], T[3,3], T[3,5], T[3,1], T[3,1], T[3,3], T[3,5], T[3,1], T[3,7]) {axis=1}",
-                   "concat(T[65537], T[17]) {axis=0}", "concat(T[3,30001], T[3,30003], T[3,1]) {axis=1}"},
-       .make = {}});
+                   "concat(T[65537], T[17]) {axis=0}", "concat(T[3,30001], T[3,30003], T[3,1]) {axis=1}"}});
 }
 }  // namespace ops
 

@@ -58,13 +58,11 @@ void Contiguous::reference(RefContext& r) const { r.out() = r.in(0); }
 
 namespace ops {
 void register_contiguous(OpTable& table) {
-  table.add<Contiguous>({.name = {},
-                         .formula = "y = x, in memory of its own",
+  table.add<Contiguous>({.formula = "y = x, in memory of its own",
                          .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
                          .variants = {"copy"},
                          .samples = {"contiguous(T[3,17])", "contiguous(T[1])", "contiguous(T[0,3])",
-                                     "contiguous(T[257])", "contiguous(T[65537])", "contiguous(T[])"},
-                         .make = {}});
+                                     "contiguous(T[257])", "contiguous(T[65537])", "contiguous(T[])"}});
 }
 }  // namespace ops
 

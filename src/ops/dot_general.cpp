@@ -163,8 +163,7 @@ Value dot_general(Value a, Value b, std::vector<int64_t> a_contracting, std::vec
 namespace ops {
 void register_dot_general(OpTable& table) {
   table.add<DotGeneral>(
-      {.name = {},
-       .formula = "y[batch.., a outer.., b outer..] = sum over pairs of contracted axes of a * b",
+      {.formula = "y[batch.., a outer.., b outer..] = sum over pairs of contracted axes of a * b",
        .types = "f32 f16 bf16",
        .variants = {"matmul"},
        .samples = {"dot_general(T[3,17], T[17,5]) {a_contracting=[1], b_contracting=[0]}",
@@ -174,8 +173,7 @@ void register_dot_general(OpTable& table) {
                    "dot_general(T[4,3,2], T[2,5,4]) {a_contracting=[0,2], b_contracting=[2,0]}",
                    "dot_general(T[3], T[4]) {a_contracting=[], b_contracting=[]}",
                    "dot_general(T[0,3], T[3,2]) {a_contracting=[1], b_contracting=[0]}",
-                   "dot_general(T[130,257], T[257,68]) {a_contracting=[1], b_contracting=[0]}"},
-       .make = {}});
+                   "dot_general(T[130,257], T[257,68]) {a_contracting=[1], b_contracting=[0]}"}});
 }
 }  // namespace ops
 

@@ -244,24 +244,20 @@ void register_elementwise(OpTable& table) {
   }
   std::string all;
   for (DType t : kAllDTypes) all += (all.empty() ? "" : " ") + std::string(to_string(t));
-  OpInfo cast{.name = {},
-              .formula = "x as another type: floats to nearest even, to integers truncated and saturated",
+  OpInfo cast{.formula = "x as another type: floats to nearest even, to integers truncated and saturated",
               .types = all,
               .variants = {"vec4", "scalar"},
-              .samples = {},
-              .make = {}};
+              .samples = {}};
   for (DType t : kAllDTypes)
     cast.samples.push_back(std::format("cast(T[3,17] in -300..300) {{to={}}}", to_string(t)));
   table.add<Cast>(std::move(cast));
   table.add<FusedElementwise>(
-      {.name = {},
-       .formula = "an expression of scalar functions over broadcast inputs",
+      {.formula = "an expression of scalar functions over broadcast inputs",
        .types = "f32 f16 bf16",
        .variants = {"vec4", "scalar"},
-       .samples =
-           {"fused_elementwise(T[3,17], T[17]) {expr=\"t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)\"}",
-            "fused_elementwise(T[8,64], T[64], T[8,1]) {expr=\"t0=add($0,$1); t1=tanh(t0); sub(t1,$2)\"}"},
-       .make = {}});
+       .samples = {
+           "fused_elementwise(T[3,17], T[17]) {expr=\"t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)\"}",
+           "fused_elementwise(T[8,64], T[64], T[8,1]) {expr=\"t0=add($0,$1); t1=tanh(t0); sub(t1,$2)\"}"}});
 }
 
 }  // namespace ops

@@ -43,15 +43,14 @@ Value expand(Value x, Shape shape) {
 
 namespace ops {
 void register_expand(OpTable& table) {
-  table.add<Expand>({.name = {},
-                     .formula = "x repeated along new leading axes and axes of length 1; -1 keeps a dim",
-                     .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
-                     .variants = {"view"},
-                     .samples = {"expand(T[3,1]) {shape=[3,17]}", "expand(T[17]) {shape=[2,3,17]}",
-                                 "expand(T[]) {shape=[257]}", "expand(T[2,1,5]) {shape=[4,-1,3,-1]}",
-                                 "expand(T[1,3]) {shape=[0,3]}", "expand(T[]) {shape=[]}",
-                                 "expand(T[1,257]) {shape=[257,257]}", "expand(T[65537]) {shape=[2,65537]}"},
-                     .make = {}});
+  table.add<Expand>(
+      {.formula = "x repeated along new leading axes and axes of length 1; -1 keeps a dim",
+       .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
+       .variants = {"view"},
+       .samples = {"expand(T[3,1]) {shape=[3,17]}", "expand(T[17]) {shape=[2,3,17]}",
+                   "expand(T[]) {shape=[257]}", "expand(T[2,1,5]) {shape=[4,-1,3,-1]}",
+                   "expand(T[1,3]) {shape=[0,3]}", "expand(T[]) {shape=[]}",
+                   "expand(T[1,257]) {shape=[257,257]}", "expand(T[65537]) {shape=[2,65537]}"}});
 }
 }  // namespace ops
 

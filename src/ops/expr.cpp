@@ -12,24 +12,6 @@
 
 namespace rlx {
 
-std::string_view wgsl_type(DType dtype) {
-  switch (dtype) {
-    case DType::i32:
-    case DType::i64:
-    case DType::i8:
-      return "i32";
-    case DType::u32:
-    case DType::u8:
-      return "u32";
-    case DType::bool_:
-      return "bool";
-    case DType::c64:
-      return "vec2f";
-    default:
-      return "f32";
-  }
-}
-
 DType infer_scalar(const ScalarFn& fn, const std::vector<DType>& args) {
   if (static_cast<int>(args.size()) != fn.arity) {
     fail("{}: takes {} input{}, not {}", fn.name, fn.arity, fn.arity == 1 ? "" : "s", args.size());

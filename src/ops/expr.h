@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ir/reference.h"
+#include "kernels/kernel.h"
 #include "ops/scalar.h"
 
 namespace rlx {
@@ -72,9 +73,6 @@ ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, cons
 // The result type of a scalar function on arguments of these types, with the checks; `what` names it in
 // errors.
 DType infer_scalar(const ScalarFn& fn, const std::vector<DType>& args);
-
-// The value type in WGSL (f32, i32, u32, bool, vec2f).
-std::string_view wgsl_type(DType dtype);
 
 // Evaluates over whole tensors with broadcasting; `r.out()` has the broadcast shape.
 void reference(const Expr& expr, RefContext& r);

@@ -78,8 +78,7 @@ Value gather(Value table, Value indices, int64_t axis) {
 namespace ops {
 void register_gather(OpTable& table) {
   table.add<Gather>(
-      {.name = {},
-       .formula =
+      {.formula =
            "y[o, j, k] = x[o, i[j], k] along axis; negative i count from the end, i outside is clamped",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"gather"},
@@ -88,8 +87,7 @@ void register_gather(OpTable& table) {
                    "gather(T[5], u8[3,1] in 0..4)", "gather(T[0,3], i32[0])",
                    "gather(T[3,0], i32[2] in 0..2)", "gather(T[1], i32[257] in -1..0)",
                    "gather(T[65537], i32[33] in 0..65536)", "gather(T[131,257], i32[131] in -131..130)",
-                   "gather(T[3,257], i32[30001] in 0..256) {axis=1}"},
-       .make = {}});
+                   "gather(T[3,257], i32[30001] in 0..256) {axis=1}"}});
 }
 }  // namespace ops
 

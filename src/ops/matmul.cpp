@@ -425,8 +425,7 @@ Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation)
 namespace ops {
 void register_matmul(OpTable& table) {
   table.add<MatMul>(
-      {.name = {},
-       .formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
+      {.formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
        .types = "f32 f16 bf16",
        .variants = {"rows", "tiled", "plain"},
        .samples = {"matmul(T[3,17], T[17,5])", "matmul(T[64,32], T[32,64])", "matmul(T[1,64], T[64,256])",
@@ -438,8 +437,7 @@ void register_matmul(OpTable& table) {
                    "matmul(T[2,7,16], T[16,12], T[12], T[2,7,12]) {epilogue=\"t0=add($0,$1); t1=mul(t0,0.5); "
                    "add(t1,$2)\"}",
                    "matmul(T[3,700], T[700,129], T[1]) {epilogue=\"add($0,$1)\"}",
-                   "matmul(T[3,1500], T[1500,131])"},
-       .make = {}});
+                   "matmul(T[3,1500], T[1500,131])"}});
 }
 }  // namespace ops
 

@@ -48,8 +48,7 @@ Value narrow(Value x, int64_t axis, Dim start, Dim length, int64_t step) {
 namespace ops {
 void register_narrow(OpTable& table) {
   table.add<Narrow>(
-      {.name = {},
-       .formula = "y[.., j, ..] = x[.., start + j*step, ..] along axis",
+      {.formula = "y[.., j, ..] = x[.., start + j*step, ..] along axis",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
        .samples = {"narrow(T[3,17]) {axis=1, start=3, length=7}",
@@ -58,8 +57,7 @@ void register_narrow(OpTable& table) {
                    "narrow(T[257]) {axis=0, start=1, length=128, step=2}",
                    "narrow(T[2,3,5]) {axis=-1, start=4, length=5, step=-1}",
                    "narrow(T[0,3]) {axis=0, start=0, length=0}", "narrow(T[4,3]) {axis=0, start=4, length=0}",
-                   "narrow(T[65541]) {axis=0, start=3, length=65537}"},
-       .make = {}});
+                   "narrow(T[65541]) {axis=0, start=3, length=65537}"}});
 }
 }  // namespace ops
 

@@ -188,8 +188,7 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadM
 namespace ops {
 void register_pad(OpTable& table) {
   table.add<Pad>(
-      {.name = {},
-       .formula = "x with elements around it: a value, x mirrored, its ends or x again; negative numbers cut",
+      {.formula = "x with elements around it: a value, x mirrored, its ends or x again; negative numbers cut",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"pad"},
        .samples = {"pad(T[3,17]) {before=[1,2], after=[0,3], value=1}",
@@ -203,8 +202,7 @@ void register_pad(OpTable& table) {
                    "pad(T[0,3]) {before=[1,0], after=[1,0], value=2}", "pad(T[3]) {before=[-2], after=[-1]}",
                    "pad(T[65537]) {before=[3], after=[1], mode=\"wrap\"}",
                    "pad(T[257,257]) {before=[1,1], after=[1,1]}",
-                   "pad(T[2,1,2,1,2,1,2]) {before=[1,1,1,1,1,1,1], after=[0,1,0,1,0,1,0], value=5}"},
-       .make = {}});
+                   "pad(T[2,1,2,1,2,1,2]) {before=[1,1,1,1,1,1,1], after=[0,1,0,1,0,1,0], value=5}"}});
 }
 }  // namespace ops
 

@@ -60,15 +60,13 @@ Value reshape(Value x, Shape shape) {
 namespace ops {
 void register_reshape(OpTable& table) {
   table.add<Reshape>(
-      {.name = {},
-       .formula = "the same elements in row-major order under another shape; one dim may be -1",
+      {.formula = "the same elements in row-major order under another shape; one dim may be -1",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
        .samples = {"reshape(T[3,17]) {shape=[17,3]}", "reshape(T[2,3,4]) {shape=[-1,6]}",
                    "reshape(T[1]) {shape=[]}", "reshape(T[]) {shape=[1,-1]}",
                    "reshape(T[0,4]) {shape=[2,0,3]}", "reshape(T[257]) {shape=[1,257,1]}",
-                   "reshape(T[65537]) {shape=[-1,1]}", "reshape(T[6,4,5]) {shape=[2,3,20]}"},
-       .make = {}});
+                   "reshape(T[65537]) {shape=[-1,1]}", "reshape(T[6,4,5]) {shape=[2,3,20]}"}});
 }
 }  // namespace ops
 

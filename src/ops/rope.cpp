@@ -148,8 +148,7 @@ Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved, in
 namespace ops {
 void register_rope(OpTable& table) {
   table.add<Rope>(
-      {.name = {},
-       .formula = "pairs (a, b) of each head become (a cos - b sin, b cos + a sin) at their position",
+      {.formula = "pairs (a, b) of each head become (a cos - b sin, b cos + a sin) at their position",
        .types = "f32 f16 bf16",
        .variants = {"flat"},
        .samples = {"rope(T[2,17,24], T[17,4], T[17,4]) {head_dim=8}",
@@ -161,8 +160,7 @@ void register_rope(OpTable& table) {
                    "rope(T[4,2,6], T[9,1], T[9,1], i32[] in 0..8) {head_dim=2}",
                    "rope(T[1,2], T[1,1], T[1,1]) {head_dim=2}", "rope(T[0,3,8], T[3,4], T[3,4]) {head_dim=8}",
                    "rope(T[3,257,128], T[257,32], T[257,32]) {head_dim=64}",
-                   "rope(T[1,300,258], T[300,3], T[300,3], i32[300] in 0..299) {head_dim=6}"},
-       .make = {}});
+                   "rope(T[1,300,258], T[300,3], T[300,3], i32[300] in 0..299) {head_dim=6}"}});
 }
 }  // namespace ops
 

@@ -74,15 +74,13 @@ std::vector<Value> split(Value x, int64_t axis, std::vector<int64_t> sizes) {
 namespace ops {
 void register_split(OpTable& table) {
   table.add<Split>(
-      {.name = {},
-       .formula = "consecutive slices of the given sizes along axis",
+      {.formula = "consecutive slices of the given sizes along axis",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"copy"},
        .samples = {"split(T[3,17]) {axis=1, sizes=[1,5,11]}", "split(T[17,3]) {axis=-2, sizes=[17]}",
                    "split(T[257]) {axis=0, sizes=[3,0,254]}", "split(T[2,3,5]) {axis=-1, sizes=[2,3]}",
                    "split(T[0,3]) {axis=1, sizes=[1,2]}", "split(T[0]) {axis=0, sizes=[0]}",
-                   "split(T[65541]) {axis=0, sizes=[3,65537,1]}"},
-       .make = {}});
+                   "split(T[65541]) {axis=0, sizes=[3,65537,1]}"}});
 }
 }  // namespace ops
 

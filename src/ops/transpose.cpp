@@ -45,15 +45,13 @@ Value transpose(Value x, std::vector<int64_t> perm) {
 namespace ops {
 void register_transpose(OpTable& table) {
   table.add<Transpose>(
-      {.name = {},
-       .formula = "y[c0, c1, ..] = x[..] with coordinate c_i on axis perm[i]",
+      {.formula = "y[c0, c1, ..] = x[..] with coordinate c_i on axis perm[i]",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
        .samples = {"transpose(T[3,17])", "transpose(T[2,3,5]) {perm=[1,2,0]}",
                    "transpose(T[2,3,5,7]) {perm=[0,-1,1,2]}", "transpose(T[])", "transpose(T[257])",
                    "transpose(T[0,3]) {perm=[1,0]}", "transpose(T[1,65537]) {perm=[1,0]}",
-                   "transpose(T[257,257]) {perm=[1,0]}", "transpose(T[2,3,2,3,2]) {perm=[4,0,3,1,2]}"},
-       .make = {}});
+                   "transpose(T[257,257]) {perm=[1,0]}", "transpose(T[2,3,2,3,2]) {perm=[4,0,3,1,2]}"}});
 }
 }  // namespace ops
 

@@ -86,8 +86,7 @@ Value write_state(Value state, Value update, int64_t axis, Dim start) {
 namespace ops {
 void register_write_state(OpTable& table) {
   table.add<WriteState>(
-      {.name = {},
-       .formula =
+      {.formula =
            "the state with its entries from start on along axis replaced; it keeps them for the next run",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"copy_into"},
@@ -96,8 +95,7 @@ void register_write_state(OpTable& table) {
                    "write_state(state T[257], T[257])", "write_state(state T[257], T[1]) {start=256}",
                    "write_state(state T[4,3], T[0,3]) {start=4}", "write_state(state T[0], T[0])",
                    "write_state(state T[2,3,5], T[2,1,5]) {axis=1, start=2}",
-                   "write_state(state T[65541], T[65537]) {start=3}"},
-       .make = {}});
+                   "write_state(state T[65541], T[65537]) {start=3}"}});
 }
 }  // namespace ops
 

@@ -16,6 +16,9 @@ struct PassOptions {
 // All passes that do not need sizes, in the order and for the reasons given in pipeline.cpp.
 Graph optimize(const Graph& graph, const PassOptions& options);
 
+// Runs always, also without optimisation: a call has no kernel.
+Graph inline_calls(const Graph& graph);
+
 Graph remove_dead_code(const Graph& graph);
 Graph merge_common_subexpressions(const Graph& graph);
 Graph fold_constants(const Graph& graph, int64_t max_elements);

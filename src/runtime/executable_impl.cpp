@@ -77,6 +77,7 @@ Executable::Impl::Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph
     }
   }
   graph = options.bindings.empty() ? source : rlx::bind_symbols(source, options.bindings);
+  graph = inline_calls(graph);
   if (options.optimize) {
     const PassOptions passes{
         .packed_attention = options.packed_attention,

@@ -11,6 +11,7 @@
 #include "gpu/call_scope.h"
 #include "rlx/rlx.h"
 #include "tests/support/devices.h"
+#include "tests/support/message.h"
 
 namespace {
 
@@ -50,15 +51,6 @@ Graph scale_graph() {
 Tensor floats(std::vector<float> values) {
   const auto n = static_cast<int64_t>(values.size());
   return Tensor::of<float>({n}, values);
-}
-
-std::string message(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(Session, AddRunsThroughTheWholeChain) {

@@ -3,18 +3,12 @@
 
 #include "ir/reference.h"
 #include "rlx/rlx.h"
+#include "tests/support/message.h"
 
 namespace rlx {
 namespace {
 
-std::string message(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using testing::message;
 
 TEST(Graph, TextParsesBack) {
   const std::string text = R"(graph tiny {
@@ -32,6 +26,24 @@ TEST(Graph, TextParsesBack) {
 }
 )";
   EXPECT_EQ(print(parse_graph(text)), text);
+}
+
+TEST(Graph, SubGraphsAreBoundPrintedAndVerified) {
+  const Graph g = parse_graph(R"(graph g {
+    %a = input : f32[n]
+    %c = call(%a) {body=graph twice { %x = input : f32[n]  %y = add(%x, %x)  output y = %y }}
+    output y = %c
+  })");
+  verify(g);
+  EXPECT_EQ(print(parse_graph(print(g))), print(g));
+  EXPECT_EQ(g.symbols(), std::set<std::string>{"n"});
+  EXPECT_EQ(bind_symbols(g, {{"n", 3}}).type({1, 0}).text(), "f32[3]");
+  EXPECT_EQ(message([] {
+              parse_graph(
+                  "graph g {\n %a = input : f32[2]\n %c = call(%a) {body=graph b { %x = input : f32[3] "
+                  "output x = %x }}\n}");
+            }),
+            "line 3: node 'c': call: input 0 is f32[2], but 'x' of the body 'b' is f32[3]");
 }
 
 TEST(Graph, LongConstantsSurviveTheText) {

@@ -41,6 +41,29 @@ TEST(RemoveDeadCode, KeepsInputsAndWhatOutputsNeed) {
               )g");
 }
 
+TEST(InlineCalls, PutsNestedBodiesInPlace) {
+  expect_pass(inline_calls,
+              R"g(%a = input : f32[n]
+                 %c = call(%a) {body=graph outer {
+                   %x = input : f32[n]
+                   %y = call(%x) {body=graph inner {
+                     %x = input : f32[n]
+                     %y = relu(%x)
+                     output y = %y
+                   }}
+                   %z = sub(%y, %x)
+                   output y = %y
+                   output z = %z
+                 }}
+                 output z = %c:1
+              )g",
+              R"g(%a = input : f32[n]
+                 %c.y.y = relu(%a) : f32[n]
+                 %c.z = sub(%c.y.y, %a) : f32[n]
+                 output z = %c.z
+              )g");
+}
+
 TEST(MergeCommonSubexpressions, JoinsEqualNodesAndConstants) {
   expect_pass(merge_common_subexpressions,
               R"g(%x = input : f32[2]
@@ -278,6 +301,21 @@ TEST(FuseResidualNorm, KeepsTheSumForOtherReaders) {
                  %m = residual_rms_norm(%n, %n:1, %g) : f32[4, 8]
                  output m = %m
               )g");
+}
+
+TEST(Optimize, AttentionReadsPackedProjectionsUnlessToldNotTo) {
+  const Graph g = parse_graph(R"g(graph g {
+    %x = input : f32[1, 4, 8]
+    %w = param : f32[8, 24]
+    %p = matmul(%x, %w)
+    %q = narrow(%p) {axis=2, start=0, length=8}
+    %k = narrow(%p) {axis=2, start=8, length=8}
+    %v = narrow(%p) {axis=2, start=16, length=8}
+    %y = attention(%q, %k, %v) {heads=2, layout="bsd"}
+    output y = %y
+  })g");
+  EXPECT_EQ(print(optimize(g, {})).find("contiguous"), std::string::npos);
+  EXPECT_NE(print(optimize(g, {.packed_attention = false})).find("contiguous"), std::string::npos);
 }
 
 TEST(PackWeights, WritesATransposedWeightOut) {

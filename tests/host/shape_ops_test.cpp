@@ -3,18 +3,12 @@
 
 #include "rlx/error.h"
 #include "rlx/ops.h"
+#include "tests/support/message.h"
 
 namespace rlx {
 namespace {
 
-std::string message(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using testing::message;
 
 #define EXPECT_SAYS(action, text)                                                 \
   do {                                                                            \

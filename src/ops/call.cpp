@@ -1,0 +1,69 @@
+#include "ops/call.h"
+
+#include "ir/reference.h"
+#include "ops/op_table.h"
+
+namespace rlx {
+
+std::vector<int32_t> Call::parameters() const {
+  std::vector<int32_t> nodes;
+  for (int32_t id = 0; id < body->size(); ++id) {
+    if (body->node(id).op->name() == Input::kName) nodes.push_back(id);
+  }
+  return nodes;
+}
+
+std::vector<TensorType> Call::infer(const InferArgs& in) const {
+  if (!body) fail("call: the attribute 'body' is missing");
+  for (const Node& n : body->nodes()) {
+    if (n.op->name() == Param::kName || n.op->name() == State::kName) {
+      fail("call: the body '{}' has the {} '{}'; pass it in as an input", body->name, n.op->name(), n.name);
+    }
+  }
+  const std::vector<int32_t> inputs = parameters();
+  in.expect_count(static_cast<int64_t>(inputs.size()));
+  for (int64_t i = 0; i < in.count(); ++i) {
+    const Node& n = body->node(inputs[static_cast<size_t>(i)]);
+    if (!(n.outputs[0] == in[i])) {
+      fail("call: input {} is {}, but '{}' of the body '{}' is {}", i, in[i].text(), n.name, body->name,
+           n.outputs[0].text());
+    }
+  }
+  std::vector<TensorType> outputs;
+  for (const Graph::Output& o : body->outputs()) outputs.push_back(body->type(o.value));
+  return outputs;
+}
+
+void Call::reference(RefContext& r) const {
+  NamedTensors leaves;
+  const std::vector<int32_t> inputs = parameters();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    leaves[body->node(inputs[i]).name] = r.in(static_cast<int64_t>(i)).to_tensor();
+  }
+  auto values = run_reference(*body, leaves);
+  for (size_t o = 0; o < body->outputs().size(); ++o) {
+    r.out(static_cast<int64_t>(o)) = std::move(values.at(body->outputs()[o].name));
+  }
+}
+
+namespace ops {
+void register_call(OpTable& table) {
+  table.add<Call>(
+      {.formula = "the outputs of a sub-graph for these inputs",
+       .types = "f32",
+       .variants = {"inlined"},
+       .samples = {
+           "call(f32[3,4]) {body=graph b { %x = input : f32[3,4] %y = neg(%x) output y = %y }}",
+           "call(f32[17], f32[]) {body=graph b { %x = input : f32[17] %s = input : f32[] %y = mul(%x, %s) "
+           "%z = add(%y, 1) output y = %y output z = %z }}",
+           "call(f32[5]) {body=graph outer { %x = input : f32[5] %y = call(%x) {body=graph inner { %x = "
+           "input : f32[5] "
+           "%y = relu(%x) output y = %y }} %z = sub(%y, %x) output z = %z }}",
+           "call(f32[1]) {body=graph same { %x = input : f32[1] output x = %x }}",
+           "call(f32[0,3]) {body=graph b { %x = input : f32[0,3] %y = abs(%x) output y = %y }}",
+           "call(f32[257,3]) {body=graph b { %x = input : f32[257,3] %y = transpose(%x) output y = %y }}",
+       }});
+}
+}  // namespace ops
+
+}  // namespace rlx
