@@ -46,6 +46,12 @@ void Call::reference(RefContext& r) const {
   }
 }
 
+Tolerance Call::tolerance(std::span<const TensorType>) const {
+  // Each node of the body adds its error, relative to values of the size of the inputs: a later one may
+  // cancel them.
+  return {.ulps = 4.0 * body->size(), .scale = 4};
+}
+
 namespace ops {
 void register_call(OpTable& table) {
   table.add<Call>(

@@ -14,6 +14,7 @@ struct Call final : OpOf<Call> {
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   std::vector<GraphPtr> subgraphs() const override { return {body}; }
+  Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
   // The nodes of the body that the call's inputs stand for.
   std::vector<int32_t> parameters() const;
