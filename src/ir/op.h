@@ -93,7 +93,7 @@ enum class Trait {
 };
 
 // How far a correct result may be from the double reference: |got - want| <= eps(type) * (ulps +
-// 4*sqrt(terms)) * max(|want|, scale), plus one rounding of the output type. See tests/support/compare.h.
+// 4*sqrt(terms)) * max(|want|, scale), plus one rounding of the output type. See ir/tolerance.h.
 struct Tolerance {
   double ulps = 4;   // what WGSL grants the functions used, in f32 units in the last place
   double terms = 0;  // length of a sum
