@@ -2,37 +2,31 @@
 # Result: RLX_GENERATED_SOURCES. The generators leave a file alone when its content would not change, so
 # editing one kernel compiles one file.
 
-set(RLX_GENERATED_SOURCES)
-
 # Kernels: generated/kernels/<stem>.wgsl.{h,cpp} for each kernel, lib.wgsl.cpp for the shared fragments, and
 # registry.cpp, the list of all kernels.
 file(GLOB kernels CONFIGURE_DEPENDS src/kernels/*.wgsl)
 file(GLOB fragments CONFIGURE_DEPENDS src/kernels/lib/*.wgsl)
-file(GLOB embed_kernels CONFIGURE_DEPENDS tools/embed_kernels.py)
-if((kernels OR fragments) AND embed_kernels)
-  set(embedded ${RLX_GENERATED_DIR}/kernels/lib.wgsl.cpp ${RLX_GENERATED_DIR}/kernels/registry.cpp)
-  foreach(kernel IN LISTS kernels)
-    cmake_path(GET kernel FILENAME name)
-    list(APPEND embedded ${RLX_GENERATED_DIR}/kernels/${name}.h ${RLX_GENERATED_DIR}/kernels/${name}.cpp)
-  endforeach()
-  add_custom_command(
-    OUTPUT ${embedded}
-    COMMAND Python3::Interpreter ${embed_kernels} --out ${RLX_GENERATED_DIR} ${kernels} ${fragments}
-    DEPENDS ${embed_kernels} ${kernels} ${fragments}
-    COMMENT "Embedding kernels"
-    VERBATIM)
-  list(APPEND RLX_GENERATED_SOURCES ${embedded})
-endif()
+set(embed_kernels ${PROJECT_SOURCE_DIR}/tools/embed_kernels.py)
+set(embedded ${RLX_GENERATED_DIR}/kernels/lib.wgsl.cpp ${RLX_GENERATED_DIR}/kernels/registry.cpp)
+foreach(kernel IN LISTS kernels)
+  cmake_path(GET kernel FILENAME name)
+  list(APPEND embedded ${RLX_GENERATED_DIR}/kernels/${name}.h ${RLX_GENERATED_DIR}/kernels/${name}.cpp)
+endforeach()
+add_custom_command(
+  OUTPUT ${embedded}
+  COMMAND Python3::Interpreter ${embed_kernels} --out ${RLX_GENERATED_DIR} ${kernels} ${fragments}
+  DEPENDS ${embed_kernels} ${kernels} ${fragments}
+  COMMENT "Embedding kernels"
+  VERBATIM)
 
 file(GLOB op_sources CONFIGURE_DEPENDS src/ops/*.cpp)
-file(GLOB op_table_header CONFIGURE_DEPENDS src/ops/op_table.h)
-if(op_table_header)
-  set(op_table_script ${PROJECT_SOURCE_DIR}/tools/op_table.py)
-  add_custom_command(
-    OUTPUT ${RLX_GENERATED_DIR}/op_table.cpp
-    COMMAND Python3::Interpreter ${op_table_script} --out ${RLX_GENERATED_DIR}/op_table.cpp ${op_sources}
-    DEPENDS ${op_table_script} ${op_sources}
-    COMMENT "Generating the table of ops"
-    VERBATIM)
-  list(APPEND RLX_GENERATED_SOURCES ${RLX_GENERATED_DIR}/op_table.cpp)
-endif()
+set(op_table ${RLX_GENERATED_DIR}/op_table.cpp)
+set(op_table_script ${PROJECT_SOURCE_DIR}/tools/op_table.py)
+add_custom_command(
+  OUTPUT ${op_table}
+  COMMAND Python3::Interpreter ${op_table_script} --out ${op_table} ${op_sources}
+  DEPENDS ${op_table_script} ${op_sources}
+  COMMENT "Generating the table of ops"
+  VERBATIM)
+
+set(RLX_GENERATED_SOURCES ${embedded} ${op_table})

@@ -16,7 +16,10 @@ KINDS = {"float": "float_", "int": "int_", "any": "any"}
 
 class Kernel:
     def __init__(self, path):
-        self.path, self.name, self.source = path, path.stem, path.read_text()
+        self.path, self.name = path, path.stem
+        # A fragment that also declares operands, constants or Params is pasted where the kernel includes it.
+        self.source = re.sub(r"^//@ include (\w+)\n", lambda m: (path.parent / "lib" / f"{m[1]}.wgsl").read_text(),
+                             path.read_text(), flags=re.M)
         self.operands, self.libs = [], []
         for line in self.source.splitlines():
             words = line.split()

@@ -71,6 +71,11 @@ struct Ticket::Impl {
   std::shared_ptr<Completion> completion;
 };
 
+struct CachedPipeline {
+  std::shared_ptr<const Pipeline::Impl> pipeline;
+  uint64_t last_asked = 0;
+};
+
 struct Core {
   explicit Core(std::filesystem::path cache_folder) : disk(std::move(cache_folder)) {}
   ~Core();
@@ -98,8 +103,8 @@ struct Core {
   DiskCache disk;  // Dawn's worker threads use it until the device is destroyed
 
   std::mutex pipelines_mutex;
-  std::unordered_multimap<uint64_t, std::shared_ptr<const Pipeline::Impl>>
-      pipelines;  // by hash of the contents
+  std::unordered_multimap<uint64_t, CachedPipeline> pipelines;  // by hash of the contents
+  uint64_t pipeline_clock = 0;
   std::atomic<uint64_t> memory_hits = 0, pipelines_created = 0;
 
   std::mutex staging_mutex;

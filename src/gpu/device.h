@@ -90,8 +90,6 @@ struct PipelineRequest {
   std::string label = {};                  // for messages and debuggers; no part of the cache key
   std::string wgsl = {};                   // a complete module whose compute entry point is `main`
   std::vector<BindingKind> bindings = {};  // the index is the @binding number in @group(0)
-  std::vector<std::pair<std::string, double>> constants =
-      {};  // values of the module's `override` declarations
 };
 
 struct BufferRange {
@@ -207,7 +205,7 @@ class Device {
   // Waits for all earlier work, then copies out. Any offset and length. Not for the hot path: see Readback.
   void read(const Buffer& from, uint64_t offset, std::span<std::byte> bytes);
 
-  // In the order of the requests. Those not seen before (same text, bindings and constants) are compiled in
+  // In the order of the requests. Those not seen before (same text and bindings) are compiled in
   // parallel. ErrorKind::internal with the label, the compiler's message and its line when the WGSL is wrong.
   std::vector<Pipeline> pipelines(std::span<const PipelineRequest> requests);
   Pipeline pipeline(const PipelineRequest& request);

@@ -15,22 +15,35 @@ uint64_t hash_of(const PipelineRequest& request) {
   Hash hash;
   hash.text(request.wgsl).number(request.bindings.size());
   for (const BindingKind kind : request.bindings) hash.number(static_cast<uint64_t>(kind));
-  hash.number(request.constants.size());
-  for (const auto& [name, value] : request.constants) hash.text(name).bytes(&value, sizeof value);
   return hash.value();
 }
 
 bool same_contents(const PipelineRequest& a, const PipelineRequest& b) {
-  return a.wgsl == b.wgsl && a.bindings == b.bindings && a.constants == b.constants;
+  return a.wgsl == b.wgsl && a.bindings == b.bindings;
 }
 
 // Needs pipelines_mutex.
-PipelinePtr find(const Core& core, const PipelineRequest& request, uint64_t hash) {
+PipelinePtr find(Core& core, const PipelineRequest& request, uint64_t hash) {
   const auto [begin, end] = core.pipelines.equal_range(hash);
   for (auto entry = begin; entry != end; ++entry) {
-    if (same_contents(entry->second->request, request)) return entry->second;
+    if (!same_contents(entry->second.pipeline->request, request)) continue;
+    entry->second.last_asked = ++core.pipeline_clock;
+    return entry->second.pipeline;
   }
   return nullptr;
+}
+
+// Forgets pipelines that nobody uses but this cache, those not asked for the longest first, down to half of
+// what is kept: compiled code takes a megabyte or more each. Needs pipelines_mutex.
+void trim(Core& core) {
+  constexpr size_t kKeptIdle = 256;
+  std::vector<decltype(core.pipelines)::iterator> idle;
+  for (auto entry = core.pipelines.begin(); entry != core.pipelines.end(); ++entry) {
+    if (entry->second.pipeline.use_count() == 1) idle.push_back(entry);
+  }
+  if (idle.size() <= kKeptIdle) return;
+  std::ranges::sort(idle, {}, [](const auto& entry) { return entry->second.last_asked; });
+  for (size_t i = 0; i < idle.size() - kKeptIdle / 2; ++i) core.pipelines.erase(idle[i]);
 }
 
 wgpu::BufferBindingType binding_type(BindingKind kind) {
@@ -80,19 +93,12 @@ std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest&
   descriptor.compute.module = core.device.CreateShaderModule(&module);
   check();  // here: the pipeline made of a wrong module would only say that the module is wrong
 
-  std::vector<wgpu::ConstantEntry> constants(request.constants.size());
-  for (size_t i = 0; i < constants.size(); ++i) {
-    constants[i].key = std::string_view(request.constants[i].first);
-    constants[i].value = request.constants[i].second;
-  }
   wgpu::PipelineLayoutDescriptor layout;
   layout.bindGroupLayoutCount = 1;
   layout.bindGroupLayouts = &result->layout;
   descriptor.label = std::string_view(request.label);
   descriptor.layout = core.device.CreatePipelineLayout(&layout);
   descriptor.compute.entryPoint = "main";
-  descriptor.compute.constantCount = constants.size();
-  descriptor.compute.constants = constants.data();
   result->pipeline = core.device.CreateComputePipeline(&descriptor);
   check();
   call.check();
@@ -144,11 +150,15 @@ std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> request
   for (const Missing& entry : missing) {
     ++core.pipelines_created;
     // Another thread may have been faster with the same one; then the first is kept.
-    if (!find(core, *entry.request, entry.hash)) core.pipelines.emplace(entry.hash, entry.compiled);
+    if (!find(core, *entry.request, entry.hash)) {
+      core.pipelines.emplace(entry.hash, CachedPipeline{entry.compiled, ++core.pipeline_clock});
+    }
   }
   for (size_t i = 0; i < requests.size(); ++i) {
     if (!found[i]) found[i].impl_ = find(core, requests[i], hash_of(requests[i]));
   }
+  missing.clear();
+  trim(core);
   return found;
 }
 

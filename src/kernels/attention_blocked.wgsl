@@ -2,79 +2,20 @@
 // makes the scores of its keys with all rows; then the block's weights lie in workgroup memory, and each lane sums its
 // own dims of the values for all rows (online softmax between the blocks). Loads are shared by many products and the
 // code is short, which is what software devices need.
-// A row is a query of one of the heads that share the keys; rows stand in vectors of four, QUADS of them.
-//@ in q float x4
-//@ in k float x4
-//@ in v float x4
-//@ in mask any
-//@ out y float x4
-//@ use math attention
+// Rows stand in vectors of four, QUADS of them.
+//@ use math
+//@ include attention
 
-const HEAD: u32 = 64u;  //@ spec
-const VALUE: u32 = 64u;  //@ spec
 const LANES: u32 = 8u;  //@ spec
 const QUADS: u32 = 1u;  //@ spec
-const CAUSAL: bool = false;  //@ spec
-const CAPPED: bool = false;  //@ spec
-const KEEP: bool = false;  //@ spec
-const Q4: bool = false;  //@ spec
-const K4: bool = false;  //@ spec
-const V4: bool = false;  //@ spec
-const Y4: bool = false;  //@ spec
 
-const HEAD4: u32 = (HEAD + 3u) / 4u;
-const VALUE4: u32 = (VALUE + 3u) / 4u;
 const ROWS: u32 = 4u * QUADS;
 const BLOCK: u32 = 4u * LANES;                      // keys
 const CHUNKS: u32 = (VALUE4 + LANES - 1u) / LANES;  // of four dims, for a lane
 
-struct Params {
-  tiles: u32,
-  quads: u32,  // of a head: no constant, or the loop over them would be unrolled
-  queries: u32,
-  rows: u32,
-  keys: u32,
-  shift: i32,
-  window: i32,
-  q_member: u32,
-  q_row: u32,
-  q_dim: u32,
-  k_row: u32,
-  k_dim: u32,
-  v_row: u32,
-  v_dim: u32,
-  y_member: u32,
-  y_row: u32,
-  mask_member: u32,
-  mask_row: u32,
-  mask_key: u32,
-  scale: f32,
-  soft_cap: f32,
-}
-
 var<workgroup> qs: array<vec4f, HEAD4 * ROWS>;
 var<workgroup> weights: array<vec4f, BLOCK * QUADS>;  // of each key for the rows
 var<workgroup> shared_of: array<vec4f, LANES * QUADS>;  // what each lane found for the rows
-
-// Four neighbours from dim d on; zeros past the last.
-fn q_four(p: u32, d: u32) -> vec4f {
-  if (Q4) { return q_get4((p + d) / 4u); }
-  var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = q_get(p + (d + c) * params.q_dim); } }
-  return x;
-}
-fn k_four(p: u32, d: u32) -> vec4f {
-  if (K4) { return k_get4((p + d) / 4u); }
-  var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = k_get(p + (d + c) * params.k_dim); } }
-  return x;
-}
-fn v_four(p: u32, d: u32) -> vec4f {
-  if (V4) { return v_get4((p + d) / 4u); }
-  var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { x[c] = v_get(p + (d + c) * params.v_dim); } }
-  return x;
-}
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -186,14 +127,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     for (var j = 0u; j < LANES; j++) { all += shared_of[j * QUADS + r / 4u][r % 4u]; }
     let share = select(1.0 / all, 0.0, all == 0.0);
     let y_at = y_base(outer) + row / params.queries * params.y_member + row % params.queries * params.y_row;
-    for (var h = 0u; h < CHUNKS; h++) {
-      let d = 4u * (h * LANES + lane);
-      let o = sum[r * CHUNKS + h] * share;
-      if (Y4) {
-        if (d < VALUE) { y_put4((y_at + d) / 4u, o); }
-      } else {
-        for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { y_put(y_at + d + c, o[c]); } }
-      }
-    }
+    for (var h = 0u; h < CHUNKS; h++) { y_four(y_at, 4u * (h * LANES + lane), sum[r * CHUNKS + h] * share); }
   }
 }

@@ -1,74 +1,14 @@
 // y = softmax(scores) v, an invocation for each row of queries. The query and the sum of values stay in registers; KEYS
 // keys are met at a time, and what was summed under a smaller maximum is scaled down (online softmax). The lanes of a
 // workgroup meet the same keys, in workgroup memory: the row for GPUs and many queries.
-// A row is a query of one of the heads that share the keys.
-//@ in q float x4
-//@ in k float x4
-//@ in v float x4
-//@ in mask any
-//@ out y float x4
-//@ use math attention
+//@ use math
+//@ include attention
 
-const HEAD: u32 = 64u;  //@ spec
-const VALUE: u32 = 64u;  //@ spec
 const KEYS: u32 = 8u;  //@ spec
 const LANES: u32 = 64u;  //@ spec
-const CAUSAL: bool = false;  //@ spec
-const CAPPED: bool = false;  //@ spec
-const KEEP: bool = false;  //@ spec
-const Q4: bool = false;  //@ spec
-const K4: bool = false;  //@ spec
-const V4: bool = false;  //@ spec
-const Y4: bool = false;  //@ spec
-
-const HEAD4: u32 = (HEAD + 3u) / 4u;
-const VALUE4: u32 = (VALUE + 3u) / 4u;
-
-struct Params {
-  tiles: u32,
-  queries: u32,
-  rows: u32,
-  keys: u32,
-  shift: i32,
-  window: i32,
-  q_member: u32,
-  q_row: u32,
-  q_dim: u32,
-  k_row: u32,
-  k_dim: u32,
-  v_row: u32,
-  v_dim: u32,
-  y_member: u32,
-  y_row: u32,
-  mask_member: u32,
-  mask_row: u32,
-  mask_key: u32,
-  scale: f32,
-  soft_cap: f32,
-}
 
 var<workgroup> k_tile: array<vec4f, KEYS * HEAD4>;
 var<workgroup> v_tile: array<vec4f, KEYS * VALUE4>;
-
-// Four neighbours from dim d on; zeros past the last.
-fn q_four(p: u32, d: u32) -> vec4f {
-  if (Q4) { return q_get4((p + d) / 4u); }
-  var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = q_get(p + (d + c) * params.q_dim); } }
-  return x;
-}
-fn k_four(p: u32, d: u32) -> vec4f {
-  if (K4) { return k_get4((p + d) / 4u); }
-  var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = k_get(p + (d + c) * params.k_dim); } }
-  return x;
-}
-fn v_four(p: u32, d: u32) -> vec4f {
-  if (V4) { return v_get4((p + d) / 4u); }
-  var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { x[c] = v_get(p + (d + c) * params.v_dim); } }
-  return x;
-}
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -143,11 +83,5 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (first_row + lane > last_row) { return; }
   let share = select(1.0 / total, 0.0, total == 0.0);
   let y_at = y_base(outer) + member * params.y_member + query * params.y_row;
-  for (var d = 0u; d < VALUE4; d++) {
-    if (Y4) {
-      y_put4((y_at + 4u * d) / 4u, sum[d] * share);
-    } else {
-      for (var c = 0u; c < 4u; c++) { if (4u * d + c < VALUE) { y_put(y_at + 4u * d + c, sum[d][c] * share); } }
-    }
-  }
+  for (var d = 0u; d < VALUE4; d++) { y_four(y_at, 4u * d, sum[d] * share); }
 }

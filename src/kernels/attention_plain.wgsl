@@ -1,43 +1,15 @@
 // y = softmax(scores) v, a workgroup for each row of queries: its lanes share the scores of LANES keys, then each sums
 // its own dims of the values (online softmax between the blocks). Any head size; the right one for a few queries.
-// A row is a query of one of the heads that share the keys.
-//@ in q float
-//@ in k float
-//@ in v float
-//@ in mask any
-//@ out y float
-//@ use math attention
+// Keys that can not be bound at once are met in several dispatches, which hand their sums on in `carry`.
+//@ use math
+//@ include attention
+//@ out carry float
 
-const VALUE: u32 = 64u;  //@ spec
-const CAUSAL: bool = false;  //@ spec
-const CAPPED: bool = false;  //@ spec
-const KEEP: bool = false;  //@ spec
+const CONTINUES: bool = false;  //@ spec
+const CARRIES: bool = false;  //@ spec
 
 const LANES: u32 = 64u;
 const DIMS: u32 = (VALUE + LANES - 1u) / LANES;  // of a lane
-
-struct Params {
-  head: u32,
-  queries: u32,
-  rows: u32,
-  keys: u32,
-  shift: i32,
-  window: i32,
-  q_member: u32,
-  q_row: u32,
-  q_dim: u32,
-  k_row: u32,
-  k_dim: u32,
-  v_row: u32,
-  v_dim: u32,
-  y_member: u32,
-  y_row: u32,
-  mask_member: u32,
-  mask_row: u32,
-  mask_key: u32,
-  scale: f32,
-  soft_cap: f32,
-}
 
 var<workgroup> scores: array<f32, LANES>;
 
@@ -61,6 +33,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   var sum: array<f32, DIMS>;
   var most = -infinity();
   var total = 0.0;
+  // For each row: the sums, their total weight, and the largest score.
+  let carry_at = g * (VALUE + 2u);
+  if (CONTINUES) {
+    for (var i = 0u; i < DIMS; i++) { sum[i] = carry_get(carry_at + min(i * LANES + lane, VALUE - 1u)); }
+    total = carry_get(carry_at + VALUE);
+    most = carry_get(carry_at + VALUE + 1u);
+    storageBarrier();
+  }
   for (var block = first; block < end; block += LANES) {
     workgroupBarrier();  // the scores of the block before are used up
     let key = block + lane;
@@ -68,9 +48,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     if (key < end) {
       s = 0.0;
       let p = k_at + key * params.k_row;
-      for (var d = 0u; d < params.head; d++) {
-        s = fma(q_get(q_at + d * params.q_dim), k_get(p + d * params.k_dim), s);
-      }
+      for (var d = 0u; d < params.quads; d++) { s += dot(q_four(q_at, 4u * d), k_four(p, 4u * d)); }
       s = masked_score(params.scale * s, mask_at, key);
     }
     scores[lane] = s;
@@ -96,6 +74,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     }
   }
 
+  if (CARRIES) {
+    for (var i = lane; i < VALUE; i += LANES) { carry_put(carry_at + i, sum[i / LANES]); }
+    if (lane == 0u) {
+      carry_put(carry_at + VALUE, total);
+      carry_put(carry_at + VALUE + 1u, most);
+    }
+    return;
+  }
   let share = select(1.0 / total, 0.0, total == 0.0);
   let y_at = y_base(outer) + member * params.y_member + query * params.y_row;
   for (var i = 0u; i < DIMS; i++) {

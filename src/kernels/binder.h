@@ -3,15 +3,17 @@
 // WebGPU wants the access mode in the module, forbids one buffer to be bound both for reading and for writing
 // or twice over the same bytes, and limits the size and number of bindings. So kernels touch operands only
 // through accessors, and this is the one place that knows where the bytes are:
-//   x_t              the value type (f32, i32, u32, bool or vec2f)
-//   x_present        false for an optional operand that is not there
-//   x_get(p)         the element at position p of the view's memory (p as x_base and x_step give it)
-//   x_get4(q)        four elements from position 4*q (declared x4)
-//   x_base(o), x_step(i), x_flat(i)   positions: of the outer index, of the inner one, of the index over all
-//   axes x_at(i)          x_get(x_flat(i)) x_has(p)         whether position p lies in the operand's window
-//   y_put(p, v), y_put4(q, v)         writes
-//   y_from_bits(w)   a value from the bits of its f32, i32 or u32, or 0 and 1 for bool: constants in
-//   parameters y_pack, y_store(first)            whole words of element(i), for kernels that use lib/flat
+//   x_t               the value type (f32, i32, u32, bool or vec2f)
+//   x_present         false for an optional operand that is not there
+//   x_base(o)         the position in the view's memory of index o over the outer axes (Operand::outer_rank)
+//   x_step(i)         what index i over the inner axes adds to it
+//   x_flat(i)         the position of index i over all axes
+//   x_get(p)          the element at position p; x_at(i) is x_get(x_flat(i))
+//   x_get4(p)         four elements from position p on, a multiple of four (declared x4)
+//   x_has(p)          whether position p lies in the operand's window
+//   y_put(p, v), y_put4(p, v)   writes
+//   y_from_bits(w)    a value from the bits of its f32, i32 or u32, or 0 and 1 for bool: constants in parameters
+//   y_pack, y_store(first)      whole words of element(i), for kernels that use lib/flat
 #pragma once
 
 #include <cstdint>

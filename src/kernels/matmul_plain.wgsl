@@ -3,21 +3,7 @@
 //@ in b any
 //@ out y any
 //@ use math
-
-struct Params {
-  m: u32,
-  n: u32,
-  k: u32,
-  a_row: u32,
-  a_col: u32,
-  b_row: u32,
-  b_col: u32,
-  y_row: u32,
-  count: u32,
-  //@ params
-}
-
-fn epilogue(v: y_t, i: u32) -> y_t { return v; }  //@ epilogue
+//@ include matmul
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,

@@ -5,6 +5,7 @@
 //@ in b float x4
 //@ out y float x4
 //@ use math
+//@ include matmul
 
 const ROWS: u32 = 8u;  //@ spec
 const LANES: u32 = 8u;  //@ spec
@@ -12,24 +13,8 @@ const A4: bool = false;  //@ spec
 const B4: bool = false;  //@ spec
 const Y4: bool = false;  //@ spec
 
-struct Params {
-  m: u32,
-  n: u32,
-  k: u32,
-  a_row: u32,
-  a_col: u32,
-  b_row: u32,
-  b_col: u32,
-  y_row: u32,
-  m_tiles: u32,
-  n_tiles: u32,
-  //@ params
-}
-
-fn epilogue(v: y_t, i: u32) -> y_t { return v; }  //@ epilogue
-
 fn b_columns(p: u32, col: u32) -> vec4f {
-  if (B4) { return b_get4(p / 4u); }
+  if (B4) { return b_get4(p); }
   // Past the last column the value is not used; the position must only exist.
   let last = params.n - 1u - col;
   return vec4f(b_get(p), b_get(p + min(1u, last) * params.b_col), b_get(p + min(2u, last) * params.b_col),
@@ -58,7 +43,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       let b2 = b_columns(b_at + 2u * params.b_row, col);
       let b3 = b_columns(b_at + 3u * params.b_row, col);
       for (var r = 0u; r < ROWS; r++) {
-        let a4 = a_get4((a_at[r] + k) / 4u);
+        let a4 = a_get4(a_at[r] + k);
         sum[r] = fma(vec4f(a4.x), b0, sum[r]);
         sum[r] = fma(vec4f(a4.y), b1, sum[r]);
         sum[r] = fma(vec4f(a4.z), b2, sum[r]);
@@ -78,7 +63,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let i = (batch * params.m + row + r) * params.n + col;
     let p = y0 + (row + r) * params.y_row + col;
     if (Y4) {
-      y_put4(p / 4u, vec4f(epilogue(sum[r].x, i), epilogue(sum[r].y, i + 1u), epilogue(sum[r].z, i + 2u),
+      y_put4(p, vec4f(epilogue(sum[r].x, i), epilogue(sum[r].y, i + 1u), epilogue(sum[r].z, i + 2u),
                            epilogue(sum[r].w, i + 3u)));
     } else {
       for (var c = 0u; c < min(4u, params.n - col); c++) { y_put(p + c, epilogue(sum[r][c], i + c)); }

@@ -5,31 +5,16 @@
 //@ in b float
 //@ out y float
 //@ use math
+//@ include matmul
 
 const A_BY_K: bool = true;  //@ spec
 const B_BY_K: bool = false;  //@ spec
-
-struct Params {
-  m: u32,
-  n: u32,
-  k: u32,
-  a_row: u32,
-  a_col: u32,
-  b_row: u32,
-  b_col: u32,
-  y_row: u32,
-  m_tiles: u32,
-  n_tiles: u32,
-  //@ params
-}
 
 const TILE: u32 = 64u;
 const STEP: u32 = 16u;
 
 var<workgroup> a_tile: array<array<f32, TILE>, STEP>;
 var<workgroup> b_tile: array<array<f32, TILE>, STEP>;
-
-fn epilogue(v: y_t, i: u32) -> y_t { return v; }  //@ epilogue
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,

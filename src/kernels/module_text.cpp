@@ -91,13 +91,13 @@ class OperandWriter {
   void absent(std::string& out) const {
     const std::string zero = x_ + "_t()";
     out += std::format("fn {0}_get(p: u32) -> {0}_t {{ return {1}; }}\n", x_, zero);
-    if (decl_.x4) out += std::format("fn {0}_get4(q: u32) -> vec4<{0}_t> {{ return vec4<{0}_t>(); }}\n", x_);
+    if (decl_.x4) out += std::format("fn {0}_get4(p: u32) -> vec4<{0}_t> {{ return vec4<{0}_t>(); }}\n", x_);
     for (std::string_view f : {"base", "step", "flat"}) {
       out += std::format("fn {}_{}(i: u32) -> u32 {{ return 0u; }}\n", x_, f);
     }
     out += std::format("fn {0}_at(i: u32) -> {0}_t {{ return {1}; }}\n", x_, zero);
     if (decl_.out) out += std::format("fn {0}_put(p: u32, v: {0}_t) {{}}\n", x_);
-    if (decl_.out && decl_.x4) out += std::format("fn {0}_put4(q: u32, v: vec4<{0}_t>) {{}}\n", x_);
+    if (decl_.out && decl_.x4) out += std::format("fn {0}_put4(p: u32, v: vec4<{0}_t>) {{}}\n", x_);
   }
 
   void walk_members(std::string& out, std::string_view part, const WalkPattern& w) const {
@@ -275,20 +275,15 @@ class OperandWriter {
                        x_, read("q"));
   }
 
-  // The offset in vectors; signed, since a window may begin after the view does.
-  std::string quarter_offset() const {
-    return std::format("bitcast<u32>(bitcast<i32>(views.{}_offset) >> 2u)", x_);
-  }
-
   void get4(std::string& out) const {
     if (decl_.out && !uses("_get")) raw(out);
-    out += std::format("fn {0}_get4(i: u32) -> vec4<{0}_t> {{\n", x_);
+    out += std::format("fn {0}_get4(p: u32) -> vec4<{0}_t> {{\n  let q = views.{0}_offset + p;\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      out += std::format("  return vec4f({}_raw({} + i));\n}}\n", x_, quarter_offset());
+      out += std::format("  return vec4f({}_raw(q / 4u));\n}}\n", x_);
     } else if (packed() && p_.aligned4) {
       // Whole words: each is read once.
       const int64_t n = per_word();
-      out += std::format("  let w = (views.{}_offset + 4u * i) / {}u;\n", x_, n);
+      out += std::format("  let w = q / {}u;\n", n);
       for (int64_t word = 0; word < 4 / n; ++word)
         out += std::format("  let w{0} = {1}_raw(w + {0}u);\n", word, x_);
       std::string values;
@@ -298,8 +293,8 @@ class OperandWriter {
       }
       out += std::format("  return vec4<{}_t>({});\n}}\n", x_, values);
     } else {
-      out += std::format("  let q = views.{}_offset + 4u * i;\n  return vec4<{}_t>({}, {}, {}, {});\n}}\n",
-                         x_, x_, read("q"), read("q + 1u"), read("q + 2u"), read("q + 3u"));
+      out += std::format("  return vec4<{}_t>({}, {}, {}, {});\n}}\n", x_, read("q"), read("q + 1u"),
+                         read("q + 2u"), read("q + 3u"));
     }
   }
 
@@ -382,13 +377,14 @@ class OperandWriter {
   }
 
   void put4(std::string& out) const {
-    out += std::format("fn {0}_put4(i: u32, v: vec4<{0}_t>) {{\n", x_);
+    out += std::format("fn {0}_put4(p: u32, v: vec4<{0}_t>) {{\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      out += std::format("  {}_raw_set({} + i, {}(v));\n}}\n", x_, quarter_offset(), element_text(element_));
+      out += std::format("  {0}_raw_set((views.{0}_offset + p) / 4u, {1}(v));\n}}\n", x_,
+                         element_text(element_));
     } else if (packed() && (p_.aligned4 || std::ranges::contains(kernel_.libs, "flat"))) {
       // Whole words, so nobody else writes to them.
       const int64_t n = per_word();
-      out += std::format("  let w = (views.{}_offset + 4u * i) / {}u;\n", x_, n);
+      out += std::format("  let w = (views.{}_offset + p) / {}u;\n", x_, n);
       for (int64_t word = 0; word < 4 / n; ++word) {
         std::string bits;
         for (int64_t e = 0; e < n; ++e) {
@@ -399,8 +395,8 @@ class OperandWriter {
       }
       out += "}\n";
     } else {
-      out += std::format("  {0}_put(4u * i, v.x); {0}_put(4u * i + 1u, v.y);\n", x_);
-      out += std::format("  {0}_put(4u * i + 2u, v.z); {0}_put(4u * i + 3u, v.w);\n}}\n", x_);
+      out += std::format("  {0}_put(p, v.x); {0}_put(p + 1u, v.y);\n", x_);
+      out += std::format("  {0}_put(p + 2u, v.z); {0}_put(p + 3u, v.w);\n}}\n", x_);
     }
   }
 

@@ -38,9 +38,9 @@ fn one(row: Row, j: u32) -> f32 {
 
 fn four(row: Row, j: u32) -> vec4f {
   if (!FOUR) { return vec4f(one(row, j), one(row, j + 1u), one(row, j + 2u), one(row, j + 3u)); }
-  var s = x_get4((row.x + j) / 4u);
-  if (residual_present) { s += residual_get4((row.residual + j) / 4u); }
-  if (bias_present) { s += bias_get4(j / 4u); }
+  var s = x_get4(row.x + j);
+  if (residual_present) { s += residual_get4(row.residual + j); }
+  if (bias_present) { s += bias_get4(j); }
   return s;
 }
 
@@ -85,8 +85,8 @@ fn row_task(index: u32, lane: u32, width: u32) {
   for (var j = 4u * lane; j < end4; j += 4u * TEAM) {
     let s = four(row, j);
     if (FOUR) {
-      if (total_present) { total_put4((total_base(index) + j) / 4u, s); }
-      y_put4((to + j) / 4u, fma((s - mean) * scale, gamma_get4(j / 4u), beta_get4(j / 4u)));
+      if (total_present) { total_put4(total_base(index) + j, s); }
+      y_put4(to + j, fma((s - mean) * scale, gamma_get4(j), beta_get4(j)));
     } else {
       put_one(index, to, j, s.x, mean, scale);
       put_one(index, to, j + 1u, s.y, mean, scale);

@@ -48,7 +48,7 @@ fn merge(a: vec2f, b: vec2f) -> vec2f {
 
 fn put_four(base: u32, j: u32, v: vec4f) {
   if (FOUR) {
-    y_put4((base + j) / 4u, v);
+    y_put4(base + j, v);
   } else {
     y_put(base + y_step(j), v.x);
     y_put(base + y_step(j + 1u), v.y);

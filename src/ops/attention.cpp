@@ -8,6 +8,7 @@
 #include "kernels/attention_plain.wgsl.h"
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
+#include "ops/copy.h"
 #include "ops/op_table.h"
 
 namespace rlx {
@@ -130,6 +131,10 @@ struct Problem {
   Operand k, v;   // [batch, kv_heads, keys, head]
   Operand mask;   // [batch, kv_heads, group, queries, keys]
   int64_t shift;  // query i stands at key i + shift
+  // Of the plain kernel, when the keys are met in several dispatches.
+  Operand carry{};
+  bool continues = false;
+  bool carries = false;
 
   int64_t batch() const { return q.view.dims[0]; }
   int64_t kv_heads() const { return q.view.dims[1]; }
@@ -169,17 +174,18 @@ Problem make_problem(const Attention& op, const Lowering& l) {
 // Every head begins at a multiple of four elements and has a multiple of four neighbours.
 bool quads(const View& v) {
   if (v.strides.back() != 1 || v.dims.back() % 4 != 0 || v.offset % 4 != 0) return false;
-  return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s >= 0 && s % 4 == 0; });
+  return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
 }
 
 uint32_t stride(const Operand& o, int64_t axis) {
   return o.present() ? static_cast<uint32_t>(to_i32(o.view.strides[static_cast<size_t>(axis)])) : 0;
 }
 
-// What both kernels are told.
+// What all kernels are told.
 template <class Params>
 Params common_params(const Problem& p) {
   Params params;
+  params.quads = to_u32(ceil_div(p.head(), 4));
   params.queries = to_u32(p.queries());
   params.rows = to_u32(p.rows());
   params.keys = to_u32(p.keys());
@@ -207,10 +213,15 @@ Params common_params(const Problem& p) {
 template <class Spec>
 Spec common_spec(const Problem& p) {
   Spec spec;
+  spec.HEAD = to_u32(p.head());
   spec.VALUE = to_u32(p.value());
   spec.CAUSAL = p.op->mask != MaskKind::none;
   spec.CAPPED = p.op->soft_cap != 0;
   spec.KEEP = p.mask.present() && p.mask.dtype == DType::bool_;
+  spec.Q4 = quads(p.q.view);
+  spec.K4 = quads(p.k.view);
+  spec.V4 = quads(p.v.view);
+  spec.Y4 = quads(p.y.view);
   return spec;
 }
 
@@ -220,20 +231,20 @@ double flops(const Problem& p) {
 }
 
 Dispatch plain(const Lowering& l, const Problem& p) {
-  auto params = common_params<kernels::attention_plain::Params>(p);
-  params.head = to_u32(p.head());
-  return l.make<kernels::attention_plain>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y}, params,
-                                          p.batch() * p.kv_heads() * p.rows(),
-                                          common_spec<kernels::attention_plain::Spec>(p));
+  auto spec = common_spec<kernels::attention_plain::Spec>(p);
+  spec.CONTINUES = p.continues;
+  spec.CARRIES = p.carries;
+  // Each lane reads and writes its own dims of v and y, one by one.
+  Operand v = p.v;
+  Operand y = p.y;
+  v.x4 = y.x4 = false;
+  return l.make<kernels::attention_plain>(
+      {.q = p.q, .k = p.k, .v = v, .mask = p.mask, .y = y, .carry = p.carry},
+      common_params<kernels::attention_plain::Params>(p), p.batch() * p.kv_heads() * p.rows(), spec);
 }
 
 Dispatch online(const Lowering& l, const Problem& p) {
   auto spec = common_spec<kernels::attention_online::Spec>(p);
-  spec.HEAD = to_u32(p.head());
-  spec.Q4 = quads(p.q.view);
-  spec.K4 = quads(p.k.view);
-  spec.V4 = quads(p.v.view);
-  spec.Y4 = quads(p.y.view);
   spec.LANES = 64;
   // As many keys as workgroup memory holds. A software device has to compile a body for each of them.
   const int64_t key_bytes = 4 * (round_up(p.head(), 4) + round_up(p.value(), 4));
@@ -255,17 +266,11 @@ int64_t blocked_bytes(const Problem& p, int64_t quads_of_rows) {
 
 Dispatch blocked(const Lowering& l, const Problem& p) {
   auto spec = common_spec<kernels::attention_blocked::Spec>(p);
-  spec.HEAD = to_u32(p.head());
-  spec.Q4 = quads(p.q.view);
-  spec.K4 = quads(p.k.view);
-  spec.V4 = quads(p.v.view);
-  spec.Y4 = quads(p.y.view);
   // More rows share a load of keys, but make longer code: a small problem is computed before that is
   // compiled.
   spec.QUADS = p.rows() <= 4 || flops(p) < 4e6 ? 1 : p.rows() <= 8 || !spec.K4 ? 2 : 4;
   while (spec.QUADS > 1 && blocked_bytes(p, spec.QUADS) > l.caps().max_workgroup_bytes) spec.QUADS /= 2;
   auto params = common_params<kernels::attention_blocked::Params>(p);
-  params.quads = to_u32(ceil_div(p.head(), 4));
   const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(4 * spec.QUADS));
   params.tiles = to_u32(tiles);
   return l.make<kernels::attention_blocked>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y}, params,
@@ -311,26 +316,89 @@ Problem slice(const Problem& whole, int64_t axis, int64_t begin, int64_t length)
   return p;
 }
 
-// Halves the problem until its operands can be bound: batches first, then heads, then queries.
-void emit_parts(Lowering& l, const Problem& p, Dispatch (*make)(const Lowering&, const Problem&)) {
-  Dispatch d = make(l, p);
+Problem slice_keys(const Problem& whole, int64_t begin, int64_t length) {
+  Problem p = whole;
+  for (Operand* o : {&p.k, &p.v}) o->view = o->view.narrow(2, begin, length);
+  if (p.mask.present()) p.mask.view = p.mask.view.narrow(4, begin, length);
+  p.shift -= begin;
+  return p;
+}
+
+Problem first_query(const Problem& p) { return slice(slice(p, 2, 0, 1), 3, 0, 1); }
+
+// How many keys a dispatch should meet at least, when it can not meet all.
+int64_t few_keys(const Problem& p) { return std::min<int64_t>(p.keys(), 64); }
+
+// Inputs that are spread over more than a binding even for one query and a few keys (transposed ones) are
+// copied together.
+Problem gathered(Lowering& l, Problem p) {
+  const Problem least = slice_keys(first_query(slice(slice(p, 0, 0, 1), 1, 0, 1)), 0, few_keys(p));
+  if (fits(plain(l, least), l.caps())) return p;
+  const auto gather = [&](Operand& whole, const Operand& part) {
+    if (!part.present()) return;
+    const View::Range r = part.view.range();
+    const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(part.dtype));
+    if (2 * bytes <= static_cast<int64_t>(l.caps().max_binding_bytes)) return;
+    const Operand copy = l.scratch(whole.dtype, whole.view.dims);
+    lower_copy(l, whole, copy);
+    whole = copy.with_view(copy.view, whole.outer_rank);
+  };
+  gather(p.q, least.q);
+  gather(p.k, least.k);
+  gather(p.v, least.v);
+  gather(p.mask, least.mask);
+  return p;
+}
+
+// Calls f with the two halves of the problem along the first axis of q that has any.
+void halve(const Problem& p, const auto& f) {
   const std::vector<int64_t>& dims = p.q.view.dims;
-  const auto axis =
-      std::find_if(dims.begin(), dims.begin() + 4, [](int64_t n) { return n > 1; }) - dims.begin();
-  if (axis == 4 || fits(d, l.caps())) {
-    l.emit(std::move(d));
+  const auto axis = std::ranges::find_if(dims, [](int64_t n) { return n > 1; }) - dims.begin();
+  const int64_t length = dims[static_cast<size_t>(axis)];
+  f(slice(p, axis, 0, length / 2));
+  f(slice(p, axis, length / 2, length - length / 2));
+}
+
+// A chain of dispatches over parts of the keys, for a head whose keys can not be bound at once.
+void emit_over_keys(Lowering& l, const Problem& whole) {
+  const Operand carry = l.scratch(DType::f32, {whole.batch() * whole.kv_heads(), whole.rows(), whole.value() + 2});
+  const auto part = [&](int64_t begin, int64_t length) {
+    Problem p = slice_keys(whole, begin, length);
+    p.carry = carry;
+    p.continues = begin > 0;
+    p.carries = begin + length < whole.keys();
+    return plain(l, p);
+  };
+  const auto too_long = [&](int64_t length) { return !fits(part(0, length), l.caps()); };
+  if (whole.rows() > 1 && too_long(few_keys(whole))) {
+    halve(whole, [&](const Problem& p) { emit_over_keys(l, p); });
     return;
   }
-  const int64_t length = dims[static_cast<size_t>(axis)];
-  emit_parts(l, slice(p, axis, 0, length / 2), make);
-  emit_parts(l, slice(p, axis, length / 2, length - length / 2), make);
+  int64_t length = whole.keys();
+  while (length > 1 && too_long(length)) length = ceil_div(length, 2);
+  for (int64_t begin = 0; begin < whole.keys(); begin += length) {
+    l.emit(part(begin, std::min(length, whole.keys() - begin)));
+  }
+}
+
+// Halves the problem until its operands can be bound: batches first, then heads, then queries. A query that
+// can not be bound with all its keys meets them in parts.
+void emit_parts(Lowering& l, const Problem& p, Dispatch (*make)(const Lowering&, const Problem&)) {
+  Dispatch d = make(l, p);
+  if (fits(d, l.caps())) {
+    l.emit(std::move(d));
+  } else if (p.batch() * p.kv_heads() == 1 && !fits(make(l, first_query(p)), l.caps())) {
+    emit_over_keys(l, p);
+  } else {
+    halve(p, [&](const Problem& half) { emit_parts(l, half, make); });
+  }
 }
 
 }  // namespace
 
 void Attention::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
-  const Problem p = make_problem(*this, l);
+  const Problem p = gathered(l, make_problem(*this, l));
   const std::string_view variant = l.choose(kName, kVariants, p);
   emit_parts(l, p, variant == "blocked" ? blocked : variant == "online" ? online : plain);
 }
@@ -388,6 +456,11 @@ void register_attention(OpTable& table) {
            "attention(T[2,130,256], T[2,129,256], T[2,129,256]) {heads=4, layout=\"bsd\", "
            "mask=\"causal\"}",
            "attention(T[3,4,65,64], T[3,4,65,64], T[3,4,65,64])",
+           // A head whose keys are past all bindings together.
+           "attention(T[1,2,3,64], T[1,1,1500,64], T[1,1,1500,64], bool[3,1500]) {kv_heads=1, "
+           "mask=\"causal\"}",
+           "attention(T[1,1500,64], T[1,1500,64], T[1,1500,66]) {heads=1, layout=\"bsd\", "
+           "mask=\"sliding_window\", window=900}",
            // Nothing to see, and nothing to do.
            "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8])",
            "attention(T[0,2,5,8], T[0,2,5,8], T[0,2,5,8])",

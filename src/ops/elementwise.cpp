@@ -85,7 +85,7 @@ enum class Lanes { vector, splat, neither };
 Lanes lanes(const Operand& o) {
   const View v = o.view.coalesced();
   if (v.rank() == 0) return Lanes::splat;
-  const auto multiple = [](int64_t n) { return n >= 0 && n % 4 == 0; };
+  const auto multiple = [](int64_t n) { return n % 4 == 0; };
   if (!multiple(v.dims.back())) return Lanes::neither;
   if (v.strides.back() == 0) return Lanes::splat;
   const bool aligned = v.strides.back() == 1 && multiple(v.offset) &&
@@ -150,8 +150,8 @@ void add_vec4_main(Kernel& k, const std::vector<Operand>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool vector = lanes(inputs[i]) == Lanes::vector;
     k.operands[i].x4 = vector;
-    loads += vector ? std::format("  let v{0} = a{0}_get4(a{0}_flat(4u * q) / 4u);\n", i)
-                    : std::format("  let v{0} = vec4<a{0}_t>(a{0}_at(4u * q));\n", i);
+    loads += vector ? std::format("  let v{0} = a{0}_get4(a{0}_flat(i));\n", i)
+                    : std::format("  let v{0} = vec4<a{0}_t>(a{0}_at(i));\n", i);
   }
   k.operands.back().x4 = true;
   k.source += std::format(
@@ -160,7 +160,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         @builtin(local_invocation_index) lane: u32) {{
   let q = params.first + group_index(group, groups) * 256u + lane;
   if (q >= params.end) {{ return; }}
-{}  y_put4(q, vec4<y_t>(compute({}), compute({}), compute({}), compute({})));
+  let i = 4u * q;
+{}  y_put4(i, vec4<y_t>(compute({}), compute({}), compute({}), compute({})));
 }}
 )",
       loads, arguments(inputs.size(), "v{}.x"), arguments(inputs.size(), "v{}.y"),

@@ -101,8 +101,7 @@ struct Problem {
   static bool quads(const Operand& o, int64_t length) {
     const View& v = o.view;
     if (v.strides.back() != 1 || length % 4 != 0 || v.offset % 4 != 0) return false;
-    return std::all_of(v.strides.begin(), v.strides.end() - 1,
-                       [](int64_t s) { return s >= 0 && s % 4 == 0; });
+    return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
   }
 };
 
@@ -144,18 +143,23 @@ Problem slice_rows(const Problem& p, int64_t begin, int64_t length) {
   return part;
 }
 
+// What all kernels are told, for tiles of y of `tile_m` by `tile_n`.
 template <class Params>
-Params strides(const Problem& p) {
-  Params params;
-  params.m = to_u32(p.size.m);
-  params.n = to_u32(p.size.n);
-  params.k = to_u32(p.size.k);
-  params.a_row = static_cast<uint32_t>(to_i32(p.stride(p.a, 2)));
-  params.a_col = static_cast<uint32_t>(to_i32(p.stride(p.a, 1)));
-  params.b_row = static_cast<uint32_t>(to_i32(p.stride(p.b, 2)));
-  params.b_col = static_cast<uint32_t>(to_i32(p.stride(p.b, 1)));
-  params.y_row = static_cast<uint32_t>(to_i32(p.stride(p.y, 2)));
-  return params;
+Params make_params(const Problem& p, int64_t tile_m, int64_t tile_n) {
+  const auto stride = [&](const Operand& o, int64_t from_end) {
+    return static_cast<uint32_t>(to_i32(p.stride(o, from_end)));
+  };
+  return {.m = to_u32(p.size.m),
+          .n = to_u32(p.size.n),
+          .k = to_u32(p.size.k),
+          .a_row = stride(p.a, 2),
+          .a_col = stride(p.a, 1),
+          .b_row = stride(p.b, 2),
+          .b_col = stride(p.b, 1),
+          .y_row = stride(p.y, 2),
+          .count = to_u32(p.size.batch * p.size.m * p.size.n),
+          .m_tiles = to_u32(ceil_div(p.size.m, tile_m)),
+          .n_tiles = to_u32(ceil_div(p.size.n, tile_n))};
 }
 
 template <class K>
@@ -172,10 +176,12 @@ Dispatch make_dispatch(const Lowering& l, const Problem& p, const typename K::Pa
 }
 
 Dispatch plain(const Lowering& l, const Problem& p) {
-  auto params = strides<kernels::matmul_plain::Params>(p);
-  const int64_t count = p.size.batch * p.size.m * p.size.n;
-  params.count = to_u32(count);
-  return make_dispatch<kernels::matmul_plain>(l, p, params, ceil_div(count, 64), {});
+  const auto params = make_params<kernels::matmul_plain::Params>(p, 1, 1);
+  return make_dispatch<kernels::matmul_plain>(l, p, params, ceil_div(int64_t{params.count}, 64), {});
+}
+
+int64_t tile_count(const Problem& p, const auto& params) {
+  return p.size.batch * int64_t{params.m_tiles} * int64_t{params.n_tiles};
 }
 
 Dispatch rows(const Lowering& l, const Problem& p) {
@@ -185,22 +191,14 @@ Dispatch rows(const Lowering& l, const Problem& p) {
   spec.A4 = Problem::quads(p.a, p.size.k);
   spec.B4 = Problem::quads(p.b, p.size.n);
   spec.Y4 = Problem::quads(p.y, p.size.n);
-  auto params = strides<kernels::matmul_rows::Params>(p);
-  const int64_t m_tiles = ceil_div(p.size.m, spec.ROWS);
-  const int64_t n_tiles = ceil_div(p.size.n, 4 * static_cast<int64_t>(spec.LANES));
-  params.m_tiles = to_u32(m_tiles);
-  params.n_tiles = to_u32(n_tiles);
-  return make_dispatch<kernels::matmul_rows>(l, p, params, p.size.batch * m_tiles * n_tiles, spec);
+  const auto params = make_params<kernels::matmul_rows::Params>(p, spec.ROWS, 4 * spec.LANES);
+  return make_dispatch<kernels::matmul_rows>(l, p, params, tile_count(p, params), spec);
 }
 
 Dispatch tiled(const Lowering& l, const Problem& p) {
-  auto params = strides<kernels::matmul_tiled::Params>(p);
-  const int64_t m_tiles = ceil_div(p.size.m, 64);
-  const int64_t n_tiles = ceil_div(p.size.n, 64);
-  params.m_tiles = to_u32(m_tiles);
-  params.n_tiles = to_u32(n_tiles);
+  const auto params = make_params<kernels::matmul_tiled::Params>(p, 64, 64);
   return make_dispatch<kernels::matmul_tiled>(
-      l, p, params, p.size.batch * m_tiles * n_tiles,
+      l, p, params, tile_count(p, params),
       {.A_BY_K = p.stride(p.a, 1) == 1, .B_BY_K = p.stride(p.b, 1) != 1});
 }
 

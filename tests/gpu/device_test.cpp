@@ -1,6 +1,7 @@
 // The device layer on the real device of this machine. No device is a failure, never a skip.
 #include "gpu/device.h"
 
+#include <format>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -394,27 +395,22 @@ TEST_F(DeviceTest, PipelinesAreCachedByContent) {
   EXPECT_EQ(device->stats().memory_hits, 2u);
 }
 
-TEST_F(DeviceTest, ConstantsArePartOfThePipeline) {
-  const auto request = [](double value) {
+TEST_F(DeviceTest, PipelinesThatNobodyUsesAreForgotten) {
+  const auto request = [](int i) {
     return PipelineRequest{.label = "fill",
-                           .wgsl =
-                               "override value: f32;\n"
-                               "@group(0) @binding(0) var<storage, read_write> y: array<f32>;\n"
-                               "@compute @workgroup_size(1) fn main() { y[0] = value; }",
-                           .bindings = {BindingKind::read_write},
-                           .constants = {{"value", value}}};
+                           .wgsl = std::format("@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n"
+                                               "@compute @workgroup_size(1) fn main() {{ y[0] = {}u; }}",
+                                               i),
+                           .bindings = {BindingKind::read_write}};
   };
-  for (const double value : {1.5, 2.5}) {
-    const Pipeline pipeline = device->pipeline(request(value));
-    const Buffer y = device->create_buffer(BufferUse::storage, 4, "y");
-    const BufferRange range{&y};
-    const BindGroup group = device->bind_group(pipeline, {&range, 1});
-    const Dispatch dispatch{.pipeline = &pipeline, .group = &group};
-    device->submit({.dispatches = {&dispatch, 1}});
-    float result = 0;
-    device->read(y, 0, std::as_writable_bytes(std::span(&result, 1)));
-    EXPECT_EQ(result, value);
-  }
+  const Pipeline held = device->pipeline(request(0));
+  for (int i = 1; i <= 300; ++i) device->pipeline(request(i));
+  const uint64_t created = device->stats().pipelines_created;
+  EXPECT_EQ(device->pipeline(request(0)), held);
+  device->pipeline(request(300));
+  EXPECT_EQ(device->stats().pipelines_created, created) << "used, or asked for lately: kept";
+  device->pipeline(request(1));
+  EXPECT_EQ(device->stats().pipelines_created, created + 1) << "not asked for in a long time: made anew";
 }
 
 TEST_F(DeviceTest, WrongWgslIsAnErrorWithLabelAndLine) {

@@ -1,5 +1,74 @@
-// What attention kernels share. They have the operand `mask`, the spec constants CAUSAL, CAPPED and KEEP, and in their
-// parameters keys, shift, window, soft_cap and mask_key.
+// What attention kernels share: operands, constants, parameters and masks. Included, so that their C++ structs are alike.
+// A row is a query of one of the heads that share the keys.
+//@ in q float x4
+//@ in k float x4
+//@ in v float x4
+//@ in mask any
+//@ out y float x4
+
+const HEAD: u32 = 64u;  //@ spec
+const VALUE: u32 = 64u;  //@ spec
+const CAUSAL: bool = false;  //@ spec
+const CAPPED: bool = false;  //@ spec
+const KEEP: bool = false;  //@ spec
+const Q4: bool = false;  //@ spec
+const K4: bool = false;  //@ spec
+const V4: bool = false;  //@ spec
+const Y4: bool = false;  //@ spec
+
+const HEAD4: u32 = (HEAD + 3u) / 4u;
+const VALUE4: u32 = (VALUE + 3u) / 4u;
+
+struct Params {
+  tiles: u32,  // of rows, for a head of keys
+  quads: u32,  // of a head: no constant, or the loop over them would be unrolled
+  queries: u32,
+  rows: u32,
+  keys: u32,
+  shift: i32,
+  window: i32,
+  q_member: u32,
+  q_row: u32,
+  q_dim: u32,
+  k_row: u32,
+  k_dim: u32,
+  v_row: u32,
+  v_dim: u32,
+  y_member: u32,
+  y_row: u32,
+  mask_member: u32,
+  mask_row: u32,
+  mask_key: u32,
+  scale: f32,
+  soft_cap: f32,
+}
+
+// Four neighbours from dim d on; zeros past the last.
+fn q_four(p: u32, d: u32) -> vec4f {
+  if (Q4) { return q_get4(p + d); }
+  var x = vec4f();
+  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = q_get(p + (d + c) * params.q_dim); } }
+  return x;
+}
+fn k_four(p: u32, d: u32) -> vec4f {
+  if (K4) { return k_get4(p + d); }
+  var x = vec4f();
+  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = k_get(p + (d + c) * params.k_dim); } }
+  return x;
+}
+fn v_four(p: u32, d: u32) -> vec4f {
+  if (V4) { return v_get4(p + d); }
+  var x = vec4f();
+  for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { x[c] = v_get(p + (d + c) * params.v_dim); } }
+  return x;
+}
+fn y_four(p: u32, d: u32, v: vec4f) {
+  if (Y4) {
+    if (d < VALUE) { y_put4(p + d, v); }
+  } else {
+    for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { y_put(p + d + c, v[c]); } }
+  }
+}
 
 // The keys that the query number i may see, without the mask input: [first_key, end_key).
 fn end_key(i: u32) -> u32 {
