@@ -40,6 +40,19 @@ class Kernel:
         for name, kind in self.params:
             if kind not in CPP_TYPES:
                 sys.exit(f"{path}: the parameter {name} has type {kind}; use u32, i32 or f32")
+        self.check_conventions()
+
+    def check_conventions(self):
+        """What the fragments and the host count on: see lib/flat.wgsl, lib/team_serial.wgsl and lib/four.wgsl."""
+        names = [name for name, _ in self.params]
+        for lib in ("flat", "team_serial"):
+            if lib in self.libs and names[:2] != ["first", "end"]:
+                sys.exit(f"{self.path}: the Params of a kernel that uses {lib} begin with `first: u32, end: u32`")
+        specs = [name for name, _, _ in self.specs]
+        for lib, constants in {"team_serial": ("TEAM", "FOUR"), "four": ("FOUR",)}.items():
+            for constant in constants:
+                if lib in self.libs and constant not in specs:
+                    sys.exit(f"{self.path}: a kernel that uses {lib} has the spec constant {constant}")
 
     def header(self):
         operands = "".join(f"    Operand {n};\n" for n, *_ in self.operands)

@@ -3,7 +3,7 @@
 
 Objects that register themselves from static constructors are dropped by the linker when they sit in a
 static library and nothing refers to them, so the table is generated from the sources instead: every file
-that defines `void register_<name>(OpTable& table) {` is in it.
+that defines `void register_<name>(OpTable& table) {` in namespace rlx::ops is in it.
 """
 
 import argparse
@@ -18,7 +18,11 @@ def find_registrations(sources):
     """Maps each register function to the file that defines it."""
     found = {}
     for source in sources:
-        for name in DEFINITION.findall(source.read_text(encoding="utf-8")):
+        text = source.read_text(encoding="utf-8")
+        names = DEFINITION.findall(text)
+        if "table.add" in text and not names:
+            sys.exit(f"{source}: adds ops to a table, but has no function `void register_...(OpTable& table) {{`")
+        for name in names:
             if name == "register_all":
                 sys.exit(f"{source}: register_all is the name of the generated function; choose another")
             if name in found:

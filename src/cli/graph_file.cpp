@@ -25,13 +25,11 @@ std::pair<std::string, std::string> parse_pair(const std::string& item, const ch
 }
 
 void check_kernel(const std::string& op, const std::string& variant) {
-  const OpInfo* info = op_table().find(op == "elementwise" ? "add" : op);
-  if (!info)
-    throw Misuse(std::format("--kernel names the op '{}', which does not exist; `rlx ops` lists them", op));
-  if (std::ranges::contains(info->variants, variant)) return;
-  std::string known;
-  for (const std::string& v : info->variants) known += (known.empty() ? "" : ", ") + v;
-  throw Misuse(std::format("--kernel: the op '{}' has no kernel '{}' (it has: {})", op, variant, known));
+  try {
+    op_table().check_variant(op, variant);
+  } catch (const Error& e) {
+    throw Misuse(std::string("--kernel: ") + e.what());
+  }
 }
 
 }  // namespace

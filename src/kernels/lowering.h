@@ -42,6 +42,14 @@ struct Variant {
   double (*cost)(const Caps& caps, const Problem& problem);
 };
 
+// For OpInfo::variants.
+template <class Problem, size_t N>
+std::vector<std::string> names_of(const Variant<Problem> (&table)[N]) {
+  std::vector<std::string> names;
+  for (const Variant<Problem>& row : table) names.emplace_back(row.name);
+  return names;
+}
+
 class Lowering {
  public:
   Lowering(const Caps& caps, const ForcedVariants& forced, int32_t node, std::vector<Operand> inputs,

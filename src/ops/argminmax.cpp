@@ -67,20 +67,15 @@ void ArgMinMax::reference(RefContext& r) const {
 void ArgMinMax::lower(Lowering& l) const {
   const Operand& y = l.out();
   if (y.view.elements() == 0) return;
-  Operand x = as_rows(l.in(0), {normal_axis(axis, l.in(0).view.rank())});
+  const Operand x = as_rows(l.in(0), {normal_axis(axis, l.in(0).view.rank())});
   const RowProblem p = row_problem(x, 1);
-  const Team team = team_for(l.choose(name(), kRowVariants, p), p.length, l.caps());
-  x.x4 = rows_by_four(x);
-  l.rows(for_team(l.make<kernels::argminmax>({.x = x, .y = y.with_view(y.view, y.view.rank())},
-                                             {.end = to_u32(p.rows), .length = to_u32(p.length)},
-                                             ceil_div(p.rows, team.rows_per_group),
-                                             {.TEAM = to_u32(team.size),
-                                              .LARGEST = largest,
-                                              .FLOAT = is_float(x.dtype),
-                                              .SIGNED = is_signed_integer(x.dtype),
-                                              .FOUR = x.x4}),
-                  team),
-         p.rows, team.rows_per_group);
+  if (!lower_rows<kernels::argminmax>(l, name(), p, {.x = x, .y = y.with_view(y.view, y.view.rank())},
+                                      {.length = to_u32(p.length)},
+                                      {.LARGEST = largest,
+                                       .FLOAT = is_float(x.dtype),
+                                       .SIGNED = is_signed_integer(x.dtype)})) {
+    fail(ErrorKind::unsupported, "a row of {} elements is more than the device can bind", p.length);
+  }
 }
 
 namespace {
@@ -104,7 +99,7 @@ void register_argminmax(OpTable& table) {
     info.formula = std::string("index of the first ") + (largest ? "largest" : "smallest") +
                    " element along the axis; of the first NaN if there is one";
     info.types = "f32 f16 bf16 i32 u32 i64 i8 u8";
-    info.variants = {"serial", "workgroup", "subgroup"};
+    info.variants = names_of(kRowVariants);
     info.samples = {info.name + "(T[3,17])",
                     info.name + "(T[3,17]) {axis=0, keep=true}",
                     info.name + "(T[2,5,7] in -2..2) {axis=1}",

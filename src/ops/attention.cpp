@@ -424,7 +424,7 @@ void register_attention(OpTable& table) {
       {.formula =
            "softmax(mask(cap(scale q k^T))) v for each head; heads in groups may share keys and values",
        .types = "f32 f16 bf16",
-       .variants = {"online", "blocked", "plain"},
+       .variants = names_of(kVariants),
        .samples = {
            "attention(T[2,3,17,64], T[2,3,17,64], T[2,3,17,64])",
            "attention(T[1,17,4,8], T[1,9,4,8], T[1,9,4,8]) {heads=4, layout=\"bshd\"}",

@@ -199,7 +199,7 @@ void register_concat(OpTable& table) {
   table.add<Concat>(
       {.formula = "the inputs one after the other along axis",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
-       .variants = {"joined", "copies"},
+       .variants = names_of(kVariants),
        .samples = {"concat(T[3,17], T[3,5]) {axis=1}", "concat(T[3,1,5], T[3,2,5], T[3,3,5]) {axis=-2}",
                    "concat(T[257]) {axis=0}", "concat(T[0,3], T[2,3], T[0,3], T[1,3]) {axis=0}",
                    "concat(T[0], T[0]) {axis=0}",

@@ -225,7 +225,7 @@ void register_elementwise(OpTable& table) {
     for (DType t : kAllDTypes) {
       if (defined_for(fn, t)) info.types += (info.types.empty() ? "" : " ") + std::string(to_string(t));
     }
-    info.variants = {"vec4", "scalar"};
+    info.variants = names_of(kVariants);
     // The condition of `where` is a bool; every other argument has the type of the op.
     const std::string first = fn.name == "where" ? "bool" : "T";
     const auto sample = [&](std::string_view a, std::string_view b, std::string_view c) {
@@ -247,7 +247,7 @@ void register_elementwise(OpTable& table) {
   for (DType t : kAllDTypes) all += (all.empty() ? "" : " ") + std::string(to_string(t));
   OpInfo cast{.formula = "x as another type: floats to nearest even, to integers truncated and saturated",
               .types = all,
-              .variants = {"vec4", "scalar"},
+              .variants = names_of(kVariants),
               .samples = {}};
   for (DType t : kAllDTypes)
     cast.samples.push_back(std::format("cast(T[3,17] in -300..300) {{to={}}}", to_string(t)));
@@ -255,7 +255,7 @@ void register_elementwise(OpTable& table) {
   table.add<FusedElementwise>(
       {.formula = "an expression of scalar functions over broadcast inputs",
        .types = "f32 f16 bf16",
-       .variants = {"vec4", "scalar"},
+       .variants = names_of(kVariants),
        .samples = {
            "fused_elementwise(T[3,17], T[17]) {expr=\"t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)\"}",
            "fused_elementwise(T[8,64], T[64], T[8,1]) {expr=\"t0=add($0,$1); t1=tanh(t0); sub(t1,$2)\"}"}});

@@ -425,7 +425,7 @@ void register_matmul(OpTable& table) {
   table.add<MatMul>(
       {.formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
        .types = "f32 f16 bf16",
-       .variants = {"rows", "tiled", "plain"},
+       .variants = names_of(kVariants),
        .samples = {"matmul(T[3,17], T[17,5])", "matmul(T[64,32], T[32,64])", "matmul(T[1,64], T[64,256])",
                    "matmul(T[2,3,4,5], T[5,6])", "matmul(T[2,1,4,5], T[3,5,6])", "matmul(T[5], T[5])",
                    "matmul(T[5], T[2,5,3])", "matmul(T[2,3,5], T[5])", "matmul(T[3,0], T[0,4])",

@@ -129,26 +129,19 @@ void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
   const auto rows = [&](const Operand& o) {
     return o.present() ? as_rows(o.with_view(o.view.broadcast_to(c.y.view.dims)), inner) : o;
   };
-  kernels::norm::Operands o{.x = rows(c.x),
+  const kernels::norm::Operands o{.x = rows(c.x),
                             .residual = rows(c.residual),
                             .bias = trailing_rows(c.bias),
                             .gamma = trailing_rows(c.gamma),
                             .beta = trailing_rows(c.beta),
                             .y = rows(c.y),
                             .total = rows(c.total)};
-  bool four = true;
-  for (const Operand& each : o.list()) four &= rows_by_four(each);
-  for (Operand* each : {&o.x, &o.residual, &o.bias, &o.gamma, &o.beta, &o.y, &o.total}) each->x4 = four;
   const RowProblem p = row_problem(o.x, 3);
-  const Team team = team_for(l.choose(op, kRowVariants, p), p.length, l.caps());
-  Dispatch d =
-      for_team(l.make<kernels::norm>(
-                   o, {.end = to_u32(p.rows), .length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
-                   ceil_div(p.rows, team.rows_per_group),
-                   {.TEAM = to_u32(team.size), .CENTERED = c.kind == NormKind::layer, .FOUR = four}),
-               team);
-  allow_in_place(d);
-  if (!l.try_rows(d, p.rows, team.rows_per_group)) lower_staged(l, c);
+  if (!lower_rows<kernels::norm>(l, op, p, o,
+                                 {.length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
+                                 {.CENTERED = c.kind == NormKind::layer})) {
+    lower_staged(l, c);
+  }
 }
 
 }  // namespace
@@ -267,7 +260,7 @@ void register_norm(OpTable& table) {
             ? "(x - mean) / sqrt(variance + eps) * gamma + beta over the axes from `axis` on; biased variance"
             : "x / sqrt(mean(x^2) + eps) * gamma + beta over the axes from `axis` on";
     info.types = "f32 f16 bf16";
-    info.variants = {"serial", "workgroup", "subgroup"};
+    info.variants = names_of(kRowVariants);
     const std::string op = info.name;
     info.samples = {op + "(T[3,17], T[17], T[17])",
                     op + "(T[3,17], T[17])",

@@ -1,5 +1,7 @@
 #include "ops/op_table.h"
 
+#include <algorithm>
+
 namespace rlx {
 
 void OpTable::add(OpInfo info) {
@@ -10,6 +12,15 @@ void OpTable::add(OpInfo info) {
 const OpInfo* OpTable::find(std::string_view name) const {
   const auto it = ops_.find(name);
   return it == ops_.end() ? nullptr : &it->second;
+}
+
+void OpTable::check_variant(std::string_view op, std::string_view variant) const {
+  const OpInfo* info = find(op == "elementwise" ? "add" : op);
+  if (!info) fail("there is no op '{}' to choose a kernel for (`rlx ops` lists them)", op);
+  if (std::ranges::contains(info->variants, variant)) return;
+  std::string known;
+  for (const std::string& v : info->variants) known += (known.empty() ? "" : ", ") + v;
+  fail("the op '{}' has no kernel '{}' (it has: {})", op, variant, known);
 }
 
 const OpTable& op_table() {

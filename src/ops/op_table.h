@@ -35,6 +35,9 @@ class OpTable {
   void add(OpInfo info);
   const OpInfo* find(std::string_view name) const;
   const std::map<std::string, OpInfo, std::less<>>& all() const { return ops_; }
+  // An error that lists the kernels the op has unless this is one. Element-wise ops are one family,
+  // "elementwise", with one table.
+  void check_variant(std::string_view op, std::string_view variant) const;
 
  private:
   std::map<std::string, OpInfo, std::less<>> ops_;

@@ -166,10 +166,6 @@ Tolerance Reduce::tolerance(std::span<const TensorType> inputs) const {
 
 namespace {
 
-DType accumulator(DType t) {
-  return is_float(t) ? DType::f32 : is_signed_integer(t) ? DType::i32 : DType::u32;
-}
-
 uint32_t identity_bits(ReduceKind kind, DType t) {
   const Identity start = identity(kind, t);
   if (is_float(t)) return std::bit_cast<uint32_t>(static_cast<float>(start.real));
@@ -200,18 +196,13 @@ class ReduceLowering {
       p.may_split = false;
     }
     const std::string_view whole = variant == "split" ? l_.choose(reduce_name(kind_), kVariants, p) : variant;
-    const Team team = team_for(whole, p.length, l_.caps());
-    const Dispatch d = task(x, y, team, p.length, last);
-    if (!l_.try_rows(d, p.rows, team.rows_per_group)) in_pieces(x, y, last);
+    const auto make = [&](const Team& team) { return task(x, y, team, p.rows, p.length, last); };
+    if (!emit_rows(l_, whole, p, make)) in_pieces(x, y, last);
   }
 
  private:
-  Dispatch task(Operand x, const Operand& y, const Team& team, int64_t chunk, bool last) const {
-    const int64_t rows = row_count(x);
-    const int64_t length = row_length(x);
-    const bool four = rows_by_four(x);
-    x.x4 = four;
-    const bool mean = kind_ == ReduceKind::mean;
+  Dispatch task(const Operand& x, const Operand& y, const Team& team, int64_t tasks, int64_t chunk,
+                bool last) const {
     const auto kernel_kind = [&]() -> uint32_t {
       switch (kind_) {
         case ReduceKind::max:
@@ -224,20 +215,15 @@ class ReduceLowering {
           return 0;
       }
     };
-    return for_team(l_.make<kernels::reduce>({.x = x, .y = y},
-                                             {.end = to_u32(rows),
-                                              .rows = to_u32(rows),
-                                              .length = to_u32(length),
-                                              .chunk = to_u32(chunk),
-                                              .identity = identity_bits(kind_, type_),
-                                              .count = static_cast<float>(count_)},
-                                             ceil_div(rows, team.rows_per_group),
-                                             {.TEAM = to_u32(team.size),
-                                              .KIND = kernel_kind(),
-                                              .FLOAT = is_float(type_),
-                                              .MEAN = mean && last,
-                                              .FOUR = four}),
-                    team);
+    return row_dispatch<kernels::reduce>(l_, team, tasks, {.x = x, .y = y},
+                                         {.rows = to_u32(row_count(x)),
+                                          .length = to_u32(row_length(x)),
+                                          .chunk = to_u32(chunk),
+                                          .identity = identity_bits(kind_, type_),
+                                          .count = static_cast<float>(count_)},
+                                         {.KIND = kernel_kind(),
+                                          .FLOAT = is_float(type_),
+                                          .MEAN = kind_ == ReduceKind::mean && last});
   }
 
   // Parts of rows into scratch memory, then the parts of each row. False where the device can not bind it at
@@ -251,10 +237,8 @@ class ReduceLowering {
     first.may_split = false;
     const Team team = team_for(l_.choose(reduce_name(kind_), kVariants, first), chunk, l_.caps());
     const Operand partial = l_.scratch(accumulator(type_), {parts, p.rows});
-    Dispatch d = task(x, partial.with_view(partial.view, 2), team, chunk, false);
-    const uint32_t tasks = to_u32(first.rows);
-    std::memcpy(d.params.data() + offsetof(kernels::reduce::Params, end), &tasks, sizeof tasks);
-    d.groups = ceil_div(first.rows, team.rows_per_group);
+    Dispatch d = task(x, partial.with_view(partial.view, 2), team, first.rows, chunk, false);
+    d.variant = "split";
     if (!fits(d, l_.caps())) return false;
     l_.emit(std::move(d));
     run(as_rows(partial, {0}), y, last, false);
@@ -341,7 +325,7 @@ void register_reduce(OpTable& table) {
     info.name = reduce_name(row.kind);
     info.formula = row.formula;
     info.types = row.kind == ReduceKind::mean ? "f32 f16 bf16" : "f32 f16 bf16 i32 u32 i64 i8 u8";
-    info.variants = {"serial", "workgroup", "subgroup", "split"};
+    info.variants = names_of(kVariants);
     const std::string op = info.name;
     // Long products of random numbers leave the range of every type.
     const std::string tame = row.kind == ReduceKind::prod ? " in 0.9..1.1" : "";

@@ -139,8 +139,29 @@ void allow_in_place(Dispatch& d) {
   }
 }
 
+bool use_four(const Kernel& kernel, std::vector<Operand>& operands) {
+  bool four = true;
+  for (size_t i = 0; i < operands.size(); ++i) four &= !kernel.operands[i].x4 || rows_by_four(operands[i]);
+  for (Operand& o : operands) o.x4 = four;
+  return four;
+}
+
+DType accumulator(DType dtype) {
+  return is_float(dtype) ? DType::f32 : is_signed_integer(dtype) ? DType::i32 : DType::u32;
+}
+
+bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
+               const std::function<Dispatch(const Team&)>& make) {
+  const Team team = team_for(variant, p.length, l.caps());
+  if (l.try_rows(make(team), p.rows, team.rows_per_group)) return true;
+  if (team.rows_per_group == 1) return false;
+  const Team one_row = team_for("workgroup", p.length, l.caps());
+  return l.try_rows(make(one_row), p.rows, one_row.rows_per_group);
+}
+
 Dispatch for_team(Dispatch d, const Team& team) {
   Kernel kernel = *d.kernel;
+  check(std::ranges::contains(kernel.libs, "team_serial"), "a kernel with rows uses lib/team_serial");
   std::ranges::replace(kernel.libs, std::string("team_serial"), std::string(team.fragment));
   d.kernel = std::make_shared<const Kernel>(std::move(kernel));
   return d;

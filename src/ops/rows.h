@@ -2,6 +2,7 @@
 // invocations (kernels/lib/team_*.wgsl).
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -43,6 +44,14 @@ inline constexpr Variant<RowProblem> kRowVariants[] = {
     {"subgroup", subgroup_applies, subgroup_cost},
 };
 
+// Lets an output take the memory of an input with the same layout, for kernels in which the invocation that
+// writes an element is the only one that reads it, and reads it before.
+void allow_in_place(Dispatch& d);
+// Whether all operands that the kernel declares x4 can be read so; else they are bound as single elements.
+bool use_four(const Kernel& kernel, std::vector<Operand>& operands);
+// What sums of that type are added up in.
+DType accumulator(DType dtype);
+
 // How the variant of that name works.
 struct Team {
   std::string_view fragment;
@@ -52,9 +61,37 @@ struct Team {
 Team team_for(std::string_view variant, int64_t length, const Caps& caps);
 // The kernel with the fragment of that team in place of team_serial.
 Dispatch for_team(Dispatch d, const Team& team);
-// Lets an output take the memory of an input with the same layout, for kernels in which the invocation that
-// writes an element is the only one that reads it, and reads it before.
-void allow_in_place(Dispatch& d);
+
+// A kernel with rows by a team: fills in the spec constants TEAM and FOUR (whether all operands that the kernel
+// declares x4 can be read so) and the parameter `end`. A task is a row, or a part of one if the kernel says so.
+template <class K>
+Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks, const typename K::Operands& operands,
+                      typename K::Params params, typename K::Spec spec) {
+  std::vector<Operand> list = operands.list();
+  spec.TEAM = to_u32(team.size);
+  spec.FOUR = use_four(*K::kernel(), list);
+  params.end = to_u32(tasks);
+  return for_team(l.make(K::kernel(), std::move(list), std::as_bytes(std::span(&params, 1)),
+                         ceil_div(tasks, team.rows_per_group), spec.list()),
+                  team);
+}
+
+// Emits what `make` gives for the team of that variant; where a group of rows is more than the device can bind,
+// for a team of a workgroup, which has one row. False and nothing emitted where that is too much too.
+bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
+               const std::function<Dispatch(const Team&)>& make);
+
+// All of the above for an op with the table kRowVariants. The output may take the memory of an input that
+// allow_in_place finds fit.
+template <class K>
+bool lower_rows(Lowering& l, std::string_view op, const RowProblem& p, const typename K::Operands& operands,
+                const typename K::Params& params, const typename K::Spec& spec) {
+  return emit_rows(l, l.choose(op, kRowVariants, p), p, [&](const Team& team) {
+    Dispatch d = row_dispatch<K>(l, team, p.rows, operands, params, spec);
+    allow_in_place(d);
+    return d;
+  });
+}
 // Into how many elements long parts the rows are cut when they are split.
 int64_t split_chunk(const Caps& caps, const RowProblem& p);
 

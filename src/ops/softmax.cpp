@@ -20,8 +20,6 @@ std::vector<TensorType> Softmax::infer(const InferArgs& in) const {
   return {in[0]};
 }
 
-namespace {}  // namespace
-
 void Softmax::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
   const View view = View::contiguous(x.dims);
@@ -101,18 +99,12 @@ void lower_staged(Lowering& l, bool log, int64_t axis, const Operand& x, const O
 void Softmax::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   const int64_t along = normal_axis(axis, l.out().view.rank());
-  Operand x = as_rows(l.in(0), {along});
-  Operand y = as_rows(l.out(), {along});
+  const Operand x = as_rows(l.in(0), {along});
   const RowProblem p = row_problem(x, 3);
-  const Team team = team_for(l.choose(name(), kRowVariants, p), p.length, l.caps());
-  x.x4 = y.x4 = rows_by_four(x) && rows_by_four(y);
-  Dispatch d =
-      for_team(l.make<kernels::softmax>({.x = x, .y = y}, {.end = to_u32(p.rows), .length = to_u32(p.length)},
-                                        ceil_div(p.rows, team.rows_per_group),
-                                        {.TEAM = to_u32(team.size), .LOG = log, .FOUR = x.x4}),
-               team);
-  allow_in_place(d);
-  if (!l.try_rows(d, p.rows, team.rows_per_group)) lower_staged(l, log, along, l.in(0), l.out());
+  if (!lower_rows<kernels::softmax>(l, name(), p, {.x = x, .y = as_rows(l.out(), {along})},
+                                    {.length = to_u32(p.length)}, {.LOG = log})) {
+    lower_staged(l, log, along, l.in(0), l.out());
+  }
 }
 
 namespace {
@@ -135,7 +127,7 @@ void register_softmax(OpTable& table) {
     info.formula = log ? "x - max - log(sum(exp(x - max))) along the axis"
                        : "exp(x - max) / sum(exp(x - max)) along the axis; NaN for a row of -inf";
     info.types = "f32 f16 bf16";
-    info.variants = {"serial", "workgroup", "subgroup"};
+    info.variants = names_of(kRowVariants);
     const std::string op = info.name;
     info.samples = {op + "(T[3,17])",
                     op + "(T[3,17] in -20..20) {axis=0}",

@@ -11,19 +11,6 @@
 namespace rlx {
 namespace {
 
-// A name that no op knows would be ignored in silence: refuse it.
-void check_variant(const std::string& op, const std::string& variant) {
-  // Element-wise ops are one family with one table.
-  const OpInfo* info = op_table().find(op == "elementwise" ? "add" : op);
-  if (!info)
-    fail(ErrorKind::invalid_argument, "there is no op '{}' to choose a kernel for (`rlx ops` lists them)",
-         op);
-  if (std::ranges::contains(info->variants, variant)) return;
-  std::string known;
-  for (const std::string& v : info->variants) known += (known.empty() ? "" : ", ") + v;
-  fail(ErrorKind::invalid_argument, "the op '{}' has no kernel '{}' (it has: {})", op, variant, known);
-}
-
 ForcedVariants forced_variants(const CompileOptions& options) {
   ForcedVariants forced = options.kernels;
   const std::string text = env_text("RLX_KERNELS");
@@ -37,7 +24,8 @@ ForcedVariants forced_variants(const CompileOptions& options) {
     forced.emplace(item.substr(0, equals), item.substr(equals + 1));
     at = end + 1;
   }
-  for (const auto& [op, variant] : forced) check_variant(op, variant);
+  // A name that no op knows would be ignored in silence: refuse it.
+  for (const auto& [op, variant] : forced) op_table().check_variant(op, variant);
   return forced;
 }
 
