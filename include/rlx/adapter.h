@@ -55,6 +55,10 @@ struct DeviceOptions {
   bool disk_cache = true;
   // "" is cache_folder() of base/flags.h + "/pipelines".
   std::string cache_dir = {};
+
+  // Where the WGSL of every kernel that is compiled is written to, one file each; "" reads
+  // $RLX_WGPU_DUMP_WGSL, and failing that nothing is written.
+  std::string wgsl_dir = {};
 };
 
 // The adapters that fit the options, best first. None is an empty list, not an error.

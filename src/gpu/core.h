@@ -102,6 +102,7 @@ struct Core {
 
   DiskCache disk;  // Dawn's worker threads use it until the device is destroyed
 
+  std::filesystem::path wgsl_dir;  // where modules are written to, if anywhere
   std::mutex pipelines_mutex;
   std::unordered_multimap<uint64_t, CachedPipeline> pipelines;  // by hash of the contents
   uint64_t pipeline_clock = 0;

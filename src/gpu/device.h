@@ -87,8 +87,10 @@ class BindGroup {
 enum class BindingKind : uint8_t { uniform, read, read_write };
 
 struct PipelineRequest {
-  std::string label = {};                  // for messages and debuggers; no part of the cache key
-  std::string wgsl = {};                   // a complete module whose compute entry point is `main`
+  std::string label = {};  // for messages and debuggers; no part of the cache key
+  // A complete module whose compute entry point is `main`. A line `//# FILE LINE` tells where the next line
+  // comes from: errors then name that place.
+  std::string wgsl = {};
   std::vector<BindingKind> bindings = {};  // the index is the @binding number in @group(0)
 };
 

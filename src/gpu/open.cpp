@@ -168,6 +168,7 @@ std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   core->instance = search.instance;
   core->info = best.info;
   core->caps = options.limits.apply(best.info.caps);
+  core->wgsl_dir = options.wgsl_dir.empty() ? env_text("RLX_WGPU_DUMP_WGSL") : options.wgsl_dir;
   request_device(*core, best.adapter, options);
   return std::shared_ptr<Device>(new Device(std::move(core)));
 }

@@ -1,5 +1,10 @@
 // Pipelines: found in memory, or compiled, many at a time.
 #include <algorithm>
+#include <charconv>
+#include <format>
+#include <fstream>
+#include <ranges>
+#include <regex>
 
 #include "base/hash.h"
 #include "base/parallel.h"
@@ -72,15 +77,59 @@ wgpu::BindGroupLayout make_layout(const wgpu::Device& device, const PipelineRequ
   return device.CreateBindGroupLayout(&descriptor);
 }
 
+// "softmax.wgsl:12": where a line of the module (from 1) comes from, or "" if it does not say.
+std::string source_place(std::string_view wgsl, int64_t line) {
+  std::string file;
+  int64_t at = 0;
+  for (const auto part : std::views::split(wgsl, '\n') | std::views::take(line)) {
+    const std::string_view text(part);
+    ++at;
+    if (text.starts_with("//# ")) {
+      const size_t space = text.rfind(' ');
+      file = text.substr(4, space - 4);
+      std::from_chars(text.data() + space + 1, text.data() + text.size(), at);
+      --at;
+    }
+  }
+  return file.empty() ? "" : std::format("{}:{}", file, at);
+}
+
+// Tint's ":194:7 error: ..." with the place in the sources instead of the line of the module.
+std::string with_source_places(const std::string& message, std::string_view wgsl) {
+  static const std::regex position(R"((^|\s):(\d+):(\d+)(?=\s))");
+  std::string out;
+  auto rest = message.begin();
+  for (std::sregex_iterator m(message.begin(), message.end(), position), end; m != end; ++m) {
+    const std::string place = source_place(wgsl, std::stoll(m->str(2)));
+    out.append(rest, (*m)[0].first);
+    out += place.empty() ? m->str() : m->str(1) + place + ":" + m->str(3);
+    rest = (*m)[0].second;
+  }
+  return out.append(rest, message.end());
+}
+
+// For who wants to read what is compiled.
+void write_module(const std::filesystem::path& dir, const PipelineRequest& request) {
+  const std::filesystem::path path = dir / std::format("{}-{:016x}.wgsl", request.label, hash_of(request));
+  std::error_code ignored;  // the file says whether it worked
+  std::filesystem::create_directories(dir, ignored);
+  std::ofstream file(path);
+  file << request.wgsl << std::flush;
+  if (!file)
+    fail(ErrorKind::invalid_argument, "the WGSL of a kernel can not be written to {}", path.string());
+}
+
 // Throws if the WGSL or the layout is wrong.
 std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest& request) {
+  if (!core.wgsl_dir.empty()) write_module(core.wgsl_dir, request);
   Call call(core);
   auto result = std::make_shared<Pipeline::Impl>();
   result->request = request;
   result->layout = make_layout(core.device, request);
   const auto check = [&] {
     if (const std::optional<Error> error = call.take_error()) {
-      fail(ErrorKind::internal, "the kernel '{}' does not compile: {}", request.label, error->what());
+      fail(ErrorKind::internal, "the kernel '{}' does not compile: {}", request.label,
+           with_source_places(error->what(), request.wgsl));
     }
   };
 

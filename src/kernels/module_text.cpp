@@ -472,7 +472,7 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern) {
   }
   out += library_source("prelude");
   for (const std::string& lib : kernel.libs) out += library_source(lib);
-  return out + accessors + with_specs(kernel.source, pattern.specs);
+  return out + "//# accessors 1\n" + accessors + with_specs(kernel.source, pattern.specs);
 }
 
 std::string default_module_text(const Kernel& kernel) {

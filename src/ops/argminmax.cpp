@@ -69,11 +69,9 @@ void ArgMinMax::lower(Lowering& l) const {
   if (y.view.elements() == 0) return;
   const Operand x = as_rows(l.in(0), {normal_axis(axis, l.in(0).view.rank())});
   const RowProblem p = row_problem(x, 1);
-  if (!lower_rows<kernels::argminmax>(l, name(), p, {.x = x, .y = y.with_view(y.view, y.view.rank())},
-                                      {.length = to_u32(p.length)},
-                                      {.LARGEST = largest,
-                                       .FLOAT = is_float(x.dtype),
-                                       .SIGNED = is_signed_integer(x.dtype)})) {
+  if (!lower_rows<kernels::argminmax>(
+          l, name(), p, {.x = x, .y = y.with_view(y.view, y.view.rank())}, {.length = to_u32(p.length)},
+          {.LARGEST = largest, .FLOAT = is_float(x.dtype), .SIGNED = is_signed_integer(x.dtype)})) {
     fail(ErrorKind::unsupported, "a row of {} elements is more than the device can bind", p.length);
   }
 }

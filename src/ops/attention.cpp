@@ -361,7 +361,8 @@ void halve(const Problem& p, const auto& f) {
 
 // A chain of dispatches over parts of the keys, for a head whose keys can not be bound at once.
 void emit_over_keys(Lowering& l, const Problem& whole) {
-  const Operand carry = l.scratch(DType::f32, {whole.batch() * whole.kv_heads(), whole.rows(), whole.value() + 2});
+  const Operand carry =
+      l.scratch(DType::f32, {whole.batch() * whole.kv_heads(), whole.rows(), whole.value() + 2});
   const auto part = [&](int64_t begin, int64_t length) {
     Problem p = slice_keys(whole, begin, length);
     p.carry = carry;

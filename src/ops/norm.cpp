@@ -130,15 +130,14 @@ void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
     return o.present() ? as_rows(o.with_view(o.view.broadcast_to(c.y.view.dims)), inner) : o;
   };
   const kernels::norm::Operands o{.x = rows(c.x),
-                            .residual = rows(c.residual),
-                            .bias = trailing_rows(c.bias),
-                            .gamma = trailing_rows(c.gamma),
-                            .beta = trailing_rows(c.beta),
-                            .y = rows(c.y),
-                            .total = rows(c.total)};
+                                  .residual = rows(c.residual),
+                                  .bias = trailing_rows(c.bias),
+                                  .gamma = trailing_rows(c.gamma),
+                                  .beta = trailing_rows(c.beta),
+                                  .y = rows(c.y),
+                                  .total = rows(c.total)};
   const RowProblem p = row_problem(o.x, 3);
-  if (!lower_rows<kernels::norm>(l, op, p, o,
-                                 {.length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
+  if (!lower_rows<kernels::norm>(l, op, p, o, {.length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
                                  {.CENTERED = c.kind == NormKind::layer})) {
     lower_staged(l, c);
   }

@@ -215,15 +215,14 @@ class ReduceLowering {
           return 0;
       }
     };
-    return row_dispatch<kernels::reduce>(l_, team, tasks, {.x = x, .y = y},
-                                         {.rows = to_u32(row_count(x)),
-                                          .length = to_u32(row_length(x)),
-                                          .chunk = to_u32(chunk),
-                                          .identity = identity_bits(kind_, type_),
-                                          .count = static_cast<float>(count_)},
-                                         {.KIND = kernel_kind(),
-                                          .FLOAT = is_float(type_),
-                                          .MEAN = kind_ == ReduceKind::mean && last});
+    return row_dispatch<kernels::reduce>(
+        l_, team, tasks, {.x = x, .y = y},
+        {.rows = to_u32(row_count(x)),
+         .length = to_u32(row_length(x)),
+         .chunk = to_u32(chunk),
+         .identity = identity_bits(kind_, type_),
+         .count = static_cast<float>(count_)},
+        {.KIND = kernel_kind(), .FLOAT = is_float(type_), .MEAN = kind_ == ReduceKind::mean && last});
   }
 
   // Parts of rows into scratch memory, then the parts of each row. False where the device can not bind it at

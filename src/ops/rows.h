@@ -62,11 +62,13 @@ Team team_for(std::string_view variant, int64_t length, const Caps& caps);
 // The kernel with the fragment of that team in place of team_serial.
 Dispatch for_team(Dispatch d, const Team& team);
 
-// A kernel with rows by a team: fills in the spec constants TEAM and FOUR (whether all operands that the kernel
-// declares x4 can be read so) and the parameter `end`. A task is a row, or a part of one if the kernel says so.
+// A kernel with rows by a team: fills in the spec constants TEAM and FOUR (whether all operands that the
+// kernel declares x4 can be read so) and the parameter `end`. A task is a row, or a part of one if the kernel
+// says so.
 template <class K>
-Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks, const typename K::Operands& operands,
-                      typename K::Params params, typename K::Spec spec) {
+Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
+                      const typename K::Operands& operands, typename K::Params params,
+                      typename K::Spec spec) {
   std::vector<Operand> list = operands.list();
   spec.TEAM = to_u32(team.size);
   spec.FOUR = use_four(*K::kernel(), list);
@@ -76,8 +78,8 @@ Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks, const 
                   team);
 }
 
-// Emits what `make` gives for the team of that variant; where a group of rows is more than the device can bind,
-// for a team of a workgroup, which has one row. False and nothing emitted where that is too much too.
+// Emits what `make` gives for the team of that variant; where a group of rows is more than the device can
+// bind, for a team of a workgroup, which has one row. False and nothing emitted where that is too much too.
 bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
                const std::function<Dispatch(const Team&)>& make);
 

@@ -1,8 +1,8 @@
 // The device layer on the real device of this machine. No device is a failure, never a skip.
 #include "gpu/device.h"
 
-#include <format>
 #include <gtest/gtest.h>
+#include <format>
 
 #include <algorithm>
 #include <atomic>
@@ -397,11 +397,12 @@ TEST_F(DeviceTest, PipelinesAreCachedByContent) {
 
 TEST_F(DeviceTest, PipelinesThatNobodyUsesAreForgotten) {
   const auto request = [](int i) {
-    return PipelineRequest{.label = "fill",
-                           .wgsl = std::format("@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n"
-                                               "@compute @workgroup_size(1) fn main() {{ y[0] = {}u; }}",
-                                               i),
-                           .bindings = {BindingKind::read_write}};
+    return PipelineRequest{
+        .label = "fill",
+        .wgsl = std::format("@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n"
+                            "@compute @workgroup_size(1) fn main() {{ y[0] = {}u; }}",
+                            i),
+        .bindings = {BindingKind::read_write}};
   };
   const Pipeline held = device->pipeline(request(0));
   for (int i = 1; i <= 300; ++i) device->pipeline(request(i));
@@ -421,6 +422,8 @@ TEST_F(DeviceTest, WrongWgslIsAnErrorWithLabelAndLine) {
   expect_error(ErrorKind::internal, "the kernel 'broken' does not compile",
                [&] { device->pipelines(requests); });
   expect_error(ErrorKind::internal, ":3:", [&] { device->pipelines(requests); });
+  wrong.wgsl = "//# lib/a.wgsl 1\n//# b.wgsl 7\n@compute @workgroup_size(1)\nfn main() { let a: f32 = 1u; }";
+  expect_error(ErrorKind::internal, "b.wgsl:8:17 error", [&] { device->pipeline(wrong); });
   Scale scale(*device, 0);
   scale.set_x(1);
   EXPECT_EQ(values_in<float>(scale.start().wait())[0], 2) << "the device goes on after a wrong shader";
@@ -446,7 +449,8 @@ TEST_F(DeviceTest, MoreMemoryThanThereIsIsAnError) {
   const uint64_t piece = device->caps().max_buffer_bytes;
   std::vector<Buffer> taken;
   ASSERT_GT(device->info().memory_bytes, 0u);
-  expect_error(ErrorKind::out_of_memory, "the buffer 'many' needs", [&] {
+  // Some drivers promise more than they give.
+  expect_error(ErrorKind::out_of_memory, "the buffer 'many'", [&] {
     for (uint64_t sum = 0; sum <= device->info().memory_bytes; sum += piece) {
       taken.push_back(device->create_buffer(BufferUse::storage, piece, "many"));
     }

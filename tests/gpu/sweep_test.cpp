@@ -77,7 +77,8 @@ TEST_P(Sweep, EveryVariantMatches) {
         run(full_device(), sample, dtype, Reach::direct, {.kernels = {{op, variant}}, .optimize = false});
     }
     if (elementwise || (variant == "subgroup" && !full_device().caps().subgroups)) continue;
-    EXPECT_TRUE(variants_.contains(variant)) << "no sample of " << info().name << " ran the kernel " << variant;
+    EXPECT_TRUE(variants_.contains(variant))
+        << "no sample of " << info().name << " ran the kernel " << variant;
   }
 }
 
