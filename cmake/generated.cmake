@@ -5,7 +5,7 @@
 # Kernels: generated/kernels/<stem>.wgsl.{h,cpp} for each kernel, lib.wgsl.cpp for the shared fragments, and
 # registry.cpp, the list of all kernels.
 file(GLOB kernels CONFIGURE_DEPENDS src/kernels/*.wgsl)
-file(GLOB fragments CONFIGURE_DEPENDS src/kernels/lib/*.wgsl)
+file(GLOB_RECURSE fragments CONFIGURE_DEPENDS src/kernels/lib/*.wgsl)
 set(embed_kernels ${PROJECT_SOURCE_DIR}/tools/embed_kernels.py)
 set(embedded ${RLX_GENERATED_DIR}/kernels/lib.wgsl.cpp ${RLX_GENERATED_DIR}/kernels/registry.cpp)
 foreach(kernel IN LISTS kernels)

@@ -3,7 +3,6 @@
 // own dims of the values for all rows (online softmax between the blocks). Loads are shared by many products and the
 // code is short, which is what software devices need.
 // Rows stand in vectors of four, QUADS of them.
-//@ use math
 //@ include attention
 
 const LANES: u32 = 8u;  //@ spec

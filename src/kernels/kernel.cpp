@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "kernels/fragment.h"
+
 namespace rlx {
 
 std::string_view wgsl_type(DType dtype) {
@@ -41,7 +43,8 @@ bool calls(std::string_view text, const std::string& call) {
 bool mentions(const Kernel& kernel, std::string_view function) {
   const std::string call = std::string(function) + "(";
   return calls(kernel.source, call) || std::ranges::any_of(kernel.libs, [&](const std::string& lib) {
-           return calls(library_source(lib), call);
+           return std::ranges::any_of(
+               fragment(lib), [&](const Declaration& d) { return std::ranges::contains(d.uses, function); });
          });
 }
 

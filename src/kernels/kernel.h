@@ -38,9 +38,6 @@ struct Kernel {
   size_t params_bytes = 0;
 };
 
-// A fragment of kernels/lib by its name.
-std::string_view library_source(std::string_view name);
-
 // The type of an element's value in WGSL: f32, i32, u32, bool or vec2f.
 std::string_view wgsl_type(DType dtype);
 

@@ -2,7 +2,6 @@
 //@ in a any
 //@ in b any
 //@ out y any
-//@ use math
 //@ include matmul
 
 @compute @workgroup_size(64)

@@ -4,7 +4,6 @@
 //@ in a float x4
 //@ in b float x4
 //@ out y float x4
-//@ use math
 //@ include matmul
 
 const ROWS: u32 = 8u;  //@ spec

@@ -4,7 +4,6 @@
 //@ in a float
 //@ in b float
 //@ out y float
-//@ use math
 //@ include matmul
 
 const A_BY_K: bool = true;  //@ spec

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "kernels/binder.h"
+#include "kernels/fragment.h"
 
 namespace rlx {
 namespace {
@@ -450,12 +451,6 @@ std::string with_specs(std::string source, const std::vector<SpecValue>& specs) 
 std::string module_text(const Kernel& kernel, const Pattern& pattern) {
   std::string out = "// " + kernel.name + "\n";
   if (pattern.f16) out += "enable f16;\n";
-  const auto mentions_subgroups = [](std::string_view text) { return text.contains("subgroup_size"); };
-  const bool subgroups =
-      mentions_subgroups(kernel.source) || std::ranges::any_of(kernel.libs, [&](const std::string& lib) {
-        return mentions_subgroups(library_source(lib));
-      });
-  if (subgroups) out += "enable subgroups;\n";
   std::string views = "struct Views {\n  first_group: u32,\n  group_count: u32,\n";
   std::string accessors;
   for (size_t i = 0; i < kernel.operands.size(); ++i) {
@@ -470,9 +465,10 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern) {
     out += std::format("@group(0) @binding({}) var<storage, {}> buf{}: array<{}>;\n", i + 2,
                        b.writable ? "read_write" : "read", i, element_text(b.element));
   }
-  out += library_source("prelude");
-  for (const std::string& lib : kernel.libs) out += library_source(lib);
-  return out + "//# accessors 1\n" + accessors + with_specs(kernel.source, pattern.specs);
+  const std::string own = "//# accessors 1\n" + accessors + with_specs(kernel.source, pattern.specs);
+  const std::string shared = needed_declarations(kernel, own);
+  const bool subgroups = own.contains("subgroup_size") || shared.contains("subgroup_size");
+  return (subgroups ? "enable subgroups;\n" : "") + out + shared + own;
 }
 
 std::string default_module_text(const Kernel& kernel) {

@@ -2,7 +2,7 @@
 // the maximum grows; the other writes. In f32 whatever the types are.
 //@ in x float x4
 //@ out y float x4
-//@ use math team_serial four
+//@ use team_serial four
 
 const TEAM: u32 = 1u;  //@ spec
 const LOG: bool = false;  //@ spec

@@ -127,7 +127,6 @@ Kernel expression_kernel(const Expr& expr, std::vector<uint32_t>& params) {
   params.assign({0, 0});
   params.insert(params.end(), code.words.begin(), code.words.end());
   k.params_bytes = params.size() * 4;
-  k.libs = {"math"};
   return k;
 }
 

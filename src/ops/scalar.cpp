@@ -82,7 +82,7 @@ std::complex<double> multiply(std::complex<double> a, std::complex<double> b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
-// ---- the table; WGSL functions that are called stand in kernels/lib/math.wgsl ----
+// ---- the table; WGSL functions that are called stand in kernels/lib/math ----
 //
 // `ulps`: the largest error found on lavapipe over all exponents and around special points, and what the
 // accuracy table of WGSL allows the division, sqrt and inverseSqrt of another device beyond that. Complex

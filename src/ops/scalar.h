@@ -17,7 +17,7 @@ struct ScalarFn {
   enum class Result { same, boolean } result = Result::same;  // `same`: the type of the last argument
 
   // WGSL for each kind of value, with $0, $1, $2 for the arguments; empty where the function is not defined.
-  // Functions that are called stand in kernels/lib/math.wgsl. f16 and bf16 are computed as f32; i64 and i8 as
+  // Functions that are called stand in kernels/lib/math. f16 and bf16 are computed as f32; i64 and i8 as
   // i32; u8 as u32.
   std::string_view f32 = "", i32 = "", u32 = "", boolean = "", c64 = "";
 
