@@ -25,6 +25,8 @@ struct Caps {
 
 // Every offset that is bound is a multiple of this, the largest alignment that any device asks for.
 inline constexpr int64_t kBindingAlignment = 256;
+// The least that bindings may be limited to.
+inline constexpr uint64_t kLeastBindingBytes = 4096;
 
 // The limits that a user or a test may lower below what the device offers; 0 and false leave them.
 struct CapsOverride {
@@ -35,7 +37,7 @@ struct CapsOverride {
   bool no_f16 = false;
   bool no_subgroups = false;
 
-  Caps apply(Caps caps) const;
+  Caps apply(Caps caps) const;  // an error if a limit is too low to work with
 };
 
 }  // namespace rlx

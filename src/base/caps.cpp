@@ -1,10 +1,16 @@
 #include "rlx/caps.h"
 
+#include "rlx/error.h"
+
 #include <algorithm>
 
 namespace rlx {
 
 Caps CapsOverride::apply(Caps caps) const {
+  if (max_binding_bytes != 0 && max_binding_bytes < kLeastBindingBytes) {
+    fail(ErrorKind::invalid_argument, "bindings can not be limited to {} bytes; {} is the least",
+         max_binding_bytes, kLeastBindingBytes);
+  }
   const auto lower = [](auto& limit, auto wanted) {
     if (wanted != 0) limit = std::min(limit, wanted);
   };

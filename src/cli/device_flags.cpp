@@ -34,8 +34,14 @@ void DeviceFlags::add_to(CLI::App& command) {
 
 namespace {
 
-uint32_t parse_count(std::string_view text, std::string_view what) {
+uint64_t parse_bytes(std::string_view text, std::string_view what, uint64_t least) {
   const uint64_t number = parse_size(text, what);
+  if (number < least) throw Misuse(std::format("{} is {}; the least is {}", what, number, least));
+  return number;
+}
+
+uint32_t parse_count(std::string_view text, std::string_view what) {
+  const uint64_t number = parse_bytes(text, what, 1);
   if (number > UINT32_MAX) throw Misuse(std::format("{} is {}, which is too large", what, number));
   return static_cast<uint32_t>(number);
 }
@@ -52,9 +58,9 @@ CapsOverride parse_limits(const std::string& text) {
     } else if (item == "no-subgroups") {
       limits.no_subgroups = true;
     } else if (name == "binding") {
-      limits.max_binding_bytes = parse_size(value, what);
+      limits.max_binding_bytes = parse_bytes(value, what, kLeastBindingBytes);
     } else if (name == "buffer") {
-      limits.max_buffer_bytes = parse_size(value, what);
+      limits.max_buffer_bytes = parse_bytes(value, what, kLeastBindingBytes);
     } else if (name == "buffers") {
       limits.max_storage_buffers = parse_count(value, what);
     } else if (name == "workgroups") {

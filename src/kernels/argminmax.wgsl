@@ -1,7 +1,9 @@
 // y = the index of the first of the best elements of each row of x. Values are compared as unsigned ranks, the larger the
-// better, so that floats, NaN (the best of all) and integers take the same way.
+// better, so that floats, NaN (the best of all) and integers take the same way. Rows that can not be bound at once are met
+// in several dispatches, which hand rank and index of the best so far on in `carry`.
 //@ in x any x4
 //@ out y int
+//@ out carry any
 //@ use team_serial four
 
 const TEAM: u32 = 1u;  //@ spec
@@ -9,11 +11,14 @@ const LARGEST: bool = true;  //@ spec
 const FLOAT: bool = true;  //@ spec
 const SIGNED: bool = true;  //@ spec
 const FOUR: bool = false;  //@ spec
+const CONTINUES: bool = false;  //@ spec
+const CARRIES: bool = false;  //@ spec
 
 struct Params {
   first: u32,
   end: u32,
   length: u32,
+  index: u32,  // of the first element
 }
 
 alias team_t = vec2u;  // rank, index
@@ -46,5 +51,14 @@ fn row_task(row: u32, lane: u32, width: u32) {
     best = merge(best, vec2u(rank(x_get(base + x_step(j))), j));
   }
   best = team_all(best, lane, width);
-  if (lane == 0u) { y_put(y_base(row), bitcast<i32>(best.y)); }
+  if (lane != 0u) { return; }
+  best.y += params.index;
+  let kept = carry_base(row);
+  if (CONTINUES) { best = merge(vec2u(u32(carry_get(kept)), u32(carry_get(kept + 1u))), best); }
+  if (CARRIES) {
+    carry_put(kept, carry_t(best.x));
+    carry_put(kept + 1u, carry_t(best.y));
+  } else {
+    y_put(y_base(row), bitcast<i32>(best.y));
+  }
 }

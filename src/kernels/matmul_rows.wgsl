@@ -9,6 +9,7 @@
 const ROWS: u32 = 8u;  //@ spec
 const LANES: u32 = 8u;  //@ spec
 const A4: bool = false;  //@ spec
+const A4_ROWS: bool = false;  //@ spec
 const B4: bool = false;  //@ spec
 const Y4: bool = false;  //@ spec
 
@@ -32,7 +33,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   var a_at: array<u32, ROWS>;
   var sum: array<vec4f, ROWS>;
   let a0 = a_base(batch);
-  for (var r = 0u; r < ROWS; r++) { a_at[r] = a0 + min(row + r, params.m - 1u) * params.a_row; }
+  let last_row = params.m - select(1u, 4u, A4_ROWS);  // rows past it repeat it, or its four, and are not written
+  for (var r = 0u; r < ROWS; r++) { a_at[r] = a0 + min(row + r, last_row) * params.a_row; }
   var b_at = b_base(batch) + col * params.b_col;
   var k = 0u;
   if (A4) {
@@ -49,6 +51,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         sum[r] = fma(vec4f(a4.w), b3, sum[r]);
       }
       b_at += 4u * params.b_row;
+    }
+  }
+  if (A4_ROWS) {  // a transposed: four rows stand side by side
+    for (; k < params.k; k++) {
+      let bv = b_columns(b_at, col);
+      for (var r = 0u; r < ROWS; r += 4u) {
+        let a4 = a_get4(a_at[r] + k * params.a_col);
+        sum[r] = fma(vec4f(a4.x), bv, sum[r]);
+        sum[r + 1u] = fma(vec4f(a4.y), bv, sum[r + 1u]);
+        sum[r + 2u] = fma(vec4f(a4.z), bv, sum[r + 2u]);
+        sum[r + 3u] = fma(vec4f(a4.w), bv, sum[r + 3u]);
+      }
+      b_at += params.b_row;
     }
   }
   for (; k < params.k; k++) {

@@ -68,11 +68,32 @@ void ArgMinMax::lower(Lowering& l) const {
   const Operand& y = l.out();
   if (y.view.elements() == 0) return;
   const Operand x = as_rows(l.in(0), {normal_axis(axis, l.in(0).view.rank())});
-  const RowProblem p = row_problem(x, 1);
-  if (!lower_rows<kernels::argminmax>(
-          l, name(), p, {.x = x, .y = y.with_view(y.view, y.view.rank())}, {.length = to_u32(p.length)},
-          {.LARGEST = largest, .FLOAT = is_float(x.dtype), .SIGNED = is_signed_integer(x.dtype)})) {
-    fail(ErrorKind::unsupported, "a row of {} elements is more than the device can bind", p.length);
+  const int64_t length = row_length(x);
+  Operand carry;
+  // Elements [begin, end) of each row.
+  const auto piece = [&](int64_t begin, int64_t end) {
+    const Operand part = x.with_view(x.view.narrow(x.outer_rank, begin, end - begin), x.outer_rank);
+    return lower_rows<kernels::argminmax>(
+        l, name(), row_problem(part, 1),
+        {.x = part, .y = y.with_view(y.view, y.view.rank()), .carry = carry},
+        {.length = to_u32(end - begin), .index = to_u32(begin)},
+        {.LARGEST = largest,
+         .FLOAT = is_float(x.dtype),
+         .SIGNED = is_signed_integer(x.dtype),
+         .CONTINUES = begin > 0,
+         .CARRIES = end < length});
+  };
+  if (piece(0, length)) return;
+  carry = l.scratch(DType::u32, {row_count(x), 2});
+  carry.outer_rank = 1;
+  int64_t step = length;
+  for (int64_t begin = 0; begin < length;) {
+    if (piece(begin, std::min(length, begin + step))) {
+      begin += step;
+    } else {
+      if (step == 1) fail_to_bind(l.caps());
+      step = ceil_div(step, 2);
+    }
   }
 }
 
@@ -105,6 +126,8 @@ void register_argminmax(OpTable& table) {
                     info.name + "(T[8,256] in 0..3) {axis=-1}",
                     info.name + "(T[0,4])",
                     info.name + "(T[65537])",
+                    info.name + "(T[1031,257]) {axis=0}",
+                    info.name + "(T[600001] in -1000000..1000000)",
                     info.name + "(T[4,1])"};
     info.make = [largest] { return std::make_shared<ArgMinMax>(largest); };
     table.add(std::move(info));

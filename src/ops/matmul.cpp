@@ -189,6 +189,9 @@ Dispatch rows(const Lowering& l, const Problem& p) {
   spec.ROWS = p.size.m >= 16 ? 16 : p.size.m >= 8 ? 8 : p.size.m >= 4 ? 4 : p.size.m >= 2 ? 2 : 1;
   spec.LANES = l.caps().software ? 8 : 64;
   spec.A4 = Problem::quads(p.a, p.size.k);
+  Operand a_transposed = p.a;
+  std::swap(a_transposed.view.strides.end()[-1], a_transposed.view.strides.end()[-2]);
+  spec.A4_ROWS = !spec.A4 && spec.ROWS >= 4 && Problem::quads(a_transposed, p.size.m);
   spec.B4 = Problem::quads(p.b, p.size.n);
   spec.Y4 = Problem::quads(p.y, p.size.n);
   const auto params = make_params<kernels::matmul_rows::Params>(p, spec.ROWS, 4 * spec.LANES);

@@ -256,7 +256,7 @@ class ReduceLowering {
         axis = a;
       }
     }
-    if (axis < 0) fail(ErrorKind::unsupported, "a row of the input is larger than what the device can bind");
+    if (axis < 0) fail_to_bind(l_.caps());
     constexpr int64_t kPieces = 8;
     const int64_t dim = x.view.dims[static_cast<size_t>(axis)];
     const int64_t length = ceil_div(dim, kPieces);

@@ -159,6 +159,12 @@ bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
   return l.try_rows(make(one_row), p.rows, one_row.rows_per_group);
 }
 
+void fail_to_bind(const Caps& caps) {
+  fail(ErrorKind::unsupported,
+       "the device binds at most {} buffers of {} bytes in a shader, which is too little for any part of it",
+       caps.max_storage_buffers, caps.max_binding_bytes);
+}
+
 Dispatch for_team(Dispatch d, const Team& team) {
   Kernel kernel = *d.kernel;
   check(std::ranges::contains(kernel.libs, "team_serial"), "a kernel with rows uses lib/team_serial");

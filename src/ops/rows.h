@@ -83,6 +83,9 @@ Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
 bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
                const std::function<Dispatch(const Team&)>& make);
 
+// The error when not even the smallest part of a row can be bound.
+[[noreturn]] void fail_to_bind(const Caps& caps);
+
 // All of the above for an op with the table kRowVariants. The output may take the memory of an input that
 // allow_in_place finds fit.
 template <class K>
