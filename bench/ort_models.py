@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Writes the cases of `rlx bench` as ONNX models: ort_models.py DIRECTORY makes DIRECTORY/CASE.onnx for each.
+
+Shapes and operations are those of src/cli/bench.cpp and src/models/bert.cpp; weights are random with a fixed seed.
+"""
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 20  # the first with Gelu
+IR_VERSION = 9  # of the same time as the opset
+SEED = 1
+LAYERS, HIDDEN, HEADS, WIDE, TOKENS = 12, 768, 12, 3072, 128
+VOCABULARY, POSITIONS, TOKEN_TYPES = 30522, 512, 2
+
+
+class Model:
+    """A graph that grows node by node; values are named by strings, as in ONNX."""
+
+    def __init__(self):
+        self.nodes, self.inputs, self.constants = [], [], []
+        self.random = np.random.default_rng(SEED)
+
+    def input(self, name, shape, kind=TensorProto.FLOAT):
+        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def constant(self, array):
+        name = f"constant{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def scalar(self, value):
+        return self.constant(np.array(value, dtype=np.float32))
+
+    def integers(self, *values):
+        return self.constant(np.array(values, dtype=np.int64))
+
+    def weight(self, *shape, around=0.0):
+        values = self.random.standard_normal(shape, dtype=np.float32)
+        return self.constant(values * np.float32(0.02) + np.float32(around))
+
+    def op(self, kind, *inputs, **attributes):
+        name = f"{kind.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def save(self, path, output, shape):
+        self.nodes[-1].output[0] = output
+        graph = helper.make_graph(
+            self.nodes,
+            path.stem,
+            self.inputs,
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
+            self.constants,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        onnx.checker.check_model(model)
+        onnx.save(model, path)
+
+
+def add16(path):
+    m = Model()
+    m.op("Add", m.input("a", [16]), m.input("b", [16]))
+    m.save(path, "y", [16])
+
+
+def matmul(path, n):
+    m = Model()
+    m.op("MatMul", m.input("a", [n, n]), m.input("b", [n, n]))
+    m.save(path, "y", [n, n])
+
+
+def softmax(path):
+    m = Model()
+    m.op("Softmax", m.input("x", [4096, 768]), axis=-1)
+    m.save(path, "y", [4096, 768])
+
+
+def elementwise(path):
+    m = Model()
+    x = m.input("x", [4 << 20])
+    a = m.op("Tanh", m.op("Add", m.op("Mul", x, m.scalar(1.5)), m.scalar(0.25)))
+    b = m.op("Sub", m.op("Mul", m.op("Sigmoid", a), a), x)
+    m.op("Sqrt", m.op("Abs", b))
+    m.save(path, "y", [4 << 20])
+
+
+def linear(m, x, wide_in, wide_out):
+    return m.op("Add", m.op("MatMul", x, m.weight(wide_in, wide_out)), m.weight(wide_out))
+
+
+def norm(m, x):
+    scale, shift = m.weight(HIDDEN, around=1.0), m.weight(HIDDEN)
+    return m.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=1e-12)
+
+
+def embeddings(m):
+    ids = [m.input(name, [1, TOKENS], TensorProto.INT64) for name in ("input_ids", "token_type_ids")]
+    words = m.op("Gather", m.weight(VOCABULARY, HIDDEN), ids[0])
+    types = m.op("Gather", m.weight(TOKEN_TYPES, HIDDEN), ids[1])
+    positions = m.op("Slice", m.weight(POSITIONS, HIDDEN), m.integers(0), m.integers(TOKENS), m.integers(0))
+    return norm(m, m.op("Add", m.op("Add", words, types), positions))
+
+
+def attention_bias(m):
+    """What is added to the scores: 0, or the lowest float where the key is padding. Once for all layers."""
+    mask = m.input("attention_mask", [1, TOKENS], TensorProto.INT64)
+    keep = m.op("Reshape", m.op("Cast", mask, to=TensorProto.BOOL), m.integers(1, 1, 1, TOKENS))
+    return m.op("Where", keep, m.scalar(0), m.scalar(np.finfo(np.float32).min))
+
+
+def heads_first(m, x, order):
+    return m.op("Transpose", m.op("Reshape", x, m.integers(1, TOKENS, HEADS, HIDDEN // HEADS)), perm=order)
+
+
+def attention(m, q, k, v, bias):
+    """In operators of ONNX: ONNX Runtime's own MultiHeadAttention gives wrong values on lavapipe (1.30.0)."""
+    q, k, v = heads_first(m, q, [0, 2, 1, 3]), heads_first(m, k, [0, 2, 3, 1]), heads_first(m, v, [0, 2, 1, 3])
+    scores = m.op("Mul", m.op("MatMul", q, k), m.scalar((HIDDEN // HEADS) ** -0.5))
+    weights = m.op("Softmax", m.op("Add", scores, bias), axis=-1)
+    context = m.op("Transpose", m.op("MatMul", weights, v), perm=[0, 2, 1, 3])
+    return m.op("Reshape", context, m.integers(1, TOKENS, HIDDEN))
+
+
+def bert_base(path):
+    m = Model()
+    x = embeddings(m)
+    bias = attention_bias(m)
+    for _ in range(LAYERS):
+        q, k, v = (linear(m, x, HIDDEN, HIDDEN) for _ in range(3))
+        context = attention(m, q, k, v, bias)
+        middle = norm(m, m.op("Add", linear(m, context, HIDDEN, HIDDEN), x))
+        wide = m.op("Gelu", linear(m, middle, HIDDEN, WIDE))
+        x = norm(m, m.op("Add", linear(m, wide, WIDE, HIDDEN), middle))
+    m.save(path, "last_hidden_state", [1, TOKENS, HIDDEN])
+
+
+CASES = {
+    "add16": add16,
+    "matmul512": lambda path: matmul(path, 512),
+    "matmul1024": lambda path: matmul(path, 1024),
+    "softmax": softmax,
+    "elementwise": elementwise,
+    "bert-base": bert_base,
+}
+
+if __name__ == "__main__":
+    directory = Path(sys.argv[1])
+    for name, make in CASES.items():
+        make(directory / f"{name}.onnx")
