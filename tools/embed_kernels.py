@@ -48,7 +48,7 @@ class Kernel:
             if lib in self.libs and names[:2] != ["first", "end"]:
                 sys.exit(f"{self.path}: the Params of a kernel that uses {lib} begin with `first: u32, end: u32`")
         specs = [name for name, _, _ in self.specs]
-        for lib, constants in {"team_serial": ("TEAM", "FOUR"), "four": ("FOUR",)}.items():
+        for lib, constants in {"team_serial": ("TEAM", "FOUR"), "four": ("FOUR",), "put_four": ("FOUR",)}.items():
             for constant in constants:
                 if lib in self.libs and constant not in specs:
                     sys.exit(f"{self.path}: a kernel that uses {lib} has the spec constant {constant}")

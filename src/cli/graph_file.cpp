@@ -58,6 +58,18 @@ Graph GraphFlags::read() const {
   }
 }
 
+void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
+  for (const std::string& item : kernels) {
+    const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL");
+    const auto follows = [&](const StepReport& step) {
+      return step.variant == variant && (step.op == op || op == "elementwise");
+    };
+    if (std::ranges::any_of(plan.run, follows) || std::ranges::any_of(plan.load, follows)) continue;
+    std::fputs(std::format("rlx: --kernel {}: no dispatch uses it, it fits none here\n", item).c_str(),
+               stderr);
+  }
+}
+
 Bindings GraphFlags::bindings(const Graph& graph) const {
   Bindings out;
   for (const std::string& item : dims) {

@@ -21,6 +21,8 @@ struct GraphFlags {
   // All symbols of the graph must be bound, and nothing else.
   Bindings bindings(const Graph& graph) const;
   CompileOptions options(const Graph& graph) const;
+  // Says on stderr which of the --kernel choices no dispatch of the plan follows.
+  void note_unused_kernels(const PlanReport& plan) const;
 };
 
 // Values for the inputs and params of a static graph: from the safetensors file where it has them, the others

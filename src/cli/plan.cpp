@@ -65,6 +65,7 @@ void show_plan(const Options& o) {
   Session session(o.device.open());
   Executable exe = session.compile(graph, compile_options);
   const PlanReport plan = exe.plan_report();
+  o.graph.note_unused_kernels(plan);
   if (o.json) {
     nlohmann::json out = to_json(plan, graph.name, session.device().info().name);
     if (o.print_graph) out["optimized"] = rlx::print(exe.graph());

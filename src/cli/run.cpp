@@ -133,6 +133,7 @@ void run_graph(const Options& o) {
     outputs = exe.run(leaves.inputs);
     runs_ms.push_back(watch.ms());
   }
+  o.graph.note_unused_kernels(exe.plan_report());
   print_outputs(outputs);
   print_times(runs_ms, compile_ms);
   if (o.verify) verify_run(exe, graph, leaves, outputs);  // first: a profile runs again and changes states

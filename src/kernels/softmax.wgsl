@@ -2,7 +2,7 @@
 // the maximum grows; the other writes. In f32 whatever the types are.
 //@ in x float x4
 //@ out y float x4
-//@ use team_serial four
+//@ use team_serial four put_four
 
 const TEAM: u32 = 1u;  //@ spec
 const LOG: bool = false;  //@ spec
@@ -44,17 +44,6 @@ fn merge(a: vec2f, b: vec2f) -> vec2f {
   let maximum = max_nan(a.x, b.x);
   let to = anchor(maximum);
   return vec2f(maximum, a.y * exp_below(anchor(a.x) - to) + b.y * exp_below(anchor(b.x) - to));
-}
-
-fn put_four(base: u32, j: u32, v: vec4f) {
-  if (FOUR) {
-    y_put4(base + j, v);
-  } else {
-    y_put(base + y_step(j), v.x);
-    y_put(base + y_step(j + 1u), v.y);
-    y_put(base + y_step(j + 2u), v.z);
-    y_put(base + y_step(j + 3u), v.w);
-  }
 }
 
 fn statistics(base: u32, lane: u32) -> vec2f {

@@ -74,8 +74,7 @@ void ArgMinMax::lower(Lowering& l) const {
   const auto piece = [&](int64_t begin, int64_t end) {
     const Operand part = x.with_view(x.view.narrow(x.outer_rank, begin, end - begin), x.outer_rank);
     return lower_rows<kernels::argminmax>(
-        l, name(), row_problem(part, 1),
-        {.x = part, .y = y.with_view(y.view, y.view.rank()), .carry = carry},
+        l, name(), row_problem(part, 1), {.x = part, .y = y.with_view(y.view, y.view.rank()), .carry = carry},
         {.length = to_u32(end - begin), .index = to_u32(begin)},
         {.LARGEST = largest,
          .FLOAT = is_float(x.dtype),

@@ -54,7 +54,7 @@ class Cli : public ::testing::Test {
     EXPECT_EQ(r.code, code) << r.err;
     EXPECT_TRUE(r.err.starts_with("rlx: ")) << r.err;
     EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
-    EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
+    EXPECT_TRUE(r.err.contains(part)) << r.err;
   }
 
   fs::path folder_;
@@ -74,7 +74,7 @@ TEST_F(Cli, HelpAndVersion) {
                                 "bench --help", "demo --help"}) {
     const Result r = rlx(arguments);
     EXPECT_EQ(r.code, 0) << arguments;
-    EXPECT_NE(r.out.find("Examples:"), std::string::npos) << arguments << r.out;
+    EXPECT_TRUE(r.out.contains("Examples:")) << arguments << r.out;
     EXPECT_EQ(r.err, "") << arguments;
   }
   EXPECT_TRUE(rlx("--version").out.starts_with("rlx 0."));
@@ -89,11 +89,13 @@ TEST_F(Cli, MisuseIsExitCodeTwo) {
   expect_complaint(rlx("bench no_such_case"), 2, "no_such_case");
   expect_complaint(rlx("devices --limit binding=lots"), 2, "binding");
   expect_complaint(rlx("devices --limit rabbits=3"), 2, "rabbits");
+  expect_complaint(rlx("devices --limit binding=1"), 2, "the least is 4096");
+  expect_complaint(rlx("devices --limit buffers=0"), 2, "the least is 1");
   expect_complaint(rlx("devices --software --no-software"), 2, "--software");
   expect_complaint(rlx("demo --tokens 9999"), 2, "512 positions");
   const Result none = rlx("");
   EXPECT_EQ(none.code, 2);
-  EXPECT_NE(none.err.find("rlx: a command is missing"), std::string::npos) << none.err;
+  EXPECT_TRUE(none.err.contains("rlx: a command is missing")) << none.err;
 }
 
 TEST_F(Cli, BadDimsAndKernels) {
@@ -105,6 +107,8 @@ TEST_F(Cli, BadDimsAndKernels) {
   expect_complaint(rlx("plan " + file + " --dim rows=2"), 2, "no symbol named 'rows'");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --dim batch=3"), 2, "twice");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel matmul=warp"), 2, "'warp'");
+  expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel softmax=serial"), 0, "no dispatch uses it");
+  expect_complaint(rlx("plan " + file + " --dim batch=2 --limit buffers=1"), 1, "node");
 }
 
 TEST_F(Cli, FilesThatAreWrong) {
@@ -127,7 +131,7 @@ TEST_F(Cli, DevicesAsJson) {
   ASSERT_FALSE(adapters.empty());
   EXPECT_TRUE(adapters[0].at("limits").at("maxStorageBufferBindingSize").is_number());
   EXPECT_TRUE(adapters[0].at("features").is_array());
-  EXPECT_NE(rlx("devices").out.find(adapters[0].at("name").get<std::string>()), std::string::npos);
+  EXPECT_TRUE(rlx("devices").out.contains(adapters[0].at("name").get<std::string>()));
 }
 
 TEST_F(Cli, OpsAsJsonAndOneByOne) {
@@ -141,11 +145,10 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
     EXPECT_TRUE(op.at("types").is_array());
     EXPECT_TRUE(op.at("kernels").is_array());
   }
-  for (const auto& [name, info] : op_table().all())
-    EXPECT_NE(r.out.find("\"" + name + "\""), std::string::npos);
+  for (const auto& [name, info] : op_table().all()) EXPECT_TRUE(r.out.contains("\"" + name + "\""));
   const Result one = rlx("ops matmul");
   EXPECT_EQ(one.code, 0);
-  EXPECT_NE(one.out.find(op_table().find("matmul")->formula), std::string::npos) << one.out;
+  EXPECT_TRUE(one.out.contains(op_table().find("matmul")->formula)) << one.out;
 }
 
 TEST_F(Cli, PlanAsJson) {
@@ -160,7 +163,7 @@ TEST_F(Cli, PlanAsJson) {
   EXPECT_EQ(plan.at("memory").at("weight_bytes"), 96);
   const Result text = rlx("plan " + file + " --print-graph --dim batch=3");
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_NE(text.out.find("graph small {"), std::string::npos) << text.out;
+  EXPECT_TRUE(text.out.contains("graph small {")) << text.out;
 }
 
 TEST_F(Cli, RunVerifiesEveryNode) {
@@ -169,8 +172,8 @@ TEST_F(Cli, RunVerifiesEveryNode) {
        {"", "--no-optimize", "--limit binding=64K,buffers=8,workgroups=64,no-f16,no-subgroups"}) {
     const Result r = rlx("run " + file + " --random 3 --dim batch=5 --verify " + flags);
     EXPECT_EQ(r.code, 0) << r.err << r.out;
-    EXPECT_NE(r.out.find("f32[5, 4]"), std::string::npos) << r.out;
-    EXPECT_NE(r.out.find("agree with the reference"), std::string::npos) << r.out;
+    EXPECT_TRUE(r.out.contains("f32[5, 4]")) << r.out;
+    EXPECT_TRUE(r.out.contains("agree with the reference")) << r.out;
   }
   const auto values = [&] {
     const std::string out = rlx("run " + file + " --dim batch=5").out;
@@ -186,9 +189,9 @@ TEST_F(Cli, RunTellsTheFirstNan) {
             "  output z = %z\n}\n");
   const Result r = rlx("run " + file + " --no-optimize --nan-trace --dump-nodes");
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_NE(r.out.find("first NaN or infinity: l (log)"), std::string::npos) << r.out;
-  EXPECT_NE(r.out.find("input r (relu)"), std::string::npos) << r.out;
-  EXPECT_NE(r.out.find("non-zero"), std::string::npos) << r.out;
+  EXPECT_TRUE(r.out.contains("first NaN or infinity: l (log)")) << r.out;
+  EXPECT_TRUE(r.out.contains("input r (relu)")) << r.out;
+  EXPECT_TRUE(r.out.contains("non-zero")) << r.out;
 }
 
 TEST_F(Cli, RunWritesATrace) {
@@ -196,7 +199,7 @@ TEST_F(Cli, RunWritesATrace) {
   const std::string trace = (folder_ / "trace.json").string();
   const Result r = rlx("run " + file + " --dim batch=5 --profile --trace " + trace);
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_NE(r.out.find("share"), std::string::npos) << r.out;
+  EXPECT_TRUE(r.out.contains("share")) << r.out;
   EXPECT_FALSE(json::parse(slurp(trace)).at("traceEvents").empty());
 }
 
@@ -210,15 +213,15 @@ TEST_F(Cli, EnvironmentFlagsAct) {
           "RLX_TRACE_PERFETTO='" +
               trace + "'");
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_NE(r.out.find("2 dispatches a run"), std::string::npos) << r.out;
-  EXPECT_NE(r.out.find("no NaN and no infinity"), std::string::npos) << r.out;
-  EXPECT_NE(r.out.find("matmul"), std::string::npos) << r.out;
+  EXPECT_TRUE(r.out.contains("2 dispatches a run")) << r.out;
+  EXPECT_TRUE(r.out.contains("no NaN and no infinity")) << r.out;
+  EXPECT_TRUE(r.out.contains("matmul")) << r.out;
   EXPECT_EQ(json::parse(slurp(trace)).at("traceEvents").size(),
             1u + 2 * 2);  // a title, two runs of two dispatches
   expect_complaint(rlx(call, "RLX_KERNELS=matmul=warp"), 1, "no kernel 'warp'");
   expect_complaint(rlx(call, "WGPU_BACKEND=no_such_backend"), 1, "no_such_backend");
   const Result zeros = rlx(call, "RLX_BENCH_DISPATCH_ONLY=1");
-  EXPECT_NE(zeros.out.find("min 0, max 0, mean 0"), std::string::npos) << zeros.out;
+  EXPECT_TRUE(zeros.out.contains("min 0, max 0, mean 0")) << zeros.out;
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(Diagnostics, SummarizesNodesUpToALimit) {
   const auto two = summarize_nodes(exe, 2);
   ASSERT_EQ(two.size(), 2u);
   EXPECT_EQ(two[0].value.non_zeros, 3);
-  EXPECT_NE(print(two).find("3 of 4"), std::string::npos) << print(two);
+  EXPECT_TRUE(print(two).contains("3 of 4")) << print(two);
 }
 
 TEST(Diagnostics, VerifiesNodes) {
@@ -80,11 +80,11 @@ TEST(Diagnostics, OptionsReportThroughTheLog) {
                    }};
   Session session(full_device());
   Executable exe = session.compile(log_graph(), options);
-  EXPECT_NE(log.find("3 dispatches a run, 0 in the load phase"), std::string::npos) << log;
+  EXPECT_TRUE(log.contains("3 dispatches a run, 0 in the load phase")) << log;
   log.clear();
   exe.run({{"x", kBad}});
-  EXPECT_NE(log.find("first NaN or infinity: l (log)"), std::string::npos) << log;
-  EXPECT_NE(log.find("max |x|"), std::string::npos) << log;
+  EXPECT_TRUE(log.contains("first NaN or infinity: l (log)")) << log;
+  EXPECT_TRUE(log.contains("max |x|")) << log;
 }
 
 TEST(Diagnostics, DispatchOnlyReadsNothingBack) {
@@ -132,7 +132,7 @@ TEST(Diagnostics, ProfileTableAndTrace) {
   Executable exe = session.compile(log_graph(), {.optimize = false});
   const auto dispatches = exe.profile({{"x", kGood}});
   ASSERT_EQ(dispatches.size(), 3u);
-  EXPECT_NE(profile_table(dispatches).find("elementwise"), std::string::npos) << profile_table(dispatches);
+  EXPECT_TRUE(profile_table(dispatches).contains("elementwise")) << profile_table(dispatches);
   const auto trace = nlohmann::json::parse(trace_json(dispatches, "logs"));
   ASSERT_EQ(trace.at("traceEvents").size(), 4u);
   EXPECT_EQ(trace["traceEvents"][1].at("args").at("node"), "a");

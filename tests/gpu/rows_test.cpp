@@ -152,12 +152,11 @@ TEST(Rows, MistakesAreNamed) {
     }
     return "";
   };
-  EXPECT_NE(message([&] { sum(x, {0, -2}); }).find("axis 0 is named twice"), std::string::npos);
-  EXPECT_NE(message([&] { sum(x, {2}); }).find("axis 2 is outside rank 2"), std::string::npos);
-  EXPECT_NE(message([&] { layer_norm(x, x); }).find("gamma has shape [2, 3]"), std::string::npos);
-  EXPECT_NE(message([&] { argmax(g.input("e", DType::f32, Shape::of({2, 0}))); }).find("length 0"),
-            std::string::npos);
-  EXPECT_NE(message([&] { softmax(cast(x, DType::i32)); }).find("i32"), std::string::npos);
+  EXPECT_TRUE(message([&] { sum(x, {0, -2}); }).contains("axis 0 is named twice"));
+  EXPECT_TRUE(message([&] { sum(x, {2}); }).contains("axis 2 is outside rank 2"));
+  EXPECT_TRUE(message([&] { layer_norm(x, x); }).contains("gamma has shape [2, 3]"));
+  EXPECT_TRUE(message([&] { argmax(g.input("e", DType::f32, Shape::of({2, 0}))); }).contains("length 0"));
+  EXPECT_TRUE(message([&] { softmax(cast(x, DType::i32)); }).contains("i32"));
 }
 
 }  // namespace

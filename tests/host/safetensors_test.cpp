@@ -171,7 +171,7 @@ std::vector<Malformed> malformed_files() {
 TEST(Safetensors, RefusesEveryMalformedFile) {
   for (const Malformed& m : malformed_files()) {
     const std::string message = error_of(m.bytes);
-    EXPECT_NE(message.find(m.message), std::string::npos) << m.name << ": " << message;
+    EXPECT_TRUE(message.contains(m.message)) << m.name << ": " << message;
     EXPECT_TRUE(message.starts_with("x.safetensors: ")) << m.name << ": " << message;
   }
 }
@@ -194,7 +194,7 @@ TEST(Safetensors, RefusesBoolsThatAreNone) {
     file.tensor("b");
     FAIL() << "a byte of 2 was taken for a bool";
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("byte 1 is 2, neither 0 nor 1"), std::string::npos) << e.what();
+    EXPECT_TRUE(std::string(e.what()).contains("byte 1 is 2, neither 0 nor 1")) << e.what();
   }
 }
 

@@ -10,10 +10,10 @@ namespace {
 
 using testing::message;
 
-#define EXPECT_SAYS(action, text)                                                 \
-  do {                                                                            \
-    const std::string said = message([&] { action; });                            \
-    EXPECT_NE(said.find(text), std::string::npos) << "it says: " << said << "\n"; \
+#define EXPECT_SAYS(action, text)                                    \
+  do {                                                               \
+    const std::string said = message([&] { action; });               \
+    EXPECT_TRUE(said.contains(text)) << "it says: " << said << "\n"; \
   } while (false)
 
 TEST(ShapeOps, ReshapeInfersADimOfSymbols) {

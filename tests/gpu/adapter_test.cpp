@@ -1,0 +1,87 @@
+// The choice of an adapter, and how a device is opened on it.
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/flags.h"
+#include "tests/gpu/device_harness.h"
+
+namespace rlx::gpu {
+namespace {
+
+TEST(Adapter, ListDescribesEachAdapter) {
+  const std::vector<AdapterInfo> adapters = list_adapters();
+  ASSERT_FALSE(adapters.empty());
+  for (const AdapterInfo& info : adapters) {
+    EXPECT_GE(info.index, 0);
+    EXPECT_FALSE(info.name.empty());
+    EXPECT_NE(info.backend, "null");
+    EXPECT_EQ(info.caps.adapter, info.name);
+    EXPECT_GE(info.caps.max_binding_bytes, 128u << 20);
+    EXPECT_GE(info.caps.max_storage_buffers, 8u);
+    EXPECT_FALSE(info.limits.empty());
+    EXPECT_EQ(info.caps.shader_f16, std::ranges::contains(info.features, "shader-f16"));
+  }
+}
+
+TEST(Adapter, NothingThatFitsIsAnEmptyList) {
+  EXPECT_TRUE(list_adapters({.adapter_name = "no such adapter"}).empty());
+  EXPECT_TRUE(list_adapters({.adapter_index = 1000}).empty());
+  EXPECT_TRUE(list_adapters({.backend = "metal,d3d12"}).empty() ||
+              list_adapters({.backend = "vulkan"}).empty());
+}
+
+TEST(Adapter, FiltersMayBeCombined) {
+  const AdapterInfo best = list_adapters().at(0);
+  std::string part = best.name.substr(0, 5);
+  std::ranges::transform(part, part.begin(), [](unsigned char c) { return std::toupper(c); });
+  const auto found = list_adapters({.backend = "null, " + best.backend,
+                                    .adapter_name = part,
+                                    .adapter_index = best.index,
+                                    .software = best.caps.software});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].name, best.name);
+  EXPECT_TRUE(list_adapters({.adapter_index = best.index, .software = !best.caps.software}).empty());
+}
+
+TEST(Adapter, UnknownBackendIsAnError) {
+  expect_error(ErrorKind::invalid_argument, "the backend 'vulcan' is none of",
+               [] { list_adapters({.backend = "vulcan"}); });
+}
+
+TEST(Device, OpenErrorListsTheAdapters) {
+  const std::string existing = list_adapters().at(0).name;
+  expect_error(ErrorKind::unsupported, existing, [] { Device::open({.adapter_name = "no such adapter"}); });
+  expect_error(ErrorKind::unsupported, "with 'no such adapter' in its name",
+               [] { Device::open({.adapter_name = "no such adapter"}); });
+}
+
+TEST(Device, ForcedLimitsAreOnlyNumbers) {
+  DeviceOptions options = without_disk();
+  options.limits = {
+      .max_binding_bytes = 1u << 20, .max_buffer_bytes = 1u << 20, .no_f16 = true, .no_subgroups = true};
+  const auto device = Device::open(options);
+  EXPECT_EQ(device->caps().max_binding_bytes, 1u << 20);
+  EXPECT_FALSE(device->caps().shader_f16);
+  EXPECT_FALSE(device->caps().subgroups);
+  EXPECT_GT(device->info().caps.max_binding_bytes, 1u << 20);
+  EXPECT_EQ(device->create_buffer(BufferUse::storage, 2u << 20, "large").size(), 2u << 20);
+}
+
+TEST(Device, UnsafeAndExperimentalDevicesRun) {
+  const auto device = Device::open({.safe = false, .experimental = true, .disk_cache = false});
+  const bool matrices =
+      std::ranges::contains(device->info().features, "chromium-experimental-subgroup-matrix");
+  const auto plain = list_adapters().at(0);
+  EXPECT_FALSE(std::ranges::contains(plain.features, "chromium-experimental-subgroup-matrix"));
+  const std::string enable = matrices ? "enable chromium_experimental_subgroup_matrix;\n" : "";
+  EXPECT_TRUE(
+      device->pipeline({.label = "enable", .wgsl = enable + kSlow, .bindings = {BindingKind::read_write}}));
+}
+
+TEST(Device, NullBackendOpens) {
+  const auto device = Device::open({.backend = "null", .disk_cache = false});
+  EXPECT_EQ(device->info().backend, "null");
+}
+
+}  // namespace
+}  // namespace rlx::gpu
