@@ -333,15 +333,14 @@ int64_t few_keys(const Problem& p) { return std::min<int64_t>(p.keys(), 64); }
 // copied together.
 Problem gathered(Lowering& l, Problem p) {
   const Problem least = slice_keys(first_query(slice(slice(p, 0, 0, 1), 1, 0, 1)), 0, few_keys(p));
-  if (fits(plain(l, least), l.caps())) return p;
+  // Other queries and keys may lie across one binding more each.
+  if (bindings_needed(plain(l, least), l.caps()) + 3 <= l.caps().max_storage_buffers) return p;
   const auto gather = [&](Operand& whole, const Operand& part) {
     if (!part.present()) return;
     const View::Range r = part.view.range();
     const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(part.dtype));
     if (2 * bytes <= static_cast<int64_t>(l.caps().max_binding_bytes)) return;
-    const Operand copy = l.scratch(whole.dtype, whole.view.dims);
-    lower_copy(l, whole, copy);
-    whole = copy.with_view(copy.view, whole.outer_rank);
+    whole = lower_contiguous(l, whole);
   };
   gather(p.q, least.q);
   gather(p.k, least.k);
@@ -370,15 +369,19 @@ void emit_over_keys(Lowering& l, const Problem& whole) {
     p.carries = begin + length < whole.keys();
     return plain(l, p);
   };
-  const auto too_long = [&](int64_t length) { return !fits(part(0, length), l.caps()); };
-  if (whole.rows() > 1 && too_long(few_keys(whole))) {
+  if (whole.rows() > 1 && !fits(part(0, few_keys(whole)), l.caps())) {
     halve(whole, [&](const Problem& p) { emit_over_keys(l, p); });
     return;
   }
   int64_t length = whole.keys();
-  while (length > 1 && too_long(length)) length = ceil_div(length, 2);
-  for (int64_t begin = 0; begin < whole.keys(); begin += length) {
-    l.emit(part(begin, std::min(length, whole.keys() - begin)));
+  for (int64_t begin = 0; begin < whole.keys();) {
+    Dispatch d = part(begin, std::min(length, whole.keys() - begin));
+    if (length > 1 && !fits(d, l.caps())) {
+      length = ceil_div(length, 2);
+    } else {
+      l.emit(std::move(d));
+      begin += length;
+    }
   }
 }
 

@@ -12,6 +12,12 @@ void lower_copy(Lowering& l, const Operand& x, const Operand& y) {
   l.flat<kernels::copy>({.x = x.with_view(x.view.broadcast_to(y.view.dims)), .y = y}, {});
 }
 
+Operand lower_contiguous(Lowering& l, const Operand& x) {
+  const Operand copy = l.scratch(x.dtype, x.view.dims);
+  lower_copy(l, x, copy);
+  return copy.with_view(copy.view, x.outer_rank);
+}
+
 namespace {
 
 // Pieces of an operand's memory of at most `length` elements.

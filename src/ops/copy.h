@@ -8,6 +8,8 @@ namespace rlx {
 
 // y = x in row-major order, for a contiguous y.
 void lower_copy(Lowering& l, const Operand& x, const Operand& y);
+// A contiguous copy of x in scratch memory.
+Operand lower_contiguous(Lowering& l, const Operand& x);
 // The same for any y; each element of y's view is written, what lies between them is kept.
 void lower_copy_into(Lowering& l, const Operand& x, const Operand& y);
 

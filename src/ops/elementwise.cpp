@@ -5,6 +5,7 @@
 
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
+#include "ops/copy.h"
 #include "ops/op_table.h"
 
 namespace rlx {
@@ -181,6 +182,20 @@ void allow_in_place(Dispatch& d) {
   }
 }
 
+// A flat kernel meets contiguous inputs in step with its output, piece by piece; others it binds whole. Copies those
+// of them that need more than a binding. False if there are none.
+bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {
+  bool any = false;
+  for (Operand& o : inputs) {
+    const View::Range r = o.view.range();
+    const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(o.dtype));
+    if (o.view.is_contiguous() || bytes <= static_cast<int64_t>(l.caps().max_binding_bytes)) continue;
+    o = lower_contiguous(l, o);
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace
 
 void lower_expr(Lowering& l, const Expr& expr, const std::vector<Operand>& inputs, const Operand& y) {
@@ -202,7 +217,10 @@ void lower_expr(Lowering& l, const Expr& expr, const std::vector<Operand>& input
   Dispatch d = l.make(std::make_shared<const Kernel>(std::move(kernel)), std::move(operands),
                       std::as_bytes(std::span(params)), vec4 ? ceil_div(quads, 256) : 0);
   allow_in_place(d);
-  if (vec4 && fits(d, l.caps())) {
+  const bool whole = fits(d, l.caps());
+  if (std::vector<Operand> gathered = inputs; !whole && gather_spread(l, gathered)) {
+    lower_expr(l, expr, gathered, y);
+  } else if (vec4 && whole) {
     l.emit(std::move(d));
   } else if (vec4) {
     Kernel plain = expression_kernel(expr, params);

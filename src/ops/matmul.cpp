@@ -265,16 +265,15 @@ void emit_rows(Lowering& l, std::string_view variant, const Problem& p) {
 void lower_in_slices(Lowering& l, std::string_view variant, Problem p) {
   if (p.stride(p.b, 2) < p.stride(p.b, 1)) {
     // A slice of a transposed b touches all of its memory; row-major it is one piece.
-    const Operand copy = l.scratch(p.b.dtype, p.b.view.dims);
-    lower_copy(l, p.b, copy);
-    p.b = copy;
+    p.b = lower_contiguous(l, p.b);
   }
   Operand sum = l.scratch(DType::f32, p.y.view.dims);
   int64_t depth = p.size.k;
-  while (depth > 1 && !can_bind(l, variant, slice_depth(p, 0, depth, sum))) depth = ceil_div(depth, 2);
   for (int64_t k = 0; k < p.size.k; k += depth) {
     const Operand part = k == 0 ? sum : l.scratch(DType::f32, p.y.view.dims);
-    emit_rows(l, variant, slice_depth(p, k, std::min(depth, p.size.k - k), part));
+    const auto slice = [&] { return slice_depth(p, k, std::min(depth, p.size.k - k), part); };
+    while (depth > 1 && !can_bind(l, variant, slice())) depth = ceil_div(depth, 2);
+    emit_rows(l, variant, slice());
     if (k == 0) continue;
     const Operand next = l.scratch(DType::f32, p.y.view.dims);
     lower_expr(l, Expr::parse("add($0,$1)", {DType::f32, DType::f32}), {sum, part}, next);

@@ -4,11 +4,9 @@
 
 #include "ir/reference.h"
 #include "kernels/norm.wgsl.h"
-#include "ops/copy.h"
-#include "ops/elementwise.h"
 #include "ops/op_table.h"
-#include "ops/reduce.h"
 #include "ops/rows.h"
+#include "ops/staged.h"
 #include "rlx/ops.h"
 
 namespace rlx {
@@ -74,53 +72,20 @@ Tolerance norm_tolerance(const TensorType& x, int64_t axis) {
 
 Operand trailing_rows(const Operand& o) { return o.with_view(o.view, 0); }
 
-// For rows that can not be bound with all operands: whole-tensor steps in f32, each of which can be cut
-// anywhere.
 void lower_staged(Lowering& l, const NormCase& c) {
-  const std::vector<int64_t> dims = c.y.view.dims;
-  const auto rank = static_cast<int64_t>(dims.size());
-  const std::vector<int64_t> inner = axes_from(c.axis, rank);
-  const auto to_f32 = [&](const Operand& o) {
-    const Operand dense = l.scratch(o.dtype, dims);
-    lower_copy(l, o, dense);  // also broadcasts
-    if (o.dtype == DType::f32) return dense;
-    const Operand wide = l.scratch(DType::f32, dims);
-    Expr widen;
-    widen.inputs = {o.dtype};
-    widen.cast(Expr::input(0), DType::f32);
-    lower_expr(l, widen, {dense}, wide);
-    return wide;
-  };
-  const auto apply = [&](std::string_view text, const std::vector<Operand>& inputs,
-                         std::vector<int64_t> to_dims) {
-    const Operand to = l.scratch(DType::f32, std::move(to_dims));
-    lower_expr(l, Expr::parse(text, std::vector<DType>(inputs.size(), DType::f32)), inputs, to);
-    return to;
-  };
-  const auto store = [&](const Operand& from, const Operand& to) {
-    Expr narrow;
-    narrow.inputs = {DType::f32};
-    narrow.cast(Expr::input(0), to.dtype);
-    lower_expr(l, narrow, {from}, to);
-  };
-  const auto row_mean = [&](const Operand& from) {
-    std::vector<int64_t> row_dims = dims;
-    for (int64_t a : inner) row_dims[static_cast<size_t>(a)] = 1;
-    const Operand to = l.scratch(DType::f32, row_dims);
-    lower_reduce(l, ReduceKind::mean, from, inner, to);
-    return to;
-  };
-  Operand s = to_f32(c.x);
-  if (c.residual.present()) s = apply("add($0,$1)", {s, to_f32(c.residual)}, dims);
-  if (c.bias.present()) s = apply("add($0,$1)", {s, to_f32(c.bias)}, dims);
-  if (c.total.present()) store(s, c.total);
-  if (c.kind == NormKind::layer) s = apply("sub($0,$1)", {s, row_mean(s)}, dims);
-  const Operand variance = row_mean(apply("mul($0,$0)", {s}, dims));
-  const Operand scale = apply(std::format("t0=add($0,{}); rsqrt(t0)", c.eps), {variance}, variance.view.dims);
-  s = apply("mul($0,$1)", {s, scale}, dims);
-  s = apply("mul($0,$1)", {s, to_f32(c.gamma)}, dims);
-  if (c.beta.present()) s = apply("add($0,$1)", {s, to_f32(c.beta)}, dims);
-  store(s, c.y);
+  Staged staged(l, c.y.view.dims);
+  const std::vector<int64_t> inner = axes_from(c.axis, c.y.view.rank());
+  const auto mean = [&](const Operand& v) { return staged.reduce(ReduceKind::mean, v, inner); };
+  Operand s = staged.f32(c.x);
+  if (c.residual.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.residual)});
+  if (c.bias.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.bias)});
+  if (c.total.present()) staged.store(s, c.total);
+  if (c.kind == NormKind::layer) s = staged.map("sub($0,$1)", {s, mean(s)});
+  const Operand variance = mean(staged.map("mul($0,$0)", {s}));
+  s = staged.map("mul($0,$1)", {s, staged.map(std::format("t0=add($0,{}); rsqrt(t0)", c.eps), {variance})});
+  s = staged.map("mul($0,$1)", {s, staged.f32(c.gamma)});
+  if (c.beta.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.beta)});
+  staged.store(s, c.y);
 }
 
 void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {

@@ -6,6 +6,7 @@
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
 #include "kernels/rope.wgsl.h"
+#include "ops/copy.h"
 #include "ops/op_table.h"
 #include "rlx/ops.h"
 
@@ -130,6 +131,16 @@ void Rope::lower(Lowering& l) const {
   if (p.positions.present()) {
     const std::vector<int64_t>& dims = p.x.view.dims;
     p.positions.view = p.positions.view.broadcast_to({dims.begin(), dims.end() - 1});
+  }
+  // Inputs that are spread over more than the bindings hold, even for one row, are copied together.
+  Problem row = p;
+  for (Operand* o : {&row.x, &row.y, &row.positions}) {
+    for (int64_t axis = 0; o->present() && axis < p.x.view.rank() - 1; ++axis) o->view = o->view.narrow(axis, 0, 1);
+  }
+  if (!fits(make_dispatch(l, row), l.caps())) {
+    for (Operand* o : {&p.x, &p.cos, &p.sin}) {
+      if (!o->view.is_contiguous()) *o = lower_contiguous(l, *o);
+    }
   }
   emit_parts(l, p);
 }

@@ -4,11 +4,9 @@
 
 #include "ir/reference.h"
 #include "kernels/softmax.wgsl.h"
-#include "ops/copy.h"
-#include "ops/elementwise.h"
 #include "ops/op_table.h"
-#include "ops/reduce.h"
 #include "ops/rows.h"
+#include "ops/staged.h"
 #include "rlx/ops.h"
 
 namespace rlx {
@@ -54,44 +52,14 @@ Tolerance Softmax::tolerance(std::span<const TensorType> inputs) const {
 
 namespace {
 
-// For rows that can not be bound together with the output: from whole-tensor steps, each of which can be cut
-// anywhere.
 void lower_staged(Lowering& l, bool log, int64_t axis, const Operand& x, const Operand& y) {
-  const std::vector<int64_t>& dims = x.view.dims;
-  std::vector<int64_t> row_dims = dims;
-  row_dims[static_cast<size_t>(axis)] = 1;
-  Operand source = x;
-  if (!x.view.is_contiguous()) {
-    source = l.scratch(x.dtype, dims);
-    lower_copy(l, x, source);
-  }
-  const auto apply = [&](std::string_view text, const std::vector<Operand>& inputs, const Operand& to) {
-    std::vector<DType> types;
-    for (const Operand& o : inputs) types.push_back(o.dtype);
-    lower_expr(l, Expr::parse(text, types), inputs, to);
-  };
-  const Operand wide = l.scratch(DType::f32, dims);
-  const Operand difference = l.scratch(DType::f32, dims);
-  const Operand maximum = l.scratch(DType::f32, row_dims);
-  const Operand sum = l.scratch(DType::f32, row_dims);
-  Expr widen;
-  widen.inputs = {x.dtype};
-  widen.cast(Expr::input(0), DType::f32);
-  Expr narrow;
-  narrow.inputs = {DType::f32};
-  narrow.cast(Expr::input(0), y.dtype);
-
-  lower_expr(l, widen, {source}, wide);
-  lower_reduce(l, ReduceKind::max, wide, {axis}, maximum);
-  apply("sub($0,$1)", {wide, maximum}, difference);
-  apply("exp($0)", {difference}, wide);
-  lower_reduce(l, ReduceKind::sum, wide, {axis}, sum);
-  if (log) {
-    apply("t0=log($1); sub($0,t0)", {difference, sum}, wide);
-  } else {
-    apply("div($0,$1)", {wide, sum}, difference);
-  }
-  lower_expr(l, narrow, {log ? wide : difference}, y);
+  Staged staged(l, x.view.dims);
+  const Operand wide = staged.f32(x);
+  const Operand difference = staged.map("sub($0,$1)", {wide, staged.reduce(ReduceKind::max, wide, {axis})});
+  const Operand e = staged.map("exp($0)", {difference});
+  const Operand sum = staged.reduce(ReduceKind::sum, e, {axis});
+  staged.store(log ? staged.map("t0=log($1); sub($0,t0)", {difference, sum}) : staged.map("div($0,$1)", {e, sum}),
+               y);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
@@ -54,6 +55,20 @@ TEST_P(Fuzz, MatchesTheReference) {
 
 TEST_P(Fuzz, MatchesUnderSmallLimits) {
   for (uint32_t i = 0; i < kPerCase / 4; ++i) run(100000 + GetParam() * kPerCase + i, small_device());
+}
+
+// Limits lower than any device has, for the ways that only they lead to.
+TEST_P(Fuzz, MatchesUnderTinyLimits) {
+  std::mt19937 random(GetParam());
+  const auto one_of = [&](std::initializer_list<uint32_t> values) { return values.begin()[random() % values.size()]; };
+  DeviceOptions options;
+  options.limits.max_binding_bytes = one_of({4096, 5000, 8192, 16384});
+  options.limits.max_storage_buffers = 8;
+  options.limits.max_workgroups_per_dimension = one_of({1, 3, 17});
+  options.limits.no_f16 = random() % 2 == 0;
+  options.limits.no_subgroups = random() % 2 == 0;
+  const Device device = Device::open(options);
+  for (uint32_t i = 0; i < kPerCase / 4; ++i) run(200000 + GetParam() * kPerCase + i, device);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Fuzz, ::testing::Range(0u, 16u));

@@ -223,6 +223,31 @@ TEST_P(Memory, ElementwiseOfMoreThanAllBindings) {
 }
 
 // 257 workgroups where a grid counts to 4 * 4 * 4.
+// All that reads a transposed tensor of which every part lies in all bindings.
+TEST_P(Memory, TransposedReadersOfMoreThanAllBindings) {
+  expect_reference(R"(graph t {
+    %x = input : f32[401, 400]
+    %row = input : f32[401]
+    %w = input : f32[401, 5]
+    %t = transpose(%x)
+    %sum = add(%t, %row)
+    %soft = softmax(%t)
+    %norm = rms_norm(%t, %row)
+    %most = argmax(%t)
+    %total = reduce_sum(%t) {axes=[0]}
+    %product = matmul(%t, %w)
+    %last = narrow(%t) {axis=0, start=399, length=300, step=-1}
+    %both = concat(%t, %last) {axis=0}
+    output sum = %sum
+    output soft = %soft
+    output norm = %norm
+    output most = %most
+    output total = %total
+    output product = %product
+    output both = %both
+  })");
+}
+
 TEST(MemoryLimits, MoreWorkgroupsThanAGridCounts) {
   DeviceOptions options;
   options.limits.max_workgroups_per_dimension = 4;
