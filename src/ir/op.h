@@ -125,7 +125,7 @@ class Op {
   virtual Tolerance tolerance(std::span<const TensorType> /*inputs*/) const { return {}; }
 };
 
-// struct Softmax final : OpOf<Softmax> { static constexpr auto kName = "softmax"; ... };
+// struct Gather final : OpOf<Gather> { static constexpr auto kName = "gather"; ... };
 template <class Self>
 class OpOf : public Op {
  public:
