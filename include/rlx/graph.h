@@ -74,6 +74,10 @@ class Graph {
   struct Output {
     std::string name;
     ValueId value;
+    // The size of some results is known only after the run, within a bound: then only the first elements
+    // along `axis` count, as many as the output of this name, an integer scalar, says. "": all do.
+    std::string count = {};
+    int64_t axis = 0;
   };
 
   std::string name = "graph";
@@ -86,6 +90,8 @@ class Graph {
   // Memory that stays on the device from run to run, zero at first; write_state (rlx/ops.h) updates it.
   Value state(std::string name, DType dtype, Shape shape);
   void output(std::string name, Value value);
+  // An output of which only a part counts (see Output::count); runs return that part.
+  void output(std::string name, Value value, std::string count, int64_t axis = 0);
   // The largest value of a symbol: memory is planned for it, and smaller values need no new plan.
   void set_capacity(std::string symbol, int64_t largest);
 
@@ -103,7 +109,7 @@ class Graph {
   void rename(int32_t node, std::string name);
   // The node of that name, or -1.
   int32_t find(std::string_view name) const;
-  void add_output(std::string name, ValueId value);
+  void add_output(Output output);
 
   std::set<std::string> symbols() const;  // of all shapes and attributes
   bool is_static() const { return symbols().empty(); }

@@ -167,7 +167,8 @@ class Executable {
   }
 
   NamedTensors run(const NamedTensors& inputs, SymbolRefs symbols = {});
-  // Only these outputs are read back. Allocates nothing once a plan for the shapes exists.
+  // Only these outputs are read back, whole (Graph::Output::count). Allocates nothing once a plan for the
+  // shapes exists.
   void run(std::span<const InputRef> inputs, std::span<const OutputRef> outputs, SymbolRefs symbols = {});
   Run run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs = {},
                 SymbolRefs symbols = {});

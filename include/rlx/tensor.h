@@ -95,6 +95,9 @@ class Tensor {
   std::vector<double> doubles() const;
   std::vector<int64_t> integers() const;
 
+  // The first n along the axis; all if there are no more.
+  Tensor head(int64_t axis, int64_t n) const;
+
   friend bool operator==(const Tensor& a, const Tensor& b);
 
  private:

@@ -49,14 +49,17 @@ Value Graph::constant(Tensor value, std::string name) {
 
 Value Graph::scalar(DType dtype, double value) { return constant(Tensor::fill(dtype, {}, value)); }
 
-void Graph::output(std::string name, Value value) {
+void Graph::output(std::string name, Value value) { output(std::move(name), value, "", 0); }
+
+void Graph::output(std::string name, Value value, std::string count, int64_t axis) {
   if (&value.graph() != this) fail("output '{}': the value belongs to another graph", name);
-  add_output(std::move(name), value.id());
+  add_output({std::move(name), value.id(), std::move(count), axis});
 }
 
-void Graph::add_output(std::string name, ValueId value) {
-  if (std::ranges::contains(outputs_, name, &Output::name)) fail("the output name '{}' is used twice", name);
-  outputs_.push_back({std::move(name), value});
+void Graph::add_output(Output output) {
+  if (std::ranges::contains(outputs_, output.name, &Output::name))
+    fail("the output name '{}' is used twice", output.name);
+  outputs_.push_back(std::move(output));
 }
 
 void Graph::set_capacity(std::string symbol, int64_t largest) {
@@ -150,7 +153,7 @@ Graph bind_symbols(const Graph& graph, const Bindings& bindings) {
     }
   }
   for (const Node& n : graph.nodes()) out.add(bind_symbols(n.op, bindings), n.inputs, n.name);
-  for (const Graph::Output& o : graph.outputs()) out.add_output(o.name, o.value);
+  for (const Graph::Output& o : graph.outputs()) out.add_output(o);
   return out;
 }
 

@@ -88,6 +88,21 @@ std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const N
   return values;
 }
 
+namespace {
+
+// The first n along the axis; all if there are no more.
+RefTensor head(const RefTensor& t, int64_t axis, int64_t n) {
+  const View all = View::contiguous(t.dims);
+  const View view = all.narrow(axis, 0, std::clamp<int64_t>(n, 0, t.dims[static_cast<size_t>(axis)]));
+  RefTensor out{.dtype = t.dtype, .dims = view.dims};
+  if (!t.real.empty()) out.real = gather_view(t.real, view);
+  if (!t.ints.empty()) out.ints = gather_view(t.ints, view);
+  if (!t.complex.empty()) out.complex = gather_view(t.complex, view);
+  return out;
+}
+
+}  // namespace
+
 std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTensors& leaves,
                                                const ReferenceProgress& progress) {
   std::vector<int32_t> last_use(graph.nodes().size());
@@ -109,6 +124,10 @@ std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTe
   std::map<std::string, RefTensor> outputs;
   for (const Graph::Output& out : graph.outputs()) {
     outputs[out.name] = values[static_cast<size_t>(out.value.node)][static_cast<size_t>(out.value.output)];
+  }
+  for (const Graph::Output& out : graph.outputs()) {
+    if (!out.count.empty())
+      outputs[out.name] = head(outputs[out.name], out.axis, outputs.at(out.count).ints[0]);
   }
   return outputs;
 }

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/half.h"
+#include "ir/view.h"
 #include "rlx/shape.h"
 
 namespace rlx {
@@ -198,6 +199,25 @@ std::vector<int64_t> Tensor::integers() const {
   std::vector<int64_t> out(static_cast<size_t>(elements_));
   for (int64_t i = 0; i < elements_; ++i) out[static_cast<size_t>(i)] = integer(i);
   return out;
+}
+
+Tensor Tensor::head(int64_t axis, int64_t n) const {
+  std::vector<int64_t> dims = dims_;
+  int64_t& length = dims.at(static_cast<size_t>(axis));
+  const size_t kept = static_cast<size_t>(std::clamp<int64_t>(n, 0, length));
+  const auto all = static_cast<size_t>(length);
+  length = static_cast<int64_t>(kept);
+  const std::vector<std::byte> source = bytes();
+  const size_t row =
+      all == 0 || source.empty()
+          ? 0
+          : static_cast<size_t>(product({dims.begin() + axis + 1, dims.end()})) * host_bytes(type_);
+  std::vector<std::byte> out;
+  for (size_t at = 0; row > 0 && at < source.size(); at += all * row) {
+    out.insert(out.end(), source.begin() + static_cast<int64_t>(at),
+               source.begin() + static_cast<int64_t>(at + kept * row));
+  }
+  return Tensor(type_, std::move(dims), std::move(out));
 }
 
 bool operator==(const Tensor& a, const Tensor& b) {

@@ -4,7 +4,7 @@
 //     symbol seq <= 512
 //     %x = input : f32[batch, seq]
 //     %s = softmax(%x) {axis=0} : f32[batch, seq]
-//     output probs = %s
+//     output probs = %s               (with `counted n along 0`: only the first n, an output too)
 //   }
 //
 // The type behind the colon may be left out except for inputs, params and states. A number in place of an
@@ -110,6 +110,7 @@ std::string print_graph(const Graph& graph, int64_t max_constant, const std::str
   for (const Graph::Output& o : graph.outputs()) {
     out += inner + "output " + name_text(o.name) + " = %" + name_text(graph.producer(o.value).name);
     if (o.value.output != 0) out += ":" + std::to_string(o.value.output);
+    if (!o.count.empty()) out += std::format(" counted {} along {}", name_text(o.count), o.axis);
     out += "\n";
   }
   return out + indent + "}";
@@ -158,9 +159,14 @@ class Parser {
         expect("<=");
         graph.set_capacity(symbol, integer());
       } else if (take_word("output")) {
-        const std::string output = name();
+        Graph::Output output{.name = name()};
         expect("=");
-        graph.add_output(output, operand(graph));
+        output.value = operand(graph);
+        if (take_word("counted")) {
+          output.count = name();
+          if (take_word("along")) output.axis = integer();
+        }
+        graph.add_output(std::move(output));
       } else {
         node(graph);
       }

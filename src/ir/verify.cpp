@@ -23,7 +23,28 @@ void verify_node(const Graph& graph, int32_t id) {
     fail("node '{}' ({}) is recorded as {}, but its inputs give {}", n.name, n.op->name(),
          n.outputs[0].text(), inferred[0].text());
   }
-  for (const GraphPtr& sub : n.op->subgraphs()) verify(*sub);
+  for (const GraphPtr& sub : n.op->subgraphs()) {
+    verify(*sub);
+    for (const Graph::Output& o : sub->outputs()) {
+      if (!o.count.empty())
+        fail("node '{}': the output '{}' of its sub-graph is counted; only a graph's own can be", n.name,
+             o.name);
+    }
+  }
+}
+
+void verify_count(const Graph& graph, const Graph::Output& o) {
+  const auto count = std::ranges::find(graph.outputs(), o.count, &Graph::Output::name);
+  if (count == graph.outputs().end())
+    fail("the output '{}' is counted by '{}', which is no output", o.name, o.count);
+  const TensorType& type = graph.type(count->value);
+  if (!is_integer(type.dtype) || type.shape.rank() != 0) {
+    fail("the output '{}' is counted by '{}', which is {}; it must be an integer scalar", o.name, o.count,
+         type.text());
+  }
+  const int64_t rank = graph.type(o.value).shape.rank();
+  if (o.axis < 0 || o.axis >= rank)
+    fail("the output '{}' is counted along axis {}, but its rank is {}", o.name, o.axis, rank);
 }
 
 }  // namespace
@@ -33,6 +54,7 @@ void verify(const Graph& graph) {
   for (int32_t id = 0; id < graph.size(); ++id) verify_node(graph, id);
   for (const Graph::Output& o : graph.outputs()) {
     if (o.value.node < 0 || o.value.node >= graph.size()) fail("the output '{}' names no value", o.name);
+    if (!o.count.empty()) verify_count(graph, o);
   }
   std::map<ValueId, int32_t> writer;  // of each version of a state
   for (int32_t id = 0; id < graph.size(); ++id) {

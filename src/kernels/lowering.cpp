@@ -186,20 +186,8 @@ void Lowering::split_windows(Dispatch d) {
   for (int64_t begin = 0; begin < all.end - all.begin; begin += length) split_windows(part(begin, length));
 }
 
-void Lowering::rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) {
-  for (Dispatch& d : row_parts(whole, row_count, rows_per_group)) emit(std::move(d));
-}
-
-bool Lowering::try_rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) {
-  std::vector<Dispatch> dispatches = row_parts(whole, row_count, rows_per_group);
-  if (!std::ranges::all_of(dispatches, [&](const Dispatch& d) { return fits(d, caps_); })) return false;
-  for (Dispatch& d : dispatches) emit(std::move(d));
-  return true;
-}
-
-std::vector<Dispatch> Lowering::row_parts(const Dispatch& whole, int64_t row_count,
-                                          int64_t rows_per_group) const {
-  return parts(row_count, rows_per_group, [&](int64_t begin, int64_t length) {
+bool Lowering::rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) {
+  const auto part = [&](int64_t begin, int64_t length) {
     Dispatch d = whole;
     d.groups = ceil_div(length, rows_per_group);
     set_word(d, 0, begin);
@@ -214,7 +202,11 @@ std::vector<Dispatch> Lowering::row_parts(const Dispatch& whole, int64_t row_cou
       o.window = {inner.begin + bases.begin, inner.end + bases.end - 1};
     }
     return d;
-  });
+  };
+  std::vector<Dispatch> dispatches = parts(row_count, rows_per_group, part);
+  if (!std::ranges::all_of(dispatches, [&](const Dispatch& d) { return fits(d, caps_); })) return false;
+  for (Dispatch& d : dispatches) emit(std::move(d));
+  return true;
 }
 
 }  // namespace rlx

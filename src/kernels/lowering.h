@@ -102,10 +102,9 @@ class Lowering {
   void flat(Dispatch whole);
 
   // For kernels with rows: the first two words of `params` are the first row and the row after the last, and
-  // a workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there.
-  void rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
-  // The same, but false and nothing emitted where `rows_per_group` rows are more than the device can bind.
-  bool try_rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
+  // a workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there. False and
+  // nothing emitted where `rows_per_group` rows are more than the device can bind.
+  bool rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
 
   // The row of the table to use: the forced one if it applies, else the cheapest. Its name goes into the
   // plan.
@@ -131,7 +130,6 @@ class Lowering {
  private:
   void split_windows(Dispatch dispatch);
   std::vector<Dispatch> parts(int64_t extent, int64_t grain, const PartMaker& make_part) const;
-  std::vector<Dispatch> row_parts(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) const;
 
   const Caps& caps_;
   const ForcedVariants& forced_;

@@ -182,8 +182,8 @@ void allow_in_place(Dispatch& d) {
   }
 }
 
-// A flat kernel meets contiguous inputs in step with its output, piece by piece; others it binds whole. Copies those
-// of them that need more than a binding. False if there are none.
+// A flat kernel meets contiguous inputs in step with its output, piece by piece; others it binds whole.
+// Copies those of them that need more than a binding. False if there are none.
 bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {
   bool any = false;
   for (Operand& o : inputs) {

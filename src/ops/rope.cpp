@@ -135,7 +135,8 @@ void Rope::lower(Lowering& l) const {
   // Inputs that are spread over more than the bindings hold, even for one row, are copied together.
   Problem row = p;
   for (Operand* o : {&row.x, &row.y, &row.positions}) {
-    for (int64_t axis = 0; o->present() && axis < p.x.view.rank() - 1; ++axis) o->view = o->view.narrow(axis, 0, 1);
+    for (int64_t axis = 0; o->present() && axis < p.x.view.rank() - 1; ++axis)
+      o->view = o->view.narrow(axis, 0, 1);
   }
   if (!fits(make_dispatch(l, row), l.caps())) {
     for (Operand* o : {&p.x, &p.cos, &p.sin}) {

@@ -153,10 +153,10 @@ DType accumulator(DType dtype) {
 bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
                const std::function<Dispatch(const Team&)>& make) {
   const Team team = team_for(variant, p.length, l.caps());
-  if (l.try_rows(make(team), p.rows, team.rows_per_group)) return true;
+  if (l.rows(make(team), p.rows, team.rows_per_group)) return true;
   if (team.rows_per_group == 1) return false;
   const Team one_row = team_for("workgroup", p.length, l.caps());
-  return l.try_rows(make(one_row), p.rows, one_row.rows_per_group);
+  return l.rows(make(one_row), p.rows, one_row.rows_per_group);
 }
 
 void fail_to_bind(const Caps& caps) {

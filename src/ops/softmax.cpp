@@ -58,8 +58,8 @@ void lower_staged(Lowering& l, bool log, int64_t axis, const Operand& x, const O
   const Operand difference = staged.map("sub($0,$1)", {wide, staged.reduce(ReduceKind::max, wide, {axis})});
   const Operand e = staged.map("exp($0)", {difference});
   const Operand sum = staged.reduce(ReduceKind::sum, e, {axis});
-  staged.store(log ? staged.map("t0=log($1); sub($0,t0)", {difference, sum}) : staged.map("div($0,$1)", {e, sum}),
-               y);
+  staged.store(
+      log ? staged.map("t0=log($1); sub($0,t0)", {difference, sum}) : staged.map("div($0,$1)", {e, sum}), y);
 }
 
 }  // namespace

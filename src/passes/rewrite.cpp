@@ -23,7 +23,10 @@ ValueId Rewriter::replace(int32_t node, OpPtr op, std::vector<ValueId> new_input
 }
 
 Graph Rewriter::finish() {
-  for (const Graph::Output& out : source_.outputs()) target_.add_output(out.name, mapped(out.value));
+  for (Graph::Output out : source_.outputs()) {
+    out.value = mapped(out.value);
+    target_.add_output(std::move(out));
+  }
   return std::move(target_);
 }
 

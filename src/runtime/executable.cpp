@@ -15,8 +15,14 @@ struct Run::Impl {
     std::vector<int64_t> dims;
     uint64_t offset, device_size, host_size;
   };
+  struct Counted {
+    std::string name, count;
+    int64_t axis;
+    bool count_wanted;  // else it was read for this output only
+  };
   gpu::Readback readback;
   std::vector<Slot> slots;
+  std::vector<Counted> counted;
   bool empty = false;  // nothing is to be read
   bool zeros = false;  // DebugOptions::dispatch_only
 };
@@ -39,6 +45,11 @@ NamedTensors Run::get() {
     std::vector<std::byte> host(slot.host_size);
     if (!run->zeros) from_device(slot.dtype, bytes.subspan(slot.offset, slot.device_size), host);
     out.emplace(slot.name, Tensor(slot.dtype, slot.dims, std::move(host)));
+  }
+  for (const Impl::Counted& c : run->counted)
+    out.at(c.name) = out.at(c.name).head(c.axis, out.at(c.count).integer(0));
+  for (const Impl::Counted& c : run->counted) {
+    if (!c.count_wanted) out.erase(c.count);
   }
   return out;
 }
@@ -100,6 +111,12 @@ Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::str
     for (const Instance::OutputSlot& slot : instance.outputs()) names.push_back(slot.name);
   }
   auto run = std::make_unique<Run::Impl>();
+  for (const Graph::Output& o : impl_->graph.outputs()) {
+    if (o.count.empty() || !std::ranges::contains(names, o.name)) continue;
+    const bool wanted = outputs.empty() || std::ranges::contains(outputs, o.count);
+    run->counted.push_back({o.name, o.count, o.axis, wanted});
+    if (!std::ranges::contains(names, o.count)) names.push_back(o.count);
+  }
   uint64_t total = 0;
   for (std::string_view name : names) {
     const Instance::OutputSlot& slot = impl_->output_slot(instance, name);

@@ -60,7 +60,9 @@ TEST_P(Fuzz, MatchesUnderSmallLimits) {
 // Limits lower than any device has, for the ways that only they lead to.
 TEST_P(Fuzz, MatchesUnderTinyLimits) {
   std::mt19937 random(GetParam());
-  const auto one_of = [&](std::initializer_list<uint32_t> values) { return values.begin()[random() % values.size()]; };
+  const auto one_of = [&](std::initializer_list<uint32_t> values) {
+    return values.begin()[random() % values.size()];
+  };
   DeviceOptions options;
   options.limits.max_binding_bytes = one_of({4096, 5000, 8192, 16384});
   options.limits.max_storage_buffers = 8;

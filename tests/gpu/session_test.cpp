@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 #include <thread>
 
 #include "gpu/call_scope.h"
+#include "ir/reference.h"
 #include "rlx/rlx.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
@@ -343,6 +345,34 @@ TEST(Session, BothVariantsOfAKernelInOneProcess) {
                           .to<float>());
   }
   for (const auto& r : results) EXPECT_EQ(r, results[0]);  // small integers: exact in any order
+}
+
+TEST(Session, AnOutputIsAsLongAsItsCountSays) {
+  const Graph g = parse_graph(R"(graph few {
+    %x = input : f32[2, 5]
+    %wanted = input : i64[1]
+    %y = mul(%x, 2)
+    %n = reduce_sum(%wanted)
+    output y = %y counted n along 1
+    output n = %n
+    output rows = %y counted n
+  })");
+  EXPECT_EQ(print(parse_graph(print(g))), print(g));
+  Session session(full_device());
+  Executable exe = session.compile(g);
+  const Tensor x = Tensor::of<float>({2, 5}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  for (const int64_t n : {0, 1, 3, 5, 9, -1}) {
+    const NamedTensors inputs = {{"x", x}, {"wanted", Tensor::of<int64_t>({1}, {n})}};
+    const NamedTensors got = exe.run(inputs);
+    const auto want = run_reference(g, inputs);
+    EXPECT_EQ(got.at("n").integer(0), n);
+    EXPECT_EQ(got.at("y").dims(), (std::vector<int64_t>{2, std::clamp<int64_t>(n, 0, 5)}));
+    EXPECT_EQ(got.at("rows").dims(), (std::vector<int64_t>{std::clamp<int64_t>(n, 0, 2), 5}));
+    for (const char* name : {"y", "rows"}) EXPECT_EQ(got.at(name), want.at(name).to_tensor()) << name << n;
+    const NamedTensors chosen = exe.run_async(inputs, {"y"}).get();
+    ASSERT_EQ(chosen.size(), 1u);
+    EXPECT_EQ(chosen.at("y"), got.at("y"));
+  }
 }
 
 }  // namespace

@@ -140,6 +140,22 @@ TEST(Mistakes, OutputsAndValues) {
             "add: an input belongs to another graph");
 }
 
+TEST(Mistakes, CountedOutputs) {
+  const auto checked = [](const char* outputs) {
+    return message([&] {
+      verify(parse_graph(
+          std::string("graph g {\n %x = input : f32[4]\n %n = reduce_sum(%x)\n %i = cast(%n) {to=i64}\n ") +
+          outputs + "\n}"));
+    });
+  };
+  EXPECT_EQ(checked("output n = %i  output y = %x counted n"), "no error");
+  EXPECT_EQ(checked("output y = %x counted n"), "the output 'y' is counted by 'n', which is no output");
+  EXPECT_EQ(checked("output n = %n  output y = %x counted n"),
+            "the output 'y' is counted by 'n', which is f32[]; it must be an integer scalar");
+  EXPECT_EQ(checked("output n = %i  output y = %x counted n along 1"),
+            "the output 'y' is counted along axis 1, but its rank is 1");
+}
+
 TEST(Mistakes, Tensors) {
   EXPECT_EQ(message([] { Tensor(DType::f32, {2, 3}, std::vector<std::byte>(20)); }),
             "a tensor of type f32[2, 3] needs 24 bytes, not 20");

@@ -155,7 +155,8 @@ Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, R
              "\n  output y = %y\n}\n";
   out.graph = parse_graph(out.text);
   const auto outputs = static_cast<int32_t>(out.graph.node(out.graph.find("y")).outputs.size());
-  for (int32_t o = 1; o < outputs; ++o) out.graph.add_output(std::format("y{}", o), {out.graph.find("y"), o});
+  for (int32_t o = 1; o < outputs; ++o)
+    out.graph.add_output({std::format("y{}", o), {out.graph.find("y"), o}});
   return out;
 }
 
