@@ -35,7 +35,7 @@ class Kernel:
         self.specs = re.findall(r"^const (\w+): (\w+) = (\w+);\s*//@ spec", self.source, re.M)
         params = re.search(r"struct Params \{(.*?)\}", self.source, re.S)
         # Only 32-bit scalars: their layout is the same in C++ and in a WGSL uniform.
-        self.params = re.findall(r"^\s*(\w+): (\w+),", params.group(1), re.M) if params else []
+        self.params = re.findall(r"(\w+)\s*:\s*(\w+)", re.sub(r"//.*", "", params.group(1))) if params else []
         for name, kind in self.params:
             if kind not in CPP_TYPES:
                 sys.exit(f"{path}: the parameter {name} has type {kind}; use u32, i32 or f32")

@@ -2,7 +2,7 @@
 // element.
 //
 // Text form: "t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)". $n is input n, tn the n-th step, the last step the
-// result.
+// result. Functions are those of ops/scalar.cpp, and casts: cast_f16($0).
 #pragma once
 
 #include <memory>
