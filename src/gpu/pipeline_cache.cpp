@@ -206,7 +206,7 @@ std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> request
   for (size_t i = 0; i < requests.size(); ++i) {
     if (!found[i]) found[i].impl_ = find(core, requests[i], hash_of(requests[i]));
   }
-  missing.clear();
+  missing.clear();  // its references are no use
   trim(core);
   return found;
 }

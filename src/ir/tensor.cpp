@@ -204,18 +204,13 @@ std::vector<int64_t> Tensor::integers() const {
 Tensor Tensor::head(int64_t axis, int64_t n) const {
   std::vector<int64_t> dims = dims_;
   int64_t& length = dims.at(static_cast<size_t>(axis));
-  const size_t kept = static_cast<size_t>(std::clamp<int64_t>(n, 0, length));
-  const auto all = static_cast<size_t>(length);
-  length = static_cast<int64_t>(kept);
+  length = std::clamp<int64_t>(n, 0, length);
+  const int64_t row =
+      product({dims.begin() + axis + 1, dims.end()}) * static_cast<int64_t>(host_bytes(type_));
   const std::vector<std::byte> source = bytes();
-  const size_t row =
-      all == 0 || source.empty()
-          ? 0
-          : static_cast<size_t>(product({dims.begin() + axis + 1, dims.end()})) * host_bytes(type_);
   std::vector<std::byte> out;
-  for (size_t at = 0; row > 0 && at < source.size(); at += all * row) {
-    out.insert(out.end(), source.begin() + static_cast<int64_t>(at),
-               source.begin() + static_cast<int64_t>(at + kept * row));
+  for (auto at = source.begin(); at != source.end(); at += dims_[static_cast<size_t>(axis)] * row) {
+    out.insert(out.end(), at, at + length * row);
   }
   return Tensor(type_, std::move(dims), std::move(out));
 }

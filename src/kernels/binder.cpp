@@ -242,6 +242,11 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
   return out;
 }
 
+int64_t reach_bytes(const Operand& o) {
+  const View::Range r = o.view.range();
+  return (r.end - r.begin) * static_cast<int64_t>(device_bytes(o.dtype));
+}
+
 int64_t bindings_needed(const Dispatch& d, const Caps& caps) {
   // Different storages may be placed anywhere, so only operands of one storage can share.
   std::vector<Placement> apart;

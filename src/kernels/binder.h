@@ -99,6 +99,8 @@ Pattern walk_patterns(const Dispatch& dispatch);
 // The complete module.
 std::string module_text(const Kernel& kernel, const Pattern& pattern);
 
+// From the first to the last element of its storage that an operand's view has, in bytes.
+int64_t reach_bytes(const Operand& operand);
 // Whether the dispatch can be bound on the device wherever its storages are placed.
 bool fits(const Dispatch& dispatch, const Caps& caps);
 // The number of storage bindings it needs, for messages.

@@ -157,10 +157,8 @@ void Lowering::split_windows(Dispatch d) {
     if (!o.present() || d.kernel->operands[i].out || !whole ||
         !mentions(*d.kernel, d.kernel->operands[i].name + "_has"))
       continue;
-    const View::Range r = o.view.range();
-    const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(o.dtype));
-    if (bytes > most) {
-      most = bytes;
+    if (reach_bytes(o) > most) {
+      most = reach_bytes(o);
       largest = i;
     }
   }

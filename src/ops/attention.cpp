@@ -336,11 +336,8 @@ Problem gathered(Lowering& l, Problem p) {
   // Other queries and keys may lie across one binding more each.
   if (bindings_needed(plain(l, least), l.caps()) + 3 <= l.caps().max_storage_buffers) return p;
   const auto gather = [&](Operand& whole, const Operand& part) {
-    if (!part.present()) return;
-    const View::Range r = part.view.range();
-    const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(part.dtype));
-    if (2 * bytes <= static_cast<int64_t>(l.caps().max_binding_bytes)) return;
-    whole = lower_contiguous(l, whole);
+    const auto binding = static_cast<int64_t>(l.caps().max_binding_bytes);
+    if (part.present() && 2 * reach_bytes(part) > binding) whole = lower_contiguous(l, whole);
   };
   gather(p.q, least.q);
   gather(p.k, least.k);
@@ -373,16 +370,7 @@ void emit_over_keys(Lowering& l, const Problem& whole) {
     halve(whole, [&](const Problem& p) { emit_over_keys(l, p); });
     return;
   }
-  int64_t length = whole.keys();
-  for (int64_t begin = 0; begin < whole.keys();) {
-    Dispatch d = part(begin, std::min(length, whole.keys() - begin));
-    if (length > 1 && !fits(d, l.caps())) {
-      length = ceil_div(length, 2);
-    } else {
-      l.emit(std::move(d));
-      begin += length;
-    }
-  }
+  l.split(whole.keys(), 1, part);
 }
 
 // Halves the problem until its operands can be bound: batches first, then heads, then queries. A query that

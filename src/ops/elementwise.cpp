@@ -187,9 +187,8 @@ void allow_in_place(Dispatch& d) {
 bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {
   bool any = false;
   for (Operand& o : inputs) {
-    const View::Range r = o.view.range();
-    const int64_t bytes = (r.end - r.begin) * static_cast<int64_t>(device_bytes(o.dtype));
-    if (o.view.is_contiguous() || bytes <= static_cast<int64_t>(l.caps().max_binding_bytes)) continue;
+    if (o.view.is_contiguous() || reach_bytes(o) <= static_cast<int64_t>(l.caps().max_binding_bytes))
+      continue;
     o = lower_contiguous(l, o);
     any = true;
   }

@@ -16,11 +16,14 @@ const OpInfo* OpTable::find(std::string_view name) const {
 
 void OpTable::check_variant(std::string_view op, std::string_view variant) const {
   const OpInfo* info = find(op == "elementwise" ? "add" : op);
-  if (!info) fail("there is no op '{}' to choose a kernel for (`rlx ops` lists them)", op);
+  if (!info) {
+    fail(ErrorKind::invalid_argument, "there is no op '{}' to choose a kernel for (`rlx ops` lists them)",
+         op);
+  }
   if (std::ranges::contains(info->variants, variant)) return;
   std::string known;
   for (const std::string& v : info->variants) known += (known.empty() ? "" : ", ") + v;
-  fail("the op '{}' has no kernel '{}' (it has: {})", op, variant, known);
+  fail(ErrorKind::invalid_argument, "the op '{}' has no kernel '{}' (it has: {})", op, variant, known);
 }
 
 const OpTable& op_table() {
