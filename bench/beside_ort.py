@@ -62,7 +62,7 @@ def json_of(command, what):
     try:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     except OSError as error:
-        raise Failure(f"{what} can not be started: {error}") from error
+        raise Failure(f"{what} cannot be started: {error}") from error
     if done.returncode != 0:
         raise Failure(f"{what} failed with status {done.returncode}:\n{(done.stderr or done.stdout).strip()[-2000:]}")
     try:
@@ -89,7 +89,7 @@ class Rlx:
 def build_rlx():
     """Has the launcher build this checkout, and gives the program."""
     if subprocess.run([CHECKOUT / "rlx", "--version"], stdout=subprocess.DEVNULL).returncode != 0:
-        raise Failure("rlx can not be built")
+        raise Failure("rlx cannot be built")
     return CHECKOUT / "build/release/rlx"
 
 
@@ -112,7 +112,7 @@ class OnnxRuntime:
         self.version = about["version"]
 
     def call(self, case, *words):
-        # The flag: the binding can not read the Float16Array of newer versions of node.
+        # The flag: the binding cannot read the Float16Array of newer versions of node.
         script = ["node", "--no-js-float16array", BENCH / "ort_case.mjs", self.packages]
         return json_of([*script, self.models / f"{case}.onnx", *words], f"ONNX Runtime ({words[0]} {case})")
 
@@ -145,7 +145,7 @@ def models_in(cache):
     partial = cache / f"models-partial-{os.getpid()}"
     partial.mkdir()
     if subprocess.run([sys.executable, generator, partial]).returncode != 0:
-        raise Failure(f"{generator} can not make the models")
+        raise Failure(f"{generator} cannot make the models")
     partial.rename(directory)
     return directory
 

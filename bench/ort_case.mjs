@@ -11,7 +11,7 @@ const LEAST_RUNS = 3;
 const MOST_RUNS = 2000;
 
 function openSession(provider) {
-  // The WebGPU provider can not cast BERT's mask from int64, so those 128 values go through the CPU; nothing else may.
+  // The WebGPU provider cannot cast BERT's mask from int64, so those 128 values go through the CPU; nothing else may.
   const allWebgpu = provider === "webgpu" && basename(model) !== "bert-base.onnx";
   return ort.InferenceSession.create(model, {
     executionProviders: [provider],

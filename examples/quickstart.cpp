@@ -13,14 +13,14 @@ int main() {
     auto hidden = rlx::gelu(rlx::matmul(x, w1) + b1);
     graph.output("probs", rlx::softmax(rlx::matmul(hidden, w2)));
 
-    rlx::Session session;  // the best device there is
-    rlx::Executable exe = session.compile(graph);
+    const rlx::Device device = rlx::Device::open();  // the best there is
+    rlx::Executable exe = rlx::compile(graph, device);
     for (const auto& [name, weight] : rlx::models::random_weights(graph, 1)) exe.set_param(name, weight);
 
-    const auto outputs = exe.run({{"x", rlx::Tensor::fill(rlx::DType::f32, {4, 64}, 0.5)}});
+    const auto outputs = exe.run({{"x", rlx::Tensor::full(rlx::DType::f32, {4, 64}, 0.5)}});
     const rlx::Tensor& probs = outputs.at("probs");
-    std::printf("%s on %s in %lld dispatches\n", probs.type_text().c_str(),
-                session.device().info().name.c_str(), static_cast<long long>(exe.dispatch_count()));
+    std::printf("%s on %s in %lld dispatches\n", probs.type_text().c_str(), device.info().name.c_str(),
+                static_cast<long long>(exe.dispatch_count()));
     for (int i = 0; i < 10; ++i) std::printf("%.4f ", probs.real(i));
     std::printf("\n");
   } catch (const rlx::Error& error) {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "rlx/session.h"
+#include "rlx/executable.h"
 
 namespace rlx {
 

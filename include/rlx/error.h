@@ -1,10 +1,8 @@
 // The one error type of rlx. Every failure that a caller can cause or meet arrives as rlx::Error.
 #pragma once
 
-#include <format>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace rlx {
 
@@ -31,19 +29,5 @@ class Error : public std::runtime_error {
  private:
   ErrorKind kind_;
 };
-
-template <class... Args>
-[[noreturn]] void fail(ErrorKind kind, std::format_string<Args...> message, Args&&... args) {
-  throw Error(kind, std::format(message, std::forward<Args>(args)...));
-}
-
-// Most failures are about the graph; this is the short form for them.
-template <class... Args>
-[[noreturn]] void fail(std::format_string<Args...> message, Args&&... args) {
-  throw Error(ErrorKind::invalid_graph, std::format(message, std::forward<Args>(args)...));
-}
-
-// For our own bugs only: what `holds` denies can not happen whatever the user does.
-void check(bool holds, const char* what_must_hold);
 
 }  // namespace rlx

@@ -34,6 +34,7 @@ struct TensorType {
   std::string text() const;  // f32[batch, 768]
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
+std::ostream& operator<<(std::ostream& out, const TensorType& type);
 
 // Output `output` of node number `node`.
 struct ValueId {
@@ -49,11 +50,11 @@ struct Node {
   std::vector<TensorType> outputs;
 };
 
-// A handle on a value while a graph is built; valid as long as the graph stays where it is.
+// A handle on a value while a graph is built. It follows the graph when that is moved; using it after the
+// graph is gone is an error. A copy of a graph has values of its own.
 class Value {
  public:
   Value() = default;
-  Value(Graph* graph, ValueId id) : graph_(graph), id_(id) {}
 
   Graph& graph() const;
   ValueId id() const { return id_; }
@@ -65,7 +66,10 @@ class Value {
   explicit operator bool() const { return graph_ != nullptr; }
 
  private:
-  Graph* graph_ = nullptr;
+  friend class Graph;
+  Value(std::shared_ptr<Graph* const> graph, ValueId id) : graph_(std::move(graph)), id_(id) {}
+
+  std::shared_ptr<Graph* const> graph_;
   ValueId id_;
 };
 
@@ -79,6 +83,13 @@ class Graph {
     std::string count = {};
     int64_t axis = 0;
   };
+
+  Graph() = default;
+  Graph(const Graph& other);
+  Graph& operator=(const Graph& other);
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();
 
   std::string name = "graph";
 
@@ -98,6 +109,8 @@ class Graph {
   // Adds a node; its output types are inferred and a mistake is an error that names the node.
   ValueId add(OpPtr op, std::vector<ValueId> inputs, std::string name = "");
   Value add_value(OpPtr op, const std::vector<Value>& inputs, std::string name = "");
+  // A handle on a value of this graph.
+  Value value(ValueId id);
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node(int32_t id) const { return nodes_[static_cast<size_t>(id)]; }
@@ -121,10 +134,11 @@ class Graph {
   std::vector<Output> outputs_;
   std::map<std::string, int64_t> capacities_;
   std::map<std::string, int32_t, std::less<>> by_name_;
+  std::shared_ptr<Graph*> self_;  // what Values hold: where this graph is; made for the first of them
 };
 
 // The graph with symbols replaced by numbers; types are inferred again, so a bad binding is an error here.
-Graph bind_symbols(const Graph& graph, const Bindings& bindings);
+Graph bind_symbols(const Graph& graph, const SymbolValues& values);
 
 // Throws the first thing that is wrong with a graph: order, types, duplicate names, use of an overwritten
 // state.

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "rlx/graph.h"
-#include "rlx/session.h"
+#include "rlx/tensor.h"
 
 namespace rlx::models {
 

@@ -12,7 +12,7 @@ namespace rlx {
 
 // --- Element-wise ---
 
-// Any scalar function by its name: apply("hard_swish", {x}).
+// A scalar function by its name: apply("hard_swish", {x}).
 Value apply(std::string_view function, const std::vector<Value>& inputs);
 
 Value operator+(Value a, Value b);
@@ -30,26 +30,90 @@ Value operator-(double a, Value b);
 Value operator*(double a, Value b);
 Value operator/(double a, Value b);
 
+// Every scalar function that `rlx ops` lists, under its name there. add, sub, mul, div and neg are the
+// operators, too.
+Value add(Value a, Value b);
+Value sub(Value a, Value b);
+Value mul(Value a, Value b);
+Value div(Value a, Value b);
+Value neg(Value x);
 Value maximum(Value a, Value b);
 Value minimum(Value a, Value b);
 Value pow(Value a, Value b);
-Value equal(Value a, Value b);
-Value less(Value a, Value b);
-Value greater(Value a, Value b);
+Value mod(Value a, Value b);   // the sign of b, as Python's %
+Value fmod(Value a, Value b);  // the sign of a, as C's
+Value clamp(Value x, Value low, Value high);
 Value where(Value condition, Value if_true, Value if_false);
+Value abs(Value x);
+Value sign(Value x);
+Value square(Value x);
+Value reciprocal(Value x);
+Value conj(Value x);
 
-Value relu(Value x);
-Value sigmoid(Value x);
-Value tanh(Value x);
+Value equal(Value a, Value b);
+Value not_equal(Value a, Value b);
+Value less(Value a, Value b);
+Value less_equal(Value a, Value b);
+Value greater(Value a, Value b);
+Value greater_equal(Value a, Value b);
+Value is_nan(Value x);
+Value is_inf(Value x);
+Value logical_and(Value a, Value b);
+Value logical_or(Value a, Value b);
+Value logical_xor(Value a, Value b);
+Value logical_not(Value x);
+
+Value bitwise_and(Value a, Value b);
+Value bitwise_or(Value a, Value b);
+Value bitwise_xor(Value a, Value b);
+Value bitwise_not(Value x);
+Value left_shift(Value a, Value n);
+Value right_shift(Value a, Value n);
+
+Value round(Value x);  // ties to even
+Value floor(Value x);
+Value ceil(Value x);
+Value trunc(Value x);
+
 Value exp(Value x);
+Value exp2(Value x);
+Value expm1(Value x);
 Value log(Value x);
+Value log2(Value x);
+Value log1p(Value x);
 Value sqrt(Value x);
 Value rsqrt(Value x);
-Value abs(Value x);
+Value sin(Value x);
+Value cos(Value x);
+Value tan(Value x);
+Value asin(Value x);
+Value acos(Value x);
+Value atan(Value x);
+Value atan2(Value y, Value x);
+Value sinh(Value x);
+Value cosh(Value x);
+Value tanh(Value x);
+Value asinh(Value x);
+Value acosh(Value x);
+Value atanh(Value x);
+Value erf(Value x);
+
+Value relu(Value x);
+Value leaky_relu(Value x, Value alpha);
+Value thresholded_relu(Value x, Value alpha);
+Value sigmoid(Value x);
+Value hard_sigmoid(Value x, Value alpha, Value beta);
 Value gelu(Value x);         // the exact form, with erf
 Value gelu_approx(Value x);  // the tanh form
 Value silu(Value x);
-Value erf(Value x);
+Value hard_swish(Value x);
+Value mish(Value x);
+Value softplus(Value x);
+Value softsign(Value x);
+Value elu(Value x, Value alpha);
+Value celu(Value x, Value alpha);
+Value selu(Value x);
+
 Value cast(Value x, DType to);
 
 // --- Linear algebra ---
@@ -68,7 +132,7 @@ Value reshape(Value x, Shape shape);                       // one dim may be -1
 Value transpose(Value x, std::vector<int64_t> perm = {});  // reversed when empty
 Value expand(Value x, Shape shape);
 // `length` elements from `start` on, `step` apart.
-Value narrow(Value x, int64_t axis, Dim start, Dim length, int64_t step = 1);
+Value slice(Value x, int64_t axis, Dim start, Dim length, int64_t step = 1);
 Value concat(const std::vector<Value>& parts, int64_t axis);
 std::vector<Value> split(Value x, int64_t axis, std::vector<int64_t> sizes);
 // table[..., indices, ...] along `axis`; negative indices count from the end.
@@ -82,13 +146,14 @@ Value write_state(Value state, Value update, int64_t axis, Dim start);
 
 // --- Reductions ---
 
-enum class ReduceKind { sum, mean, max, min, prod };
-Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes = {},
-             bool keep = false);  // all axes when empty
-Value sum(Value x, std::vector<int64_t> axes = {}, bool keep = false);
-Value mean(Value x, std::vector<int64_t> axes = {}, bool keep = false);
-Value argmax(Value x, int64_t axis = -1, bool keep = false);  // i64; the first of equals
-Value argmin(Value x, int64_t axis = -1, bool keep = false);
+// Over the given axes, all when there are none. NaN wins in max and min.
+Value sum(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+Value mean(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+Value max(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+Value min(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+Value prod(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+Value argmax(Value x, int64_t axis = -1, bool keepdims = false);  // i64; the first of equals
+Value argmin(Value x, int64_t axis = -1, bool keepdims = false);
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
 

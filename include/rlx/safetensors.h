@@ -24,7 +24,7 @@ class SafetensorsFile {
   struct Entry {
     std::string name;
     DType dtype = DType::f32;
-    std::vector<int64_t> dims;
+    std::vector<int64_t> shape;
     uint64_t begin = 0;  // in the data section
     uint64_t end = 0;
   };
@@ -41,8 +41,9 @@ class SafetensorsFile {
 
   // The stored bytes, in the order of a host tensor.
   std::span<const std::byte> bytes(std::string_view name) const;
+  // A view of the file's contents, which it keeps mapped: nothing is copied.
   Tensor tensor(std::string_view name) const;
-  std::map<std::string, Tensor, std::less<>> all() const;
+  NamedTensors all() const;
 
   struct Impl;
 
@@ -53,9 +54,9 @@ class SafetensorsFile {
 };
 
 // The bytes of a safetensors file. Complex tensors have no type there and are an error.
-std::vector<std::byte> to_safetensors(const std::map<std::string, Tensor, std::less<>>& tensors,
+std::vector<std::byte> to_safetensors(const NamedTensors& tensors,
                                       const std::map<std::string, std::string, std::less<>>& metadata = {});
-void save_safetensors(const std::string& path, const std::map<std::string, Tensor, std::less<>>& tensors,
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string, std::less<>>& metadata = {});
 
 }  // namespace rlx

@@ -1,8 +1,10 @@
 // Dimensions that are numbers or expressions of named symbols, and shapes made of them.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,15 +15,17 @@
 
 namespace rlx {
 
-// What each symbol stands for in one run.
-using Bindings = std::map<std::string, int64_t, std::less<>>;
+// What each symbol stands for: {{"batch", 4}, {"seq", 128}}.
+using SymbolValues = std::map<std::string, int64_t, std::less<>>;
 
 // A whole number, or a polynomial of symbols such as batch*seq + 1; kept in one canonical form, so that two
 // dims are equal exactly when their texts are. floor_div makes an opaque factor: floor(n/2).
 class Dim {
  public:
-  Dim(int64_t number = 0) : constant_(number) {}
-  Dim(int number) : constant_(number) {}
+  Dim() = default;  // 0
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  Dim(T number) : constant_(static_cast<int64_t>(number)) {}
   Dim(const char* symbol_name) : Dim(symbol(symbol_name)) {}
   static Dim symbol(std::string name);
   static Dim parse(std::string_view text);  // what text() gives, and ordinary arithmetic of it
@@ -42,7 +46,7 @@ class Dim {
   // a / b when that has no remainder for every value of the symbols, else nothing.
   static std::optional<Dim> exact_div(const Dim& a, const Dim& b);
 
-  Dim bind(const Bindings& bindings) const;  // symbols that are not bound stay
+  Dim bind(const SymbolValues& values) const;  // symbols that are not bound stay
   void collect_symbols(std::set<std::string>& into) const;
   std::string text() const;
   // The symbol's name when the dim is exactly one symbol.
@@ -64,9 +68,7 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<Dim> dims) : dims_(dims) {}
   explicit Shape(std::vector<Dim> dims) : dims_(std::move(dims)) {}
-  static Shape of(const std::vector<int64_t>& dims) {
-    return Shape(std::vector<Dim>(dims.begin(), dims.end()));
-  }
+  Shape(const std::vector<int64_t>& dims) : dims_(dims.begin(), dims.end()) {}
 
   int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
   const Dim& operator[](int64_t axis) const { return dims_[static_cast<size_t>(axis)]; }
@@ -81,7 +83,7 @@ class Shape {
   bool is_static() const;
   Dim elements() const;
   std::vector<int64_t> values() const;  // an error when a dim is symbolic
-  Shape bind(const Bindings& bindings) const;
+  Shape bind(const SymbolValues& values) const;
   std::string text() const;  // [batch, 128, 768]
 
  private:
@@ -90,5 +92,8 @@ class Shape {
 
 // NumPy's rule: aligned at the right, equal or one of them 1. `what` names the op in the error.
 Shape broadcast(const Shape& a, const Shape& b, std::string_view what);
+
+std::ostream& operator<<(std::ostream& out, const Dim& dim);
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
 }  // namespace rlx

@@ -1,114 +1,154 @@
-// A tensor on the host: type, dims and row-major bytes.
+// A tensor on the host: element type, shape and row-major bytes.
+//
+//   auto x = rlx::Tensor::of({2, 3}, {1.f, 2.f, 3.f, 4.f, 5.f, 6.f});
+//   for (float v : x.span<float>()) ...
+//   std::cout << x;                       // f32[2, 3] [[1, 2, 3], [4, 5, 6]]
 #pragma once
 
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <map>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rlx/dtype.h"
+#include "rlx/half.h"
 
 namespace rlx {
 
 // The C++ type that stands for a DType in the typed calls below.
 template <class T>
 struct DTypeOf;
-template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::f32;
-};
-template <>
-struct DTypeOf<int32_t> {
-  static constexpr DType value = DType::i32;
-};
-template <>
-struct DTypeOf<uint32_t> {
-  static constexpr DType value = DType::u32;
-};
-template <>
-struct DTypeOf<int64_t> {
-  static constexpr DType value = DType::i64;
-};
-template <>
-struct DTypeOf<bool> {
-  static constexpr DType value = DType::bool_;
-};
-template <>
-struct DTypeOf<int8_t> {
-  static constexpr DType value = DType::i8;
-};
-template <>
-struct DTypeOf<uint8_t> {
-  static constexpr DType value = DType::u8;
-};
-template <>
-struct DTypeOf<std::complex<float>> {
-  static constexpr DType value = DType::c64;
-};
+// clang-format off
+template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
+template <> struct DTypeOf<f16> { static constexpr DType value = DType::f16; };
+template <> struct DTypeOf<bf16> { static constexpr DType value = DType::bf16; };
+template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
+template <> struct DTypeOf<uint32_t> { static constexpr DType value = DType::u32; };
+template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::i64; };
+template <> struct DTypeOf<bool> { static constexpr DType value = DType::bool_; };
+template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::i8; };
+template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
+template <> struct DTypeOf<std::complex<float>> { static constexpr DType value = DType::c64; };
+// clang-format on
 
-// A value type: copies share the bytes, which never change.
+// float, f16, bf16, int32_t, uint32_t, int64_t, bool, int8_t, uint8_t, std::complex<float>.
+template <class T>
+concept ElementType = requires { DTypeOf<T>::value; };
+
+// std::vector<float>, std::span<const int64_t>, std::array<uint8_t, 3> and the like.
+template <class R>
+concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+                       ElementType<std::remove_cv_t<std::ranges::range_value_t<R>>>;
+
+// A view of bytes together with what keeps them alive; copies share both. The bytes never change through a
+// Tensor. Reading one from several threads is safe.
 class Tensor {
  public:
-  Tensor() = default;
-  Tensor(DType type, std::vector<int64_t> dims, std::vector<std::byte> bytes);
-  // One value everywhere, kept as one element until it is uploaded.
-  static Tensor fill(DType type, std::vector<int64_t> dims, double value);
-  template <class T>
-  static Tensor of(std::vector<int64_t> dims, std::span<const T> values) {
-    const auto bytes = std::as_bytes(values);
-    return Tensor(DTypeOf<T>::value, std::move(dims), std::vector<std::byte>(bytes.begin(), bytes.end()));
-  }
-  template <class T>
-  static Tensor of(std::vector<int64_t> dims, std::initializer_list<T> values) {
-    return of<T>(std::move(dims), std::span<const T>(values.begin(), values.size()));
-  }
-  // Rounded to the type as Cast does: to nearest even for floats, truncated and saturated for integers.
-  static Tensor from_doubles(DType type, std::vector<int64_t> dims, std::span<const double> values);
-  static Tensor from_ints(DType type, std::vector<int64_t> dims, std::span<const int64_t> values);
+  Tensor();  // the f32 scalar 0
+  // Takes the bytes over; their number must be the shape's.
+  Tensor(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
+  // A view of memory that `owner` keeps alive: a mapped file, a buffer of another library. Nothing is copied.
+  // With an empty owner the caller promises that the memory outlives the tensor and all its copies.
+  Tensor(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
+         std::shared_ptr<const void> owner);
 
-  DType type() const { return type_; }
-  const std::vector<int64_t>& dims() const { return dims_; }
+  // Copies values of any contiguous range: of({2, 2}, std::vector<float>{...}), of({3}, my_span).
+  template <ElementRange R>
+  static Tensor of(std::vector<int64_t> shape, const R& values) {
+    return copy(DTypeOf<std::remove_cv_t<std::ranges::range_value_t<R>>>::value, std::move(shape),
+                std::as_bytes(std::span(std::ranges::data(values), std::ranges::size(values))));
+  }
+  template <ElementType T>
+  static Tensor of(std::vector<int64_t> shape, std::initializer_list<T> values) {
+    return of<T>(std::move(shape), std::span<const T>(values.begin(), values.size()));
+  }
+  // With the type spelled out: of<float>({3}, {0, 1, 2}).
+  template <ElementType T>
+  static Tensor of(std::vector<int64_t> shape, std::type_identity_t<std::span<const T>> values) {
+    return copy(DTypeOf<T>::value, std::move(shape), std::as_bytes(values));
+  }
+  template <ElementType T>
+  static Tensor scalar(T value) {
+    return of<T>({}, std::span<const T>(&value, 1));
+  }
+  // One value everywhere, kept as one element until all are asked for.
+  static Tensor full(DType dtype, std::vector<int64_t> shape, double value);
+  static Tensor zeros(DType dtype, std::vector<int64_t> shape) { return full(dtype, std::move(shape), 0); }
+  // Converted as `cast` does: floats to nearest even; to integers truncated and saturated, NaN becomes 0.
+  static Tensor from_doubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values);
+  // Integers that do not fit keep their low bits.
+  static Tensor from_ints(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values);
+
+  DType dtype() const { return dtype_; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
   int64_t elements() const { return elements_; }
-  size_t byte_size() const { return static_cast<size_t>(elements_) * host_bytes(type_); }
-  bool is_fill() const { return is_fill_; }
+  size_t byte_size() const { return static_cast<size_t>(elements_) * host_bytes(dtype_); }
   std::string type_text() const;  // f32[2, 3]
 
-  // The bytes of all elements; a fill is written out.
-  std::vector<std::byte> bytes() const;
-  // The stored bytes: one element for a fill.
-  std::span<const std::byte> stored() const { return {data_->data(), data_->size()}; }
-  template <class T>
-  std::vector<T> to() const {
-    require_type(DTypeOf<T>::value);
-    const std::vector<std::byte> all = bytes();
-    std::vector<T> out(static_cast<size_t>(elements_));
-    for (size_t i = 0; i < out.size(); ++i) out[i] = reinterpret_cast<const T*>(all.data())[i];
-    return out;
+  // The elements in row-major order. T must be the C++ type of dtype(), and a foreign view aligned for it.
+  template <ElementType T>
+  std::span<const T> span() const {
+    const std::span<const std::byte> all = typed_bytes(DTypeOf<T>::value, alignof(T));
+    return {reinterpret_cast<const T*>(all.data()), static_cast<size_t>(elements_)};
+  }
+  template <ElementType T>
+  std::vector<T> to_vector() const {
+    const auto values = span<T>();
+    return {values.begin(), values.end()};
+  }
+  // The value of a tensor with one element.
+  template <ElementType T>
+  T item() const {
+    require_one_element();
+    return span<T>()[0];
   }
 
-  double real(int64_t index) const;                   // any type but c64
+  // One element by its row-major index, converted from whatever type the tensor has.
+  double real(int64_t index) const;                   // any type; of c64 the real part
   int64_t integer(int64_t index) const;               // integers and bool
   std::complex<double> complex(int64_t index) const;  // any type
   std::vector<double> doubles() const;
   std::vector<int64_t> integers() const;
 
-  // The first n along the axis; all if there are no more.
+  // The bytes of all elements.
+  std::span<const std::byte> bytes() const;
+  // Whether it was made by full() or zeros().
+  bool is_uniform() const { return uniform_ != nullptr; }
+
+  // The first n along an axis; all if there are no more. Negative axes count from the end.
   Tensor head(int64_t axis, int64_t n) const;
 
+  // Equal types, shapes and bytes.
   friend bool operator==(const Tensor& a, const Tensor& b);
 
  private:
-  void require_type(DType wanted) const;
+  struct Uniform;
+  static Tensor copy(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes);
+  std::span<const std::byte> typed_bytes(DType wanted, size_t alignment) const;
+  void require_one_element() const;
   const std::byte* element(int64_t index) const;
 
-  DType type_ = DType::f32;
-  bool is_fill_ = false;
-  std::vector<int64_t> dims_;
+  DType dtype_ = DType::f32;
+  std::vector<int64_t> shape_;
   int64_t elements_ = 1;
-  std::shared_ptr<const std::vector<std::byte>> data_ = std::make_shared<std::vector<std::byte>>(4);
+  std::span<const std::byte> bytes_;   // of all elements, unless uniform
+  std::shared_ptr<const void> owner_;  // of bytes_
+  std::shared_ptr<Uniform> uniform_;   // the one value, and all of them once they were asked for
 };
+
+using NamedTensors = std::map<std::string, Tensor, std::less<>>;
+
+// The type and the values; of a long tensor the first and last along each axis.
+std::string to_string(const Tensor& tensor);
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace rlx

@@ -1,6 +1,6 @@
 #include "rlx/caps.h"
 
-#include "rlx/error.h"
+#include "base/fail.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace rlx {
 
 Caps CapsOverride::apply(Caps caps) const {
   if (max_binding_bytes != 0 && max_binding_bytes < kLeastBindingBytes) {
-    fail(ErrorKind::invalid_argument, "bindings can not be limited to {} bytes; {} is the least",
+    fail(ErrorKind::invalid_argument, "bindings cannot be limited to {} bytes; {} is the least",
          max_binding_bytes, kLeastBindingBytes);
   }
   const auto lower = [](auto& limit, auto wanted) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "rlx/error.h"
+#include "base/fail.h"
 
 namespace rlx {
 

@@ -1,4 +1,4 @@
-#include "rlx/error.h"
+#include "base/fail.h"
 
 namespace rlx {
 

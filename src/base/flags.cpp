@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "rlx/error.h"
+#include "base/fail.h"
 
 namespace rlx {
 

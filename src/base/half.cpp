@@ -3,6 +3,8 @@
 #include <bit>
 #include <cmath>
 
+#include "rlx/half.h"
+
 namespace rlx {
 namespace {
 
@@ -54,5 +56,10 @@ float float_from_bf16(uint16_t b) { return std::bit_cast<float>(static_cast<uint
 
 uint16_t f16_from_double(double value) { return f16_from_float(float_round_to_odd(value)); }
 uint16_t bf16_from_double(double value) { return bf16_from_float(float_round_to_odd(value)); }
+
+f16::f16(float value) : bits(f16_from_float(value)) {}
+f16::operator float() const { return float_from_f16(bits); }
+bf16::bf16(float value) : bits(bf16_from_float(value)) {}
+bf16::operator float() const { return float_from_bf16(bits); }
 
 }  // namespace rlx

@@ -1,4 +1,4 @@
-// f16 and bf16 on the host, rounded to nearest even as IEEE 754 and PyTorch do.
+// Bits of f16 and bf16 on the host, rounded to nearest even as IEEE 754 and PyTorch do.
 #pragma once
 
 #include <cstdint>

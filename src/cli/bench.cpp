@@ -1,15 +1,14 @@
 #include <algorithm>
-#include <format>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/fail.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/graph_file.h"
 #include "cli/measure.h"
 #include "cli/text.h"
-#include "rlx/error.h"
 #include "rlx/models.h"
 #include "rlx/ops.h"
 
@@ -83,7 +82,7 @@ const Case& find_case(const std::string& name) {
   if (it != std::end(kCases)) return *it;
   std::string known;
   for (const Case& c : kCases) known += (known.empty() ? "" : ", ") + std::string(c.name);
-  throw Misuse(std::format("there is no case '{}'; there are: {}", name, known));
+  throw Misuse(formatted("there is no case '{}'; there are: {}", name, known));
 }
 
 // --- Measuring ---
@@ -97,13 +96,13 @@ struct Result {
   MemoryReport memory;
 };
 
-Result run_case(const Case& c, Session& session, const Options& o) {
+Result run_case(const Case& c, const Device& device, const Options& o) {
   const Graph graph = c.make();
   const LeafValues leaves{.inputs = make_leaf_values(graph, 1, "").inputs,
                           .params = models::random_weights(graph, 1)};
   Result r{.of = &c};
   const Stopwatch watch;
-  Executable exe = session.compile(graph);
+  Executable exe = compile(graph, device);
   r.compile_ms = watch.ms();
   for (const auto& [name, value] : leaves.params) exe.set_param(name, value);
   r.time = measure(exe, leaves.inputs, o.seconds, 2000);
@@ -133,7 +132,7 @@ std::vector<std::string> to_row(const Result& r) {
   return {r.of->name,
           ms_text(r.time.wall_ms),
           ms_text(r.time.cpu_ms),
-          r.of->flops > 0 ? std::format("{:.1f}", gflops) : "",
+          r.of->flops > 0 ? formatted("{:.1f}", gflops) : "",
           std::to_string(r.dispatches),
           bytes_text(r.bytes),
           ms_text(r.compile_ms),
@@ -147,13 +146,13 @@ void run_bench(const Options& o) {
   if (cases.empty()) {
     for (const Case& c : kCases) cases.push_back(&c);
   }
-  Session session(o.device.open());
+  const Device device = o.device.open();
   std::vector<Result> results;
   for (const Case* c : cases) {
     const Progress progress(c->what);
-    results.push_back(run_case(*c, session, o));
+    results.push_back(run_case(*c, device, o));
   }
-  nlohmann::json json = {{"adapter", session.device().info().name}, {"cases", nlohmann::json::array()}};
+  nlohmann::json json = {{"adapter", device.info().name}, {"cases", nlohmann::json::array()}};
   for (const Result& r : results) json["cases"].push_back(to_json(r));
   if (o.json == "-") {
     print(json.dump(2) + "\n");
@@ -162,13 +161,13 @@ void run_bench(const Options& o) {
   std::vector<std::vector<std::string>> rows = {
       {"case", "wall", "cpu", "GFLOP/s", "dispatches", "bytes", "compile", "first run", "runs"}};
   for (const Result& r : results) rows.push_back(to_row(r));
-  print(std::format("{}\nmedians of warm runs, inputs uploaded and outputs read back in each\n\n",
-                    session.device().info().name));
+  print(formatted("{}\nmedians of warm runs, inputs uploaded and outputs read back in each\n\n",
+                  device.info().name));
   print(table(rows, {1, 2, 3, 4, 5, 6, 7, 8}));
   if (o.json.empty()) return;
   std::ofstream file(o.json);
   file << json.dump(2) << "\n";
-  if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' can not be written", o.json);
+  if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", o.json);
 }
 
 }  // namespace
@@ -177,7 +176,7 @@ void add_bench(CLI::App& app) {
   const auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("bench", "Wall and CPU time of known cases");
   std::string cases = "Which cases; all without any:";
-  for (const Case& c : kCases) cases += std::format("\n{}: {}", c.name, c.what);
+  for (const Case& c : kCases) cases += formatted("\n{}: {}", c.name, c.what);
   command->add_option("CASE", o->cases, cases);
   command->add_option("--json", o->json, "Also write the results as JSON; - prints nothing else")
       ->type_name("FILE");

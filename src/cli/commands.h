@@ -8,7 +8,7 @@
 
 namespace rlx::cli {
 
-// A call that can not be meant: printed with a hint at the help, exit code 2.
+// A call that cannot be meant: printed with a hint at the help, exit code 2.
 class Misuse : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <cmath>
-#include <format>
 
+#include "base/fail.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/measure.h"
 #include "cli/text.h"
 #include "ir/reference.h"
-#include "rlx/error.h"
+#include "rlx/compile.h"
 #include "rlx/models.h"
 
 namespace rlx::cli {
@@ -27,11 +27,11 @@ NamedTensors demo_inputs(int64_t tokens, int64_t vocab) {
   for (int64_t i = 0; i < tokens; ++i) ids.push_back(1000 + i * 7919 % (vocab - 1000));
   const std::vector<int64_t> dims = {1, tokens};
   return {{"input_ids", Tensor::of<int64_t>(dims, ids)},
-          {"token_type_ids", Tensor::fill(DType::i64, dims, 0)},
-          {"attention_mask", Tensor::fill(DType::i64, dims, 1)}};
+          {"token_type_ids", Tensor::full(DType::i64, dims, 0)},
+          {"attention_mask", Tensor::full(DType::i64, dims, 1)}};
 }
 
-void line(const char* title, const std::string& text) { print(std::format("  {:12} {}\n", title, text)); }
+void line(const char* title, const std::string& text) { print(formatted("  {:12} {}\n", title, text)); }
 
 struct Difference {
   double largest = 0;  // |got - want|
@@ -70,9 +70,9 @@ void check_against_reference(const Options& o, const Graph& graph, const NamedTe
   }
   const Difference d = compare(got, want.at("last_hidden_state"));
   const double allowed = allowed_error(o, d);
-  line("reference", std::format("{} on the CPU, in double precision", ms_text(watch.ms())));
-  line("max error", std::format("{:.3g} (mean {:.2g}) on values up to {:.3g}; {:.2g} would be allowed",
-                                d.largest, d.mean, d.largest_want, allowed));
+  line("reference", formatted("{} on the CPU, in double precision", ms_text(watch.ms())));
+  line("max error", formatted("{:.3g} (mean {:.2g}) on values up to {:.3g}; {:.2g} would be allowed",
+                              d.largest, d.mean, d.largest_want, allowed));
   if (!(d.largest <= allowed)) {
     fail(ErrorKind::internal, "the GPU is wrong: its largest error is {:.3g}, more than {:.3g}", d.largest,
          allowed);
@@ -83,30 +83,30 @@ void check_against_reference(const Options& o, const Graph& graph, const NamedTe
 std::string dispatches_text(const PlanReport& plan, int64_t layers) {
   const auto in_layers = std::ranges::count_if(
       plan.run, [](const StepReport& s) { return s.node.starts_with("encoder.layer."); });
-  std::string out = std::format("{} a run", plan.run.size());
+  std::string out = formatted("{} a run", plan.run.size());
   if (layers > 0) {
-    out += std::format(" ({:.3g} a layer, {} around them)",
-                       static_cast<double>(in_layers) / static_cast<double>(layers),
-                       std::ssize(plan.run) - in_layers);
+    out += formatted(" ({:.3g} a layer, {} around them)",
+                     static_cast<double>(in_layers) / static_cast<double>(layers),
+                     std::ssize(plan.run) - in_layers);
   }
-  return out + std::format(", {} in the load phase", plan.load.size());
+  return out + formatted(", {} in the load phase", plan.load.size());
 }
 
 void run_demo(const Options& o) {
   const models::BertConfig config{.layers = o.layers};
   if (o.tokens > config.max_positions) {
-    throw Misuse(std::format("--tokens is {}, but BERT has {} positions", o.tokens, config.max_positions));
+    throw Misuse(formatted("--tokens is {}, but BERT has {} positions", o.tokens, config.max_positions));
   }
-  print(std::format("BERT-base encoder: {} layers, {} hidden, {} heads, {} tokens, seeded random weights\n\n",
-                    o.layers, config.hidden, config.heads, o.tokens));
-  Session session(o.device.open());
-  const AdapterInfo& adapter = session.device().info();
-  line("adapter", std::format("{} ({}, {})", adapter.name, adapter.backend, adapter.kind));
+  print(formatted("BERT-base encoder: {} layers, {} hidden, {} heads, {} tokens, seeded random weights\n\n",
+                  o.layers, config.hidden, config.heads, o.tokens));
+  const Device device = o.device.open();
+  const AdapterInfo& adapter = device.info();
+  line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, adapter.kind));
 
   const Graph graph = models::bert_encoder(config, 1, o.tokens);
   NamedTensors leaves = models::random_weights(graph, kSeed);
   const Stopwatch watch;
-  Executable exe = session.compile(graph);
+  Executable exe = compile(graph, device);
   const double compile_ms = watch.ms();
   const Stopwatch upload_watch;
   for (const auto& [name, value] : leaves) exe.set_param(name, value);
@@ -114,7 +114,6 @@ void run_demo(const Options& o) {
 
   NamedTensors inputs = demo_inputs(o.tokens, config.vocab);
   // Fills are written out, since measure() hands out the stored bytes.
-  for (auto& [name, t] : inputs) t = Tensor(t.type(), t.dims(), t.bytes());
   Measured time;
   {
     const Progress progress("running");
@@ -123,13 +122,13 @@ void run_demo(const Options& o) {
   const Tensor got = exe.run(inputs).at("last_hidden_state");
   const MemoryReport m = exe.memory();
   line("dispatches", dispatches_text(exe.plan_report(), o.layers));
-  line("memory", std::format("weights {}, derived {}, intermediates {} (lower bound {})",
-                             bytes_text(m.weight_bytes), bytes_text(m.derived_bytes),
-                             bytes_text(m.intermediate_bytes), bytes_text(m.lower_bound_bytes)));
-  line("compile", std::format("{}, upload of the weights {}", ms_text(compile_ms), ms_text(upload_ms)));
+  line("memory", formatted("weights {}, derived {}, intermediates {} (lower bound {})",
+                           bytes_text(m.weight_bytes), bytes_text(m.derived_bytes),
+                           bytes_text(m.intermediate_bytes), bytes_text(m.lower_bound_bytes)));
+  line("compile", formatted("{}, upload of the weights {}", ms_text(compile_ms), ms_text(upload_ms)));
   line("first run", ms_text(time.first_ms));
   line("warm run",
-       std::format("{} wall, {} CPU (median of {})", ms_text(time.wall_ms), ms_text(time.cpu_ms), time.runs));
+       formatted("{} wall, {} CPU (median of {})", ms_text(time.wall_ms), ms_text(time.cpu_ms), time.runs));
   if (o.no_check) return;
   leaves.insert(inputs.begin(), inputs.end());
   check_against_reference(o, graph, leaves, got);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <format>
 
+#include "base/format.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 
@@ -36,13 +36,13 @@ namespace {
 
 uint64_t parse_bytes(std::string_view text, std::string_view what, uint64_t least) {
   const uint64_t number = parse_size(text, what);
-  if (number < least) throw Misuse(std::format("{} is {}; the least is {}", what, number, least));
+  if (number < least) throw Misuse(formatted("{} is {}; the least is {}", what, number, least));
   return number;
 }
 
 uint32_t parse_count(std::string_view text, std::string_view what) {
   const uint64_t number = parse_bytes(text, what, 1);
-  if (number > UINT32_MAX) throw Misuse(std::format("{} is {}, which is too large", what, number));
+  if (number > UINT32_MAX) throw Misuse(formatted("{} is {}, which is too large", what, number));
   return static_cast<uint32_t>(number);
 }
 
@@ -66,7 +66,7 @@ CapsOverride parse_limits(const std::string& text) {
     } else if (name == "workgroups") {
       limits.max_workgroups_per_dimension = parse_count(value, what);
     } else {
-      throw Misuse(std::format(
+      throw Misuse(formatted(
           "there is no limit '{}'; there are: binding=BYTES, buffer=BYTES, buffers=N, workgroups=N, "
           "no-f16, no-subgroups",
           item));

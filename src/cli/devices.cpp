@@ -1,6 +1,6 @@
-#include <format>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/text.h"
@@ -44,16 +44,16 @@ std::string joined(const std::vector<std::string>& words, size_t indent) {
 }
 
 std::string describe(const AdapterInfo& a) {
-  std::string out = std::format("{}  {} ({}, {})\n", a.index, a.name, a.backend, a.kind);
+  std::string out = formatted("{}  {} ({}, {})\n", a.index, a.name, a.backend, a.kind);
   const auto line = [&](const char* title, const std::string& text) {
-    if (!text.empty()) out += std::format("   {:10} {}\n", title, text);
+    if (!text.empty()) out += formatted("   {:10} {}\n", title, text);
   };
   line("vendor", a.vendor + (a.architecture.empty() ? "" : ", " + a.architecture));
   line("driver", a.driver);
   if (a.memory_bytes) line("memory", bytes_text(static_cast<int64_t>(a.memory_bytes)));
   line("features", joined(a.features, 14));
   std::vector<std::string> limits;
-  for (const auto& [name, value] : a.limits) limits.push_back(std::format("{}={}", name, value));
+  for (const auto& [name, value] : a.limits) limits.push_back(formatted("{}={}", name, value));
   line("limits", joined(limits, 14));
   return out;
 }
@@ -70,8 +70,8 @@ void list_devices(const Options& o) {
     print("no adapter fits; Vulkan software drivers (Mesa's lavapipe) run without a GPU\n");
     return;
   }
-  print(std::format("{} adapter{}, the first is used unless flags say otherwise\n\n", adapters.size(),
-                    adapters.size() == 1 ? "" : "s"));
+  print(formatted("{} adapter{}, the first is used unless flags say otherwise\n\n", adapters.size(),
+                  adapters.size() == 1 ? "" : "s"));
   for (const AdapterInfo& a : adapters) print(describe(a) + "\n");
 }
 

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <format>
 #include <random>
 
+#include "base/fail.h"
 #include "base/hash.h"
 #include "cli/commands.h"
 #include "import/file_bytes.h"
 #include "ir/op.h"
 #include "ops/op_table.h"
-#include "rlx/error.h"
 #include "rlx/safetensors.h"
 
 namespace rlx::cli {
@@ -19,7 +18,7 @@ namespace {
 std::pair<std::string, std::string> parse_pair(const std::string& item, const char* flag, const char* form) {
   const size_t equals = item.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == item.size()) {
-    throw Misuse(std::format("{} is '{}'; it must be {}", flag, item, form));
+    throw Misuse(formatted("{} is '{}'; it must be {}", flag, item, form));
   }
   return {item.substr(0, equals), item.substr(equals + 1)};
 }
@@ -65,35 +64,33 @@ void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
       return step.variant == variant && (step.op == op || op == "elementwise");
     };
     if (std::ranges::any_of(plan.run, follows) || std::ranges::any_of(plan.load, follows)) continue;
-    std::fputs(std::format("rlx: --kernel {}: no dispatch uses it, it fits none here\n", item).c_str(),
-               stderr);
+    std::fputs(formatted("rlx: --kernel {}: no dispatch uses it, it fits none here\n", item).c_str(), stderr);
   }
 }
 
-Bindings GraphFlags::bindings(const Graph& graph) const {
-  Bindings out;
+SymbolValues GraphFlags::symbols(const Graph& graph) const {
+  SymbolValues out;
   for (const std::string& item : dims) {
     const auto [name, text] = parse_pair(item, "--dim", "NAME=N, such as batch=4");
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-      throw Misuse(std::format("--dim is '{}'; '{}' is no whole number from 0 on", item, text));
+      throw Misuse(formatted("--dim is '{}'; '{}' is no whole number from 0 on", item, text));
     }
     if (!graph.symbols().contains(name))
-      throw Misuse(std::format("--dim: the graph has no symbol named '{}'", name));
-    if (!out.emplace(name, value).second)
-      throw Misuse(std::format("--dim gives the symbol '{}' twice", name));
+      throw Misuse(formatted("--dim: the graph has no symbol named '{}'", name));
+    if (!out.emplace(name, value).second) throw Misuse(formatted("--dim gives the symbol '{}' twice", name));
   }
   std::string missing;
   for (const std::string& name : graph.symbols()) {
-    if (!out.contains(name)) missing += std::format(" --dim {}=N", name);
+    if (!out.contains(name)) missing += formatted(" --dim {}=N", name);
   }
-  if (!missing.empty()) throw Misuse(std::format("the graph has symbols without a value; give{}", missing));
+  if (!missing.empty()) throw Misuse(formatted("the graph has symbols without a value; give{}", missing));
   return out;
 }
 
 CompileOptions GraphFlags::options(const Graph& graph) const {
-  CompileOptions options{.bindings = bindings(graph), .optimize = !no_optimize};
+  CompileOptions options{.symbols = symbols(graph), .optimize = !no_optimize};
   for (const std::string& item : kernels) {
     const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL, such as matmul=plain");
     check_kernel(op, variant);
@@ -161,8 +158,8 @@ LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const std::string
   if (!safetensors_path.empty()) file = SafetensorsFile::open(safetensors_path);
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    const bool is_input = n.op->name() == Input::kName;
-    if (!is_input && n.op->name() != Param::kName) continue;
+    const bool is_input = n.op->is(LeafKind::input);
+    if (!is_input && !n.op->is(LeafKind::param)) continue;
     const bool stored = file && file->find(n.name);
     (is_input ? out.inputs : out.params)
         .emplace(n.name, stored ? file->tensor(n.name) : random_leaf(graph, id, seed));

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rlx/session.h"
+#include "rlx/compile.h"
 
 namespace rlx::cli {
 
@@ -19,7 +19,7 @@ struct GraphFlags {
   // Errors name the file and the line.
   Graph read() const;
   // All symbols of the graph must be bound, and nothing else.
-  Bindings bindings(const Graph& graph) const;
+  SymbolValues symbols(const Graph& graph) const;
   CompileOptions options(const Graph& graph) const;
   // Says on stderr which of the --kernel choices no dispatch of the plan follows.
   void note_unused_kernels(const PlanReport& plan) const;

@@ -1,10 +1,9 @@
 #include <cctype>
 #include <cstdio>
-#include <format>
 #include <new>
 
+#include "base/fail.h"
 #include "cli/commands.h"
-#include "rlx/error.h"
 
 namespace rlx::cli {
 namespace {
@@ -32,7 +31,7 @@ std::string sentence(std::string text) {
 
 int complain(const std::string& text, int code) {
   std::fflush(stdout);
-  std::fputs(std::format("rlx: {}\n", text).c_str(), stderr);
+  std::fputs(formatted("rlx: {}\n", text).c_str(), stderr);
   return code;
 }
 

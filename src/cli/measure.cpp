@@ -31,12 +31,12 @@ Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, in
 
   std::vector<InputRef> in;
   for (const auto& [name, t] : inputs)
-    in.push_back({name, t.type(), t.stored().data(), t.stored().size(), t.dims()});
+    in.push_back({name, t.dtype(), t.bytes().data(), t.bytes().size(), t.shape()});
   std::vector<std::vector<std::byte>> memory;
   std::vector<OutputRef> to;
   for (const auto& [name, t] : results) {
     memory.emplace_back(t.byte_size());
-    to.push_back({name, t.type(), memory.back().data(), memory.back().size()});
+    to.push_back({name, t.dtype(), memory.back().data(), memory.back().size()});
   }
   exe.run(in, to);  // the readback pool fills here
   std::vector<double> wall;

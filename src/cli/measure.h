@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "rlx/session.h"
+#include "rlx/executable.h"
 
 namespace rlx::cli {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <format>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "ops/op_table.h"
@@ -29,7 +29,7 @@ std::string listed(const std::vector<std::string>& words) {
 }
 
 // Collects the attributes of an op with their defaults.
-class AttributeLister : public Fields {
+class AttributeLister : public AttributeVisitor {
  public:
   std::vector<std::vector<std::string>> rows;
 
@@ -62,23 +62,22 @@ const OpInfo& find_op(const std::string& name) {
   for (const auto& [known, info] : op_table().all()) {
     if (known.contains(name) || name.contains(known)) near += (near.empty() ? "" : ", ") + known;
   }
-  throw Misuse(std::format("there is no op '{}'{}; `rlx ops` lists them", name,
-                           near.empty() ? "" : " (near: " + near + ")"));
+  throw Misuse(formatted("there is no op '{}'{}; `rlx ops` lists them", name,
+                         near.empty() ? "" : " (near: " + near + ")"));
 }
 
 void show_op(const OpInfo& info) {
-  print(std::format("{}: {}\n\n", info.name, info.formula));
-  print(
-      std::format("types    {}\nruns on  {}\nkernels  {}\n", info.types, where(info), listed(info.variants)));
+  print(formatted("{}: {}\n\n", info.name, info.formula));
+  print(formatted("types    {}\nruns on  {}\nkernels  {}\n", info.types, where(info), listed(info.variants)));
   AttributeLister lister;
-  info.make()->fields(lister);
+  info.make()->visit_attributes(lister);
   if (!lister.rows.empty()) {
     print("\nattributes\n");
     lister.rows.insert(lister.rows.begin(), {"  name", "kind", "default"});
     for (size_t i = 1; i < lister.rows.size(); ++i) lister.rows[i][0] = "  " + lister.rows[i][0];
     print(table(lister.rows));
   }
-  if (!info.samples.empty()) print(std::format("\nsample (T is any of the types)\n  {}\n", info.samples[0]));
+  if (!info.samples.empty()) print(formatted("\nsample (T is any of the types)\n  {}\n", info.samples[0]));
 }
 
 void list_ops(const Options& o) {
@@ -101,8 +100,8 @@ void list_ops(const Options& o) {
   for (const auto& [name, info] : op_table().all())
     rows.push_back({name, where(info), info.types, listed(info.variants)});
   print(table(rows));
-  print(std::format("\n{} ops, none of them on the host; `rlx ops NAME` tells what one computes\n",
-                    rows.size() - 1));
+  print(formatted("\n{} ops, none of them on the host; `rlx ops NAME` tells what one computes\n",
+                  rows.size() - 1));
 }
 
 }  // namespace

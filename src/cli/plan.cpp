@@ -1,6 +1,6 @@
-#include <format>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/graph_file.h"
@@ -52,27 +52,27 @@ void print_steps(const char* title, const std::vector<StepReport>& steps) {
       {"  #", "node", "op", "kernel", "variant", "grid", "bindings", "bytes"}};
   for (size_t i = 0; i < steps.size(); ++i) {
     const StepReport& s = steps[i];
-    rows.push_back({std::format("  {}", i), s.node, s.op, s.kernel, s.variant,
-                    std::format("{}x{}x{}", s.grid[0], s.grid[1], s.grid[2]), std::to_string(s.bindings),
+    rows.push_back({formatted("  {}", i), s.node, s.op, s.kernel, s.variant,
+                    formatted("{}x{}x{}", s.grid[0], s.grid[1], s.grid[2]), std::to_string(s.bindings),
                     bytes_text(s.bytes)});
   }
-  print(std::format("{} ({} dispatches)\n{}\n", title, steps.size(), table(rows, {6, 7})));
+  print(formatted("{} ({} dispatches)\n{}\n", title, steps.size(), table(rows, {6, 7})));
 }
 
 void show_plan(const Options& o) {
   const Graph graph = o.graph.read();
   const CompileOptions compile_options = o.graph.options(graph);
-  Session session(o.device.open());
-  Executable exe = session.compile(graph, compile_options);
+  const Device device = o.device.open();
+  Executable exe = compile(graph, device, compile_options);
   const PlanReport plan = exe.plan_report();
   o.graph.note_unused_kernels(plan);
   if (o.json) {
-    nlohmann::json out = to_json(plan, graph.name, session.device().info().name);
-    if (o.print_graph) out["optimized"] = rlx::print(exe.graph());
+    nlohmann::json out = to_json(plan, graph.name, device.info().name);
+    if (o.print_graph) out["optimized"] = rlx::print(*exe.graph());
     print(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return;
   }
-  if (o.print_graph) print(rlx::print(exe.graph(), 16) + "\n");
+  if (o.print_graph) print(rlx::print(*exe.graph(), 16) + "\n");
   print_steps("load phase, once for each change of params", plan.load);
   print_steps("each run", plan.run);
   print(schedule_summary(plan));

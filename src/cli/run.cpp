@@ -1,15 +1,14 @@
 #include <algorithm>
 #include <cstdio>
-#include <format>
 #include <fstream>
 
+#include "base/fail.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/graph_file.h"
 #include "cli/text.h"
 #include "ir/reference.h"
 #include "rlx/diagnostics.h"
-#include "rlx/error.h"
 
 namespace rlx::cli {
 namespace {
@@ -35,12 +34,12 @@ void print_outputs(const NamedTensors& outputs) {
 }
 
 void print_times(std::vector<double> runs_ms, double compile_ms) {
-  print(std::format("\ncompile {}, first run {}", ms_text(compile_ms), ms_text(runs_ms[0])));
+  print(formatted("\ncompile {}, first run {}", ms_text(compile_ms), ms_text(runs_ms[0])));
   if (runs_ms.size() > 1) {
     runs_ms.erase(runs_ms.begin());
     std::ranges::sort(runs_ms);
-    print(std::format(", warm run {} (median of {}, best {})", ms_text(runs_ms[runs_ms.size() / 2]),
-                      runs_ms.size(), ms_text(runs_ms[0])));
+    print(formatted(", warm run {} (median of {}, best {})", ms_text(runs_ms[runs_ms.size() / 2]),
+                    runs_ms.size(), ms_text(runs_ms[0])));
   }
   print("\n");
 }
@@ -52,17 +51,16 @@ void trace_and_profile(Executable& exe, const NamedTensors& inputs, const Option
   if (o.trace.empty()) return;
   std::ofstream file(o.trace, std::ios::binary);
   file << trace_json(dispatches, title);
-  if (!file.flush()) fail(ErrorKind::invalid_file, "the trace '{}' can not be written", o.trace);
-  print(
-      std::format("\ntrace of {} dispatches written to {}; open it in chrome://tracing or ui.perfetto.dev\n",
+  if (!file.flush()) fail(ErrorKind::invalid_file, "the trace '{}' cannot be written", o.trace);
+  print(formatted("\ntrace of {} dispatches written to {}; open it in chrome://tracing or ui.perfetto.dev\n",
                   dispatches.size(), o.trace));
 }
 
 void print_check(const NodeCheck& c) {
   print(
-      std::format("first node that differs from the reference: {} ({}) {}\n"
-                  "  {} elements are wrong; element {} is {:.9g} instead of {:.9g}, allowed error {:.3g}\n",
-                  c.node, c.op, c.type, c.wrong, c.index, c.got, c.want, c.allowed));
+      formatted("first node that differs from the reference: {} ({}) {}\n"
+                "  {} elements are wrong; element {} is {:.9g} instead of {:.9g}, allowed error {:.3g}\n",
+                c.node, c.op, c.type, c.wrong, c.index, c.got, c.want, c.allowed));
 }
 
 // Node by node from the device's own inputs, then the outputs of the whole graph from the leaves.
@@ -70,7 +68,7 @@ void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, c
   std::vector<NodeCheck> checks;
   {
     Progress progress("comparing nodes with the reference");
-    const int64_t nodes = exe.graph().size();
+    const int64_t nodes = exe.graph()->size();
     checks = verify_nodes(exe, [&](int64_t done) { progress.update(done, nodes); });
   }
   print("\n");
@@ -79,9 +77,8 @@ void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, c
   if (bad != checks.end()) {
     print_check(*bad);
   } else {
-    print(std::format("{} nodes agree with the reference", std::ssize(checks) - skipped));
-    if (skipped)
-      print(std::format(" ({} not checked: they read a state that was overwritten since)", skipped));
+    print(formatted("{} nodes agree with the reference", std::ssize(checks) - skipped));
+    if (skipped) print(formatted(" ({} not checked: they read a state that was overwritten since)", skipped));
     print("\n");
   }
   std::map<std::string, RefTensor> wanted;
@@ -104,8 +101,8 @@ void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, c
       }
       return difference;
     }()));
-    print(std::format("output {}: largest error against the reference from the inputs on: {:.3g}\n", name,
-                      error.max_abs));
+    print(formatted("output {}: largest error against the reference from the inputs on: {:.3g}\n", name,
+                    error.max_abs));
   }
   if (bad != checks.end()) fail(ErrorKind::internal, "the node '{}' is wrong on this device", bad->node);
 }
@@ -113,16 +110,16 @@ void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, c
 void run_graph(const Options& o) {
   const Graph file_graph = o.graph.read();
   CompileOptions options = o.graph.options(file_graph);
-  const Graph graph = options.bindings.empty() ? file_graph : bind_symbols(file_graph, options.bindings);
+  const Graph graph = options.symbols.empty() ? file_graph : bind_symbols(file_graph, options.symbols);
   options.keep_intermediates = o.verify;
   options.debug.nan_trace = o.nan_trace;
   if (o.dump_nodes) options.debug.dump_nodes = -1;
   options.debug.log = [](const std::string& text) { print(text); };
   const LeafValues leaves = make_leaf_values(graph, o.seed, o.load);
 
-  Session session(o.device.open());
+  const Device device = o.device.open();
   const Stopwatch compile_watch;
-  Executable exe = session.compile(file_graph, options);
+  Executable exe = compile(file_graph, device, options);
   const double compile_ms = compile_watch.ms();
   for (const auto& [name, value] : leaves.params) exe.set_param(name, value);
 

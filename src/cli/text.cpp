@@ -5,24 +5,24 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <format>
 
+#include "base/format.h"
 #include "cli/commands.h"
 
 namespace rlx::cli {
 
 std::string bytes_text(int64_t bytes) {
   const char* const units[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return std::format("{} B", bytes);
+  if (bytes < 1024) return formatted("{} B", bytes);
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  return std::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, units[unit]);
+  return formatted("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, units[unit]);
 }
 
 std::string ms_text(double ms) {
-  if (ms >= 10'000) return std::format("{:.1f} s", ms / 1000);
-  return std::format("{:.{}f} ms", ms, ms < 10 ? 3 : ms < 100 ? 2 : 0);
+  if (ms >= 10'000) return formatted("{:.1f} s", ms / 1000);
+  return formatted("{:.{}f} ms", ms, ms < 10 ? 3 : ms < 100 ? 2 : 0);
 }
 
 uint64_t parse_size(std::string_view text, std::string_view what) {
@@ -31,7 +31,7 @@ uint64_t parse_size(std::string_view text, std::string_view what) {
   const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
   const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
   if (error != std::errc() || shift < 0 || number > UINT64_MAX >> shift) {
-    throw Misuse(std::format("{} is '{}'; it must be a number such as 8, 64K, 1M or 2G", what, text));
+    throw Misuse(formatted("{} is '{}'; it must be a number such as 8, 64K, 1M or 2G", what, text));
   }
   return number << shift;
 }
@@ -80,8 +80,8 @@ void Progress::update(int64_t done, int64_t all) {
   const auto now = std::chrono::steady_clock::now();
   if (all > 0 && now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
-  const std::string count = all > 0 ? std::format(" {} of {}", done, all) : "";
-  std::fputs(std::format("\r\033[K{}{} ...", title_, count).c_str(), stderr);
+  const std::string count = all > 0 ? formatted(" {} of {}", done, all) : "";
+  std::fputs(formatted("\r\033[K{}{} ...", title_, count).c_str(), stderr);
 }
 
 }  // namespace rlx::cli

@@ -8,10 +8,10 @@
 #include <ranges>
 #include <tuple>
 
+#include "base/fail.h"
 #include "base/flags.h"
 #include "gpu/adapter_search.h"
 #include "gpu/call_scope.h"
-#include "rlx/error.h"
 
 namespace rlx::gpu {
 

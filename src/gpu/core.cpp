@@ -1,4 +1,5 @@
 #include "gpu/core.h"
+#include "base/format.h"
 
 #include <chrono>
 #include <thread>
@@ -89,7 +90,7 @@ void Core::note_loss(std::string reason) {
 
 void Core::note_error(wgpu::ErrorType type, std::string_view message) {
   const Error error(kind_of(type),
-                    std::format("device '{}': {}", info.name, without_trailing_newlines(message)));
+                    formatted("device '{}': {}", info.name, without_trailing_newlines(message)));
   for (Call* call = innermost_call; call != nullptr; call = call->outer_) {
     if (&call->core_ != this) continue;
     if (!call->error_) call->error_ = error;

@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/fail.h"
 #include "gpu/device.h"
 #include "gpu/disk_cache.h"
-#include "rlx/error.h"
 
 namespace rlx::gpu {
 

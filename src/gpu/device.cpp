@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/format.h"
 #include "gpu/core.h"
 
 namespace rlx::gpu {
@@ -123,7 +124,7 @@ Buffer Device::create_buffer(BufferUse use, uint64_t bytes, std::string_view lab
                                                 descriptor.size, core_->memory_in_use);
   buffer.size_ = descriptor.size;
   if (std::optional<Error> error = call.take_error()) {
-    throw error->within(std::format("the buffer '{}' of {} bytes", label, descriptor.size));
+    throw error->within(formatted("the buffer '{}' of {} bytes", label, descriptor.size));
   }
   call.check();
   return buffer;
@@ -211,7 +212,7 @@ BindGroup Device::bind_group(const Pipeline& pipeline, std::span<const BufferRan
   BindGroup group;
   group.impl_ = std::make_unique<BindGroup::Impl>(core_->device.CreateBindGroup(&descriptor));
   if (std::optional<Error> error = call.take_error()) {
-    throw error->within(std::format("binding the buffers of the kernel '{}'", target.request.label));
+    throw error->within(formatted("binding the buffers of the kernel '{}'", target.request.label));
   }
   call.check();
   return group;

@@ -100,7 +100,7 @@ struct BufferRange {
   uint64_t bytes = 0;   // a multiple of 4; 0 is the rest of the buffer
 };
 
-struct Dispatch {
+struct DispatchCommand {
   const Pipeline* pipeline = nullptr;
   const BindGroup* group = nullptr;
   uint32_t x = 1, y = 1, z = 1;  // workgroups; a zero dispatches nothing
@@ -162,7 +162,7 @@ class Ticket {
 // Dispatches see the writes of those before them. The spans are read during the call only.
 struct Work {
   std::span<const Copy> before = {};
-  std::span<const Dispatch> dispatches = {};
+  std::span<const DispatchCommand> dispatches = {};
   std::span<const Copy> after = {};
   Readback* readback = nullptr;  // filled by the copies whose `to` is null
 };

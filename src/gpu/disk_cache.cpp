@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <format>
 #include <fstream>
 #include <random>
 #include <string_view>
 #include <vector>
 
+#include "base/format.h"
 #include "base/hash.h"
 
 namespace rlx::gpu {
@@ -84,7 +84,7 @@ thread_local Answer last_answer;
 
 DiskCache::DiskCache(fs::path folder) : folder_(std::move(folder)) {
   if (folder_.empty()) return;
-  writer_ = std::format("{:08x}", std::random_device()());
+  writer_ = formatted("{:08x}", std::random_device()());
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) folder_.clear();
@@ -96,7 +96,7 @@ DiskCache::~DiskCache() {
 }
 
 fs::path DiskCache::file_of(std::span<const std::byte> key) const {
-  return folder_ / std::format("{:016x}.bin", Hash().bytes(key.data(), key.size()).value());
+  return folder_ / formatted("{:016x}.bin", Hash().bytes(key.data(), key.size()).value());
 }
 
 size_t DiskCache::load(std::span<const std::byte> key, std::span<std::byte> value) try {
@@ -129,7 +129,7 @@ void DiskCache::store(std::span<const std::byte> key, std::span<const std::byte>
   // Renamed into place when complete: another process never sees half a file.
   const fs::path path = file_of(key);
   fs::path temporary = path;
-  temporary += std::format(".{}-{}.tmp", writer_, temporaries_++);
+  temporary += formatted(".{}-{}.tmp", writer_, temporaries_++);
   std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
   const auto put = [&](const void* data, size_t size) {
     out.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));

@@ -1,8 +1,8 @@
 // Opening a device: the choice of the adapter, the features and toggles, the callbacks.
 #include <algorithm>
-#include <format>
 
 #include "base/flags.h"
+#include "base/format.h"
 #include "gpu/adapter_search.h"
 #include "gpu/core.h"
 
@@ -25,12 +25,12 @@ std::string request_text(const DeviceOptions& options) {
   std::string text = "no ";
   if (options.software) text += *options.software ? "software " : "hardware ";
   text += "adapter";
-  if (options.adapter_index >= 0) text += std::format(" of index {}", options.adapter_index);
+  if (options.adapter_index >= 0) text += formatted(" of index {}", options.adapter_index);
   if (const std::string name = choice(options.adapter_name, "WGPU_ADAPTER_NAME"); !name.empty()) {
-    text += std::format(" with '{}' in its name", name);
+    text += formatted(" with '{}' in its name", name);
   }
   if (const std::string backend = choice(options.backend, "WGPU_BACKEND"); !backend.empty()) {
-    text += std::format(" on the backend '{}'", backend);
+    text += formatted(" on the backend '{}'", backend);
   }
   return text;
 }
@@ -38,8 +38,8 @@ std::string request_text(const DeviceOptions& options) {
 [[noreturn]] void fail_without_adapter(const DeviceOptions& options, const AdapterSearch& search) {
   std::string existing;
   for (const AdapterInfo& info : search.all) {
-    existing += std::format("{}[{}] '{}' ({}, {})", existing.empty() ? "" : ", ", info.index, info.name,
-                            info.backend, info.kind);
+    existing += formatted("{}[{}] '{}' ({}, {})", existing.empty() ? "" : ", ", info.index, info.name,
+                          info.backend, info.kind);
   }
   fail(ErrorKind::unsupported, "there is {}; this machine has {}{}", request_text(options),
        existing.empty() ? "no adapter at all (is a Vulkan driver installed?)" : existing,

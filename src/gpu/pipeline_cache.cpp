@@ -1,11 +1,11 @@
 // Pipelines: found in memory, or compiled, many at a time.
 #include <algorithm>
 #include <charconv>
-#include <format>
 #include <fstream>
 #include <ranges>
 #include <regex>
 
+#include "base/format.h"
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "gpu/core.h"
@@ -91,7 +91,7 @@ std::string source_place(std::string_view wgsl, int64_t line) {
       --at;
     }
   }
-  return file.empty() ? "" : std::format("{}:{}", file, at);
+  return file.empty() ? "" : formatted("{}:{}", file, at);
 }
 
 // Tint's ":194:7 error: ..." with the place in the sources instead of the line of the module.
@@ -110,13 +110,12 @@ std::string with_source_places(const std::string& message, std::string_view wgsl
 
 // For who wants to read what is compiled.
 void write_module(const std::filesystem::path& dir, const PipelineRequest& request) {
-  const std::filesystem::path path = dir / std::format("{}-{:016x}.wgsl", request.label, hash_of(request));
+  const std::filesystem::path path = dir / formatted("{}-{:016x}.wgsl", request.label, hash_of(request));
   std::error_code ignored;  // the file says whether it worked
   std::filesystem::create_directories(dir, ignored);
   std::ofstream file(path);
   file << request.wgsl << std::flush;
-  if (!file)
-    fail(ErrorKind::invalid_argument, "the WGSL of a kernel can not be written to {}", path.string());
+  if (!file) fail(ErrorKind::invalid_argument, "the WGSL of a kernel cannot be written to {}", path.string());
 }
 
 // Throws if the WGSL or the layout is wrong.

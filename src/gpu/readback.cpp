@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/format.h"
 #include "gpu/core.h"
 
 namespace rlx::gpu {
@@ -106,7 +107,7 @@ Readback Device::readback(uint64_t bytes) {
     staging->buffer = core_->device.CreateBuffer(&descriptor);
     staging->capacity = capacity;
     if (std::optional<Error> error = call.take_error()) {
-      throw error->within(std::format("a readback of {} bytes", capacity));
+      throw error->within(formatted("a readback of {} bytes", capacity));
     }
     readback.impl_ = std::move(staging);
   }

@@ -28,19 +28,21 @@ void encode(const wgpu::CommandEncoder& encoder, std::span<const Copy> copies,
   }
 }
 
-void need_handles(const Dispatch& dispatch) {
+void need_handles(const DispatchCommand& dispatch) {
   if (dispatch.pipeline == nullptr || !*dispatch.pipeline || dispatch.group == nullptr || !*dispatch.group) {
     fail(ErrorKind::invalid_argument, "a dispatch of the kernel '{}' lacks its pipeline or its bind group",
          dispatch.pipeline == nullptr ? std::string() : dispatch.pipeline->label());
   }
 }
 
-bool is_empty(const Dispatch& dispatch) { return dispatch.x == 0 || dispatch.y == 0 || dispatch.z == 0; }
+bool is_empty(const DispatchCommand& dispatch) {
+  return dispatch.x == 0 || dispatch.y == 0 || dispatch.z == 0;
+}
 
-void encode(const wgpu::ComputePassEncoder& pass, std::span<const Dispatch> dispatches) {
+void encode(const wgpu::ComputePassEncoder& pass, std::span<const DispatchCommand> dispatches) {
   const Pipeline::Impl* pipeline = nullptr;
   const BindGroup::Impl* group = nullptr;
-  for (const Dispatch& dispatch : dispatches) {
+  for (const DispatchCommand& dispatch : dispatches) {
     need_handles(dispatch);
     if (is_empty(dispatch)) continue;
     if (pipeline != dispatch.pipeline->impl()) {

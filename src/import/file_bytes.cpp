@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "rlx/error.h"
+#include "base/fail.h"
 
 namespace rlx {
 namespace {
@@ -21,7 +21,7 @@ struct Descriptor {
 };
 
 [[noreturn]] void cannot_read(const std::string& path, int error) {
-  fail(ErrorKind::invalid_file, "the file '{}' can not be read: {}", path, std::strerror(error));
+  fail(ErrorKind::invalid_file, "the file '{}' cannot be read: {}", path, std::strerror(error));
 }
 
 }  // namespace

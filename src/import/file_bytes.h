@@ -10,7 +10,7 @@ namespace rlx {
 
 class FileBytes {
  public:
-  // ErrorKind::invalid_file with the system's reason when the file can not be read.
+  // ErrorKind::invalid_file with the system's reason when the file cannot be read.
   explicit FileBytes(const std::string& path);
   explicit FileBytes(std::vector<std::byte> bytes) : owned_(std::move(bytes)), bytes_(owned_) {}
   ~FileBytes();

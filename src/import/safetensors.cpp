@@ -9,8 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "base/fail.h"
 #include "import/file_bytes.h"
-#include "rlx/error.h"
 
 namespace rlx {
 namespace {
@@ -65,12 +65,12 @@ class HeaderReader {
  private:
   template <class... Args>
   [[noreturn]] void wrong(std::format_string<Args...> message, Args&&... args) const {
-    fail(ErrorKind::invalid_file, "{}: {}", file_, std::format(message, std::forward<Args>(args)...));
+    fail(ErrorKind::invalid_file, "{}: {}", file_, formatted(message, std::forward<Args>(args)...));
   }
   template <class... Args>
   [[noreturn]] void wrong_tensor(std::string_view name, std::format_string<Args...> message,
                                  Args&&... args) const {
-    wrong("the tensor '{}' {}", shown(name), std::format(message, std::forward<Args>(args)...));
+    wrong("the tensor '{}' {}", shown(name), formatted(message, std::forward<Args>(args)...));
   }
 
   json parse(std::string_view text) const {
@@ -122,7 +122,7 @@ class HeaderReader {
       const uint64_t size = read_number(name, "shape", dim);
       if (size > static_cast<uint64_t>(INT64_MAX))
         wrong_tensor(name, "has the dim {}, more than 63 bits hold", size);
-      entry.dims.push_back(static_cast<int64_t>(size));
+      entry.shape.push_back(static_cast<int64_t>(size));
       if (__builtin_mul_overflow(bytes, size, &bytes)) {
         wrong_tensor(name, "has the shape {}, whose size does not fit in 64 bits", shape.dump());
       }
@@ -145,7 +145,7 @@ class HeaderReader {
     }
     if (entry.end - entry.begin != bytes) {
       wrong_tensor(entry.name, "is {}{}, {} bytes, but its offsets {} to {} hold {}", to_string(entry.dtype),
-                   json(entry.dims).dump(), bytes, entry.begin, entry.end, entry.end - entry.begin);
+                   json(entry.shape).dump(), bytes, entry.begin, entry.end, entry.end - entry.begin);
     }
   }
 
@@ -271,38 +271,38 @@ std::span<const std::byte> SafetensorsFile::bytes(std::string_view name) const {
 Tensor SafetensorsFile::tensor(std::string_view name) const {
   const auto stored = bytes(name);
   const Entry& entry = require(name);
-  return Tensor(entry.dtype, entry.dims, std::vector<std::byte>(stored.begin(), stored.end()));
+  return Tensor(entry.dtype, entry.shape, stored, impl_);
 }
 
-std::map<std::string, Tensor, std::less<>> SafetensorsFile::all() const {
-  std::map<std::string, Tensor, std::less<>> out;
+NamedTensors SafetensorsFile::all() const {
+  NamedTensors out;
   for (const Entry& entry : impl_->tensors) out.emplace(entry.name, tensor(entry.name));
   return out;
 }
 
-std::vector<std::byte> to_safetensors(const std::map<std::string, Tensor, std::less<>>& tensors,
+std::vector<std::byte> to_safetensors(const NamedTensors& tensors,
                                       const std::map<std::string, std::string, std::less<>>& metadata) {
   std::vector<std::pair<std::string_view, const Tensor*>> order;
   for (const auto& [name, tensor] : tensors) order.emplace_back(name, &tensor);
   // Wide elements first, so that every tensor is aligned to its element in a mapped file.
   std::ranges::stable_sort(order, std::greater<>(),
-                           [](const auto& item) { return host_bytes(item.second->type()); });
+                           [](const auto& item) { return host_bytes(item.second->dtype()); });
 
   json header = json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   std::vector<std::byte> data;
   for (const auto& [name, tensor] : order) {
-    const auto type = std::ranges::find(kTypes, tensor->type(), &TypeName::dtype);
+    const auto type = std::ranges::find(kTypes, tensor->dtype(), &TypeName::dtype);
     if (type == std::end(kTypes)) {
       fail(ErrorKind::invalid_argument, "the tensor '{}' has type {}, which safetensors files do not have",
-           name, to_string(tensor->type()));
+           name, to_string(tensor->dtype()));
     }
     if (name.empty() || name == kMetadata) {
-      fail(ErrorKind::invalid_argument, "'{}' can not be the name of a tensor in a safetensors file", name);
+      fail(ErrorKind::invalid_argument, "'{}' cannot be the name of a tensor in a safetensors file", name);
     }
-    const std::vector<std::byte> bytes = tensor->bytes();
+    const std::span<const std::byte> bytes = tensor->bytes();
     header[std::string(name)] = {{"dtype", type->name},
-                                 {"shape", tensor->dims()},
+                                 {"shape", tensor->shape()},
                                  {"data_offsets", {data.size(), data.size() + bytes.size()}}};
     data.insert(data.end(), bytes.begin(), bytes.end());
   }
@@ -316,12 +316,12 @@ std::vector<std::byte> to_safetensors(const std::map<std::string, Tensor, std::l
   return out;
 }
 
-void save_safetensors(const std::string& path, const std::map<std::string, Tensor, std::less<>>& tensors,
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string, std::less<>>& metadata) {
   const std::vector<std::byte> bytes = to_safetensors(tensors, metadata);
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' can not be written", path);
+  if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", path);
 }
 
 }  // namespace rlx

@@ -1,6 +1,7 @@
 #include "rlx/graph.h"
 
 #include <algorithm>
+#include <ostream>
 
 #include "ir/op.h"
 
@@ -8,9 +9,13 @@ namespace rlx {
 
 std::string TensorType::text() const { return std::string(to_string(dtype)) + shape.text(); }
 
+std::ostream& operator<<(std::ostream& out, const TensorType& type) { return out << type.text(); }
+
 Graph& Value::graph() const {
   if (!graph_) fail(ErrorKind::invalid_argument, "an empty Value was used; it belongs to no graph");
-  return *graph_;
+  if (!*graph_)
+    fail(ErrorKind::invalid_argument, "a Value was used after its graph was destroyed or replaced");
+  return **graph_;
 }
 
 const TensorType& Value::type() const { return graph().type(id_); }
@@ -29,25 +34,63 @@ OpPtr leaf(DType dtype, Shape shape) {
 }
 }  // namespace
 
+// --- Values follow the graph when it is moved ---
+
+Graph::Graph(const Graph& other)
+    : name(other.name),
+      nodes_(other.nodes_),
+      outputs_(other.outputs_),
+      capacities_(other.capacities_),
+      by_name_(other.by_name_) {}
+
+Graph::Graph(Graph&& other) noexcept
+    : name(std::move(other.name)),
+      nodes_(std::move(other.nodes_)),
+      outputs_(std::move(other.outputs_)),
+      capacities_(std::move(other.capacities_)),
+      by_name_(std::move(other.by_name_)),
+      self_(std::move(other.self_)) {
+  if (self_) *self_ = this;
+}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  if (this == &other) return *this;
+  std::destroy_at(this);
+  return *std::construct_at(this, std::move(other));
+}
+
+Graph& Graph::operator=(const Graph& other) { return *this = Graph(other); }
+
+Graph::~Graph() {
+  if (self_) *self_ = nullptr;
+}
+
+Value Graph::value(ValueId id) {
+  if (!self_) self_ = std::make_shared<Graph*>(this);
+  return Value(self_, id);
+}
+
+// --- Building ---
+
 Value Graph::input(std::string name, DType dtype, Shape shape) {
-  return Value(this, add(leaf<Input>(dtype, std::move(shape)), {}, std::move(name)));
+  return value(add(leaf<Input>(dtype, std::move(shape)), {}, std::move(name)));
 }
 
 Value Graph::param(std::string name, DType dtype, Shape shape) {
-  return Value(this, add(leaf<Param>(dtype, std::move(shape)), {}, std::move(name)));
+  return value(add(leaf<Param>(dtype, std::move(shape)), {}, std::move(name)));
 }
 
 Value Graph::state(std::string name, DType dtype, Shape shape) {
-  return Value(this, add(leaf<State>(dtype, std::move(shape)), {}, std::move(name)));
+  return value(add(leaf<State>(dtype, std::move(shape)), {}, std::move(name)));
 }
 
-Value Graph::constant(Tensor value, std::string name) {
+Value Graph::constant(Tensor tensor, std::string name) {
   auto op = std::make_shared<Constant>();
-  op->value = std::move(value);
-  return Value(this, add(op, {}, std::move(name)));
+  op->value = std::move(tensor);
+  return value(add(op, {}, std::move(name)));
 }
 
-Value Graph::scalar(DType dtype, double value) { return constant(Tensor::fill(dtype, {}, value)); }
+Value Graph::scalar(DType dtype, double value) { return constant(Tensor::full(dtype, {}, value)); }
 
 void Graph::output(std::string name, Value value) { output(std::move(name), value, "", 0); }
 
@@ -76,12 +119,12 @@ std::string Graph::unique_name(std::string wanted) const {
 }
 
 ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
-  const bool is_leaf = dynamic_cast<const Leaf*>(op.get()) != nullptr;
+  const bool is_named = op->is_leaf() && !op->is(LeafKind::constant);
   if (name.empty()) {
     name = unique_name(std::string(op->name()) + "." + std::to_string(nodes_.size()));
   } else if (by_name_.contains(name)) {
     // Inputs, params and states are addressed by name, so theirs must be the wanted one.
-    if (is_leaf) fail("the name '{}' is used twice", name);
+    if (is_named) fail("the name '{}' is used twice", name);
     name = unique_name(name);
   }
   std::vector<TensorType> types;
@@ -113,7 +156,7 @@ Value Graph::add_value(OpPtr op, const std::vector<Value>& inputs, std::string n
     if (&v.graph() != this) fail("{}: an input belongs to another graph", op->name());
     ids.push_back(v.id());
   }
-  return Value(this, add(std::move(op), std::move(ids), std::move(name)));
+  return value(add(std::move(op), std::move(ids), std::move(name)));
 }
 
 void Graph::rename(int32_t id, std::string name) {
@@ -140,19 +183,19 @@ std::set<std::string> Graph::symbols() const {
   return all;
 }
 
-Graph bind_symbols(const Graph& graph, const Bindings& bindings) {
+Graph bind_symbols(const Graph& graph, const SymbolValues& values) {
   Graph out;
   out.name = graph.name;
   for (const auto& [symbol, largest] : graph.capacities()) {
-    const auto it = bindings.find(symbol);
-    if (it == bindings.end()) {
+    const auto it = values.find(symbol);
+    if (it == values.end()) {
       out.set_capacity(symbol, largest);
     } else if (it->second > largest) {
       fail(ErrorKind::invalid_argument, "the symbol '{}' is {}, more than its capacity {}", symbol,
            it->second, largest);
     }
   }
-  for (const Node& n : graph.nodes()) out.add(bind_symbols(n.op, bindings), n.inputs, n.name);
+  for (const Node& n : graph.nodes()) out.add(bind_symbols(n.op, values), n.inputs, n.name);
   for (const Graph::Output& o : graph.outputs()) out.add_output(o);
   return out;
 }

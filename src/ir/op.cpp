@@ -6,8 +6,8 @@
 
 namespace rlx {
 
-size_t Fields::find_choice(std::string_view name, const std::string& value,
-                           std::initializer_list<std::string_view> names) {
+size_t AttributeVisitor::find_choice(std::string_view name, const std::string& value,
+                                     std::initializer_list<std::string_view> names) {
   const auto it = std::ranges::find(names, value);
   if (it != names.end()) return static_cast<size_t>(it - names.begin());
   std::string known;
@@ -45,7 +45,7 @@ void Op::lower(Lowering&) const { fail(ErrorKind::internal, "the op {} has no lo
 
 namespace {
 
-class CollectFields final : public Fields {
+class AttributeCollector final : public AttributeVisitor {
  public:
   Attrs all;    // every attribute
   Attrs shown;  // those that differ from their default
@@ -56,9 +56,9 @@ class CollectFields final : public Fields {
   }
 };
 
-class SetFields final : public Fields {
+class AttributeSetter final : public AttributeVisitor {
  public:
-  explicit SetFields(const Attrs& attrs) : attrs_(attrs), used_(attrs.size(), false) {}
+  explicit AttributeSetter(const Attrs& attrs) : attrs_(attrs), used_(attrs.size(), false) {}
   void finish(std::string_view op) const {
     for (size_t i = 0; i < attrs_.size(); ++i) {
       if (!used_[i]) fail("{}: has no attribute '{}'", op, attrs_[i].first);
@@ -88,7 +88,7 @@ class SetFields final : public Fields {
     const auto* list = std::get_if<std::vector<int64_t>>(&given);
     if (number && std::holds_alternative<double>(like)) return static_cast<double>(*number);
     if (number && std::holds_alternative<Dim>(like)) return Dim(*number);
-    if (list && std::holds_alternative<Shape>(like)) return Shape::of(*list);
+    if (list && std::holds_alternative<Shape>(like)) return Shape(*list);
     fail("the attribute {} has a value of the wrong kind", name);
   }
 
@@ -96,28 +96,28 @@ class SetFields final : public Fields {
   std::vector<bool> used_;
 };
 
-class BindFields final : public Fields {
+class SymbolBinder final : public AttributeVisitor {
  public:
-  explicit BindFields(const Bindings& bindings) : bindings_(bindings) {}
+  explicit SymbolBinder(const SymbolValues& values) : values_(values) {}
 
  private:
   void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&) override {
     if (auto* dim = std::get_if<Dim>(&value)) {
-      *dim = dim->bind(bindings_);
+      *dim = dim->bind(values_);
     } else if (auto* shape = std::get_if<Shape>(&value)) {
-      *shape = shape->bind(bindings_);
+      *shape = shape->bind(values_);
     } else if (auto* type = std::get_if<TensorType>(&value)) {
-      type->shape = type->shape.bind(bindings_);
+      type->shape = type->shape.bind(values_);
     } else if (auto* graph = std::get_if<GraphPtr>(&value); graph && *graph) {
-      *graph = std::make_shared<const Graph>(bind_symbols(**graph, bindings_));
+      *graph = std::make_shared<const Graph>(bind_symbols(**graph, values_));
     }
   }
-  const Bindings& bindings_;
+  const SymbolValues& values_;
 };
 
-CollectFields collect(const Op& op) {
-  CollectFields fields;
-  op.clone()->fields(fields);
+AttributeCollector collect(const Op& op) {
+  AttributeCollector fields;
+  op.clone()->visit_attributes(fields);
   return fields;
 }
 
@@ -126,8 +126,8 @@ CollectFields collect(const Op& op) {
 Attrs attributes(const Op& op) { return collect(op).shown; }
 
 void set_attributes(Op& op, const Attrs& attrs) {
-  SetFields fields(attrs);
-  op.fields(fields);
+  AttributeSetter fields(attrs);
+  op.visit_attributes(fields);
   fields.finish(op.name());
   if (!fields.missing.empty()) fail("{}: the attribute '{}' is missing", op.name(), fields.missing);
 }
@@ -146,18 +146,18 @@ void collect_symbols(const Op& op, std::set<std::string>& into) {
   }
 }
 
-OpPtr bind_symbols(const OpPtr& op, const Bindings& bindings) {
+OpPtr bind_symbols(const OpPtr& op, const SymbolValues& values) {
   std::set<std::string> symbols;
   collect_symbols(*op, symbols);
   if (symbols.empty()) return op;
   const std::shared_ptr<Op> bound = op->clone();
-  BindFields fields(bindings);
-  bound->fields(fields);
+  SymbolBinder fields(values);
+  bound->visit_attributes(fields);
   return bound;
 }
 
 bool same(const Op& a, const Op& b) {
-  return a.name() == b.name() && (a.has(Trait::leaf) ? &a == &b : true) && collect(a).all == collect(b).all;
+  return a.name() == b.name() && (a.is_leaf() ? &a == &b : true) && collect(a).all == collect(b).all;
 }
 
 std::vector<TensorType> Leaf::infer(const InferArgs& in) const {
@@ -171,7 +171,7 @@ void Leaf::reference(RefContext&) const {
 
 std::vector<TensorType> Constant::infer(const InferArgs& in) const {
   in.expect_count(0);
-  return {TensorType{value.type(), Shape::of(value.dims())}};
+  return {TensorType{value.dtype(), Shape(value.shape())}};
 }
 
 void Constant::reference(RefContext& r) const { r.out() = RefTensor::from(value); }

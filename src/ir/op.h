@@ -10,8 +10,9 @@
 #include <variant>
 #include <vector>
 
+#include "base/fail.h"
+#include "ir/leaf.h"
 #include "ir/view.h"
-#include "rlx/error.h"
 #include "rlx/graph.h"
 
 namespace rlx {
@@ -24,9 +25,9 @@ using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Dim, s
 
 // Visits the attributes of an op: one `fields` function serves printing, parsing, comparing and binding
 // symbols.
-class Fields {
+class AttributeVisitor {
  public:
-  virtual ~Fields() = default;
+  virtual ~AttributeVisitor() = default;
 
   // An attribute with a default is left out of the text when it has it.
   template <class T>
@@ -87,7 +88,6 @@ class InferArgs {
 };
 
 enum class Trait {
-  leaf,         // input, param, constant or state: no computation
   view,         // output 0 is input 0 read another way (View Op::view)
   elementwise,  // a scalar function of its inputs, broadcast (ops/elementwise.h)
 };
@@ -106,12 +106,16 @@ class Op {
 
   virtual std::string_view name() const = 0;
   virtual std::shared_ptr<Op> clone() const = 0;
-  virtual void fields(Fields&) {}
+  virtual void visit_attributes(AttributeVisitor&) {}
   virtual std::vector<TensorType> infer(const InferArgs& in) const = 0;
   virtual void reference(RefContext& r) const = 0;
   virtual void lower(Lowering& l) const;
 
   virtual bool has(Trait) const { return false; }
+  // What kind of leaf it is; nothing for an op that computes.
+  virtual std::optional<LeafKind> leaf() const { return std::nullopt; }
+  bool is(LeafKind kind) const { return leaf() == kind; }
+  bool is_leaf() const { return leaf().has_value(); }
   // Whether the kernels read this layout of the input as it is; else materialize_views puts a copy before.
   virtual bool reads_view(int64_t /*input*/, const View& /*view*/) const { return true; }
   // For Trait::view: the output as a layout of the input's memory; nothing if that needs a copy.
@@ -148,7 +152,7 @@ std::string attribute_text(const AttrValue& value);
 // Sets attributes; a name that the op does not have, or a value of the wrong kind, is an error.
 void set_attributes(Op& op, const Attrs& attrs);
 // The op with the symbols in its attributes bound; the same pointer when it has none.
-OpPtr bind_symbols(const OpPtr& op, const Bindings& bindings);
+OpPtr bind_symbols(const OpPtr& op, const SymbolValues& values);
 void collect_symbols(const Op& op, std::set<std::string>& into);
 // Equal name and attributes.
 bool same(const Op& a, const Op& b);
@@ -157,41 +161,41 @@ bool same(const Op& a, const Op& b);
 
 struct Leaf : Op {
   TensorType type;
-  void fields(Fields& f) override { f("type", type); }
+  void visit_attributes(AttributeVisitor& v) override { v("type", type); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
-  bool has(Trait t) const override { return t == Trait::leaf; }
 };
 
-template <class Self>
+template <class Self, LeafKind kKind>
 struct LeafOf : Leaf {
   std::string_view name() const override { return Self::kName; }
+  std::optional<LeafKind> leaf() const override { return kKind; }
   std::shared_ptr<Op> clone() const override {
     return std::make_shared<Self>(static_cast<const Self&>(*this));
   }
 };
 
-struct Input final : LeafOf<Input> {
+struct Input final : LeafOf<Input, LeafKind::input> {
   static constexpr auto kName = "input";
 };
-struct Param final : LeafOf<Param> {
+struct Param final : LeafOf<Param, LeafKind::param> {
   static constexpr auto kName = "param";
 };
-struct State final : LeafOf<State> {
+struct State final : LeafOf<State, LeafKind::state> {
   static constexpr auto kName = "state";
 };
 
 struct Constant final : OpOf<Constant> {
   static constexpr auto kName = "constant";
   Tensor value;
-  void fields(Fields& f) override { f("value", value); }
+  void visit_attributes(AttributeVisitor& v) override { v("value", value); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
-  bool has(Trait t) const override { return t == Trait::leaf; }
+  std::optional<LeafKind> leaf() const override { return LeafKind::constant; }
 };
 
 // A default op of that name, to set attributes on; an error when there is none. Defined in ops/op_table.cpp:
-// ir/ can not see the ops, and a text needs them all.
+// ir/ cannot see the ops, and a text needs them all.
 std::shared_ptr<Op> make_op(std::string_view name);
 
 }  // namespace rlx

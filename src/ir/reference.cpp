@@ -1,5 +1,6 @@
 #include "ir/reference.h"
 
+#include "base/format.h"
 #include "ir/view.h"
 
 namespace rlx {
@@ -12,7 +13,7 @@ RefTensor RefTensor::zeros(DType dtype, std::vector<int64_t> dims) {
 }
 
 RefTensor RefTensor::from(const Tensor& tensor) {
-  RefTensor t{.dtype = tensor.type(), .dims = tensor.dims(), .real = {}, .ints = {}, .complex = {}};
+  RefTensor t{.dtype = tensor.dtype(), .dims = tensor.shape(), .real = {}, .ints = {}, .complex = {}};
   if (t.dtype == DType::c64) {
     for (int64_t i = 0; i < tensor.elements(); ++i) t.complex.push_back(tensor.complex(i));
   } else if (is_float(t.dtype)) {
@@ -43,7 +44,7 @@ std::vector<RefTensor> run_reference(const Node& node, const std::vector<const R
   try {
     node.op->reference(context);
   } catch (const Error& e) {
-    throw e.within(std::format("while computing node '{}' ({}) on the CPU", node.name, node.op->name()));
+    throw e.within(formatted("while computing node '{}' ({}) on the CPU", node.name, node.op->name()));
   }
   return context.take_outputs();
 }
@@ -54,10 +55,10 @@ RefTensor leaf_value(const Node& node, const NamedTensors& leaves) {
   const TensorType& type = node.outputs[0];
   const auto leaf = leaves.find(node.name);
   if (leaf == leaves.end()) {
-    if (node.op->name() == State::kName) return RefTensor::zeros(type.dtype, type.shape.values());
+    if (node.op->is(LeafKind::state)) return RefTensor::zeros(type.dtype, type.shape.values());
     fail(ErrorKind::invalid_argument, "no value was given for the {} '{}'", node.op->name(), node.name);
   }
-  if (leaf->second.dims() != type.shape.values() || leaf->second.type() != type.dtype) {
+  if (leaf->second.shape() != type.shape.values() || leaf->second.dtype() != type.dtype) {
     fail(ErrorKind::invalid_argument, "the {} '{}' needs {}, but {} was given", node.op->name(), node.name,
          type.text(), leaf->second.type_text());
   }
@@ -93,7 +94,7 @@ namespace {
 // The first n along the axis; all if there are no more.
 RefTensor head(const RefTensor& t, int64_t axis, int64_t n) {
   const View all = View::contiguous(t.dims);
-  const View view = all.narrow(axis, 0, std::clamp<int64_t>(n, 0, t.dims[static_cast<size_t>(axis)]));
+  const View view = all.slice(axis, 0, std::clamp<int64_t>(n, 0, t.dims[static_cast<size_t>(axis)]));
   RefTensor out{.dtype = t.dtype, .dims = view.dims};
   if (!t.real.empty()) out.real = gather_view(t.real, view);
   if (!t.ints.empty()) out.ints = gather_view(t.ints, view);

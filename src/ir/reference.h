@@ -67,23 +67,11 @@ class RefContext {
 // Reads `source` through a view into row-major order.
 template <class T>
 std::vector<T> gather_view(const std::vector<T>& source, const View& view) {
-  const int64_t n = view.elements();
-  std::vector<T> out(static_cast<size_t>(n));
-  std::vector<int64_t> index(view.dims.size(), 0);
-  int64_t at = view.offset;
-  for (int64_t i = 0; i < n; ++i) {
-    out[static_cast<size_t>(i)] = source[static_cast<size_t>(at)];
-    for (size_t axis = view.dims.size(); axis-- > 0;) {
-      at += view.strides[axis];
-      if (++index[axis] < view.dims[axis]) break;
-      at -= view.strides[axis] * view.dims[axis];
-      index[axis] = 0;
-    }
-  }
+  std::vector<T> out;
+  out.reserve(static_cast<size_t>(view.elements()));
+  view.for_each_position([&](int64_t at) { out.push_back(source[static_cast<size_t>(at)]); });
   return out;
 }
-
-using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 
 // Runs one node.
 std::vector<RefTensor> run_reference(const Node& node, const std::vector<const RefTensor*>& inputs);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <ostream>
 
 #include "base/checked.h"
-#include "rlx/error.h"
+#include "base/fail.h"
 
 namespace rlx {
 
@@ -100,7 +101,7 @@ int64_t floor_quotient(int64_t a, int64_t b) { return a / b - ((a % b != 0) && (
 }  // namespace
 
 Dim Dim::floor_div(int64_t divisor) const {
-  if (divisor <= 0) fail("a dimension can not be divided by {}", divisor);
+  if (divisor <= 0) fail("a dimension cannot be divided by {}", divisor);
   if (divisor == 1) return *this;
   if (is_static()) return Dim(floor_quotient(constant_, divisor));
   // floor((d*x + r)/d) = x + floor(r/d): what divides evenly leaves the floor.
@@ -145,15 +146,15 @@ std::optional<Dim> Dim::exact_div(const Dim& a, const Dim& b) {
   return from_terms(constant, std::move(quotient));
 }
 
-Dim Dim::bind(const Bindings& bindings) const {
+Dim Dim::bind(const SymbolValues& values) const {
   if (is_static()) return *this;
   Dim sum(constant_);
   for (const Term& t : terms()) {
     Dim product(t.coefficient);
     for (const Atom& atom : t.atoms) {
       if (atom.dividend) {
-        product *= atom.dividend->bind(bindings).floor_div(atom.divisor);
-      } else if (const auto it = bindings.find(atom.symbol); it != bindings.end()) {
+        product *= atom.dividend->bind(values).floor_div(atom.divisor);
+      } else if (const auto it = values.find(atom.symbol); it != values.end()) {
         product *= Dim(it->second);
       } else {
         product *= symbol(atom.symbol);
@@ -312,9 +313,9 @@ std::vector<int64_t> Shape::values() const {
   return out;
 }
 
-Shape Shape::bind(const Bindings& bindings) const {
+Shape Shape::bind(const SymbolValues& values) const {
   Shape out;
-  for (const Dim& d : dims_) out.push_back(d.bind(bindings));
+  for (const Dim& d : dims_) out.push_back(d.bind(values));
   return out;
 }
 
@@ -342,5 +343,8 @@ Shape broadcast(const Shape& a, const Shape& b, std::string_view what) {
   }
   return out;
 }
+
+std::ostream& operator<<(std::ostream& out, const Dim& dim) { return out << dim.text(); }
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.text(); }
 
 }  // namespace rlx

@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <ostream>
 
 #include "base/checked.h"
+#include "base/fail.h"
 #include "base/half.h"
 #include "ir/view.h"
 #include "rlx/shape.h"
@@ -13,10 +16,10 @@
 namespace rlx {
 namespace {
 
-int64_t count(const std::vector<int64_t>& dims) {
+int64_t count(const std::vector<int64_t>& shape) {
   int64_t n = 1;
-  for (int64_t d : dims) {
-    if (d < 0) fail(ErrorKind::invalid_argument, "a tensor can not have the dimension {}", d);
+  for (int64_t d : shape) {
+    if (d < 0) fail(ErrorKind::invalid_argument, "a tensor cannot have the dimension {}", d);
     n = checked_mul(n, d);
   }
   return n;
@@ -93,64 +96,115 @@ void store_int(DType type, std::byte* at, int64_t value) {
 
 }  // namespace
 
-Tensor::Tensor(DType type, std::vector<int64_t> dims, std::vector<std::byte> bytes)
-    : type_(type),
-      dims_(std::move(dims)),
-      elements_(count(dims_)),
-      data_(std::make_shared<const std::vector<std::byte>>(std::move(bytes))) {
-  if (data_->size() != byte_size()) {
+struct Tensor::Uniform {
+  std::vector<std::byte> value;  // one element
+  std::once_flag expand;
+  std::vector<std::byte> all;
+};
+
+Tensor::Tensor() {
+  static constexpr std::byte zero[4] = {};
+  bytes_ = zero;
+}
+
+Tensor::Tensor(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
+               std::shared_ptr<const void> owner)
+    : dtype_(dtype),
+      shape_(std::move(shape)),
+      elements_(count(shape_)),
+      bytes_(bytes),
+      owner_(std::move(owner)) {
+  if (bytes.size() != byte_size()) {
     fail(ErrorKind::invalid_argument, "a tensor of type {} needs {} bytes, not {}", type_text(), byte_size(),
-         data_->size());
+         bytes.size());
   }
 }
 
-Tensor Tensor::fill(DType type, std::vector<int64_t> dims, double value) {
-  std::vector<std::byte> one(host_bytes(type));
-  store_double(type, one.data(), value);
-  Tensor t(type, {}, std::move(one));
-  t.dims_ = std::move(dims);
-  t.elements_ = count(t.dims_);
-  t.is_fill_ = true;
+namespace {
+std::shared_ptr<const std::vector<std::byte>> shared(std::vector<std::byte> bytes) {
+  return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+}
+}  // namespace
+
+Tensor::Tensor(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) {
+  auto owner = shared(std::move(bytes));
+  const std::span<const std::byte> view(*owner);
+  *this = Tensor(dtype, std::move(shape), view, std::move(owner));
+}
+
+Tensor Tensor::copy(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes) {
+  return Tensor(dtype, std::move(shape), std::vector<std::byte>(bytes.begin(), bytes.end()));
+}
+
+Tensor Tensor::full(DType dtype, std::vector<int64_t> shape, double value) {
+  Tensor t;
+  t.dtype_ = dtype;
+  t.shape_ = std::move(shape);
+  t.elements_ = count(t.shape_);
+  t.uniform_ = std::make_shared<Uniform>();
+  t.uniform_->value.resize(host_bytes(dtype));
+  store_double(dtype, t.uniform_->value.data(), value);
   return t;
 }
 
-Tensor Tensor::from_doubles(DType type, std::vector<int64_t> dims, std::span<const double> values) {
-  std::vector<std::byte> bytes(values.size() * host_bytes(type));
+Tensor Tensor::from_doubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values) {
+  std::vector<std::byte> bytes(values.size() * host_bytes(dtype));
   for (size_t i = 0; i < values.size(); ++i)
-    store_double(type, bytes.data() + i * host_bytes(type), values[i]);
-  return Tensor(type, std::move(dims), std::move(bytes));
+    store_double(dtype, bytes.data() + i * host_bytes(dtype), values[i]);
+  return Tensor(dtype, std::move(shape), std::move(bytes));
 }
 
-Tensor Tensor::from_ints(DType type, std::vector<int64_t> dims, std::span<const int64_t> values) {
-  std::vector<std::byte> bytes(values.size() * host_bytes(type));
-  for (size_t i = 0; i < values.size(); ++i) store_int(type, bytes.data() + i * host_bytes(type), values[i]);
-  return Tensor(type, std::move(dims), std::move(bytes));
+Tensor Tensor::from_ints(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values) {
+  std::vector<std::byte> bytes(values.size() * host_bytes(dtype));
+  for (size_t i = 0; i < values.size(); ++i)
+    store_int(dtype, bytes.data() + i * host_bytes(dtype), values[i]);
+  return Tensor(dtype, std::move(shape), std::move(bytes));
 }
 
-std::string Tensor::type_text() const { return std::string(to_string(type_)) + Shape::of(dims_).text(); }
+std::string Tensor::type_text() const { return std::string(to_string(dtype_)) + Shape(shape_).text(); }
 
-std::vector<std::byte> Tensor::bytes() const {
-  if (!is_fill_) return *data_;
-  std::vector<std::byte> out(byte_size());
-  for (size_t at = 0; at < out.size(); at += data_->size())
-    std::memcpy(out.data() + at, data_->data(), data_->size());
-  return out;
+std::span<const std::byte> Tensor::bytes() const {
+  if (!uniform_) return bytes_;
+  Uniform& u = *uniform_;
+  std::call_once(u.expand, [&] {
+    u.all.resize(byte_size());
+    for (size_t at = 0; at < u.all.size(); at += u.value.size())
+      std::memcpy(u.all.data() + at, u.value.data(), u.value.size());
+  });
+  return u.all;
 }
 
-void Tensor::require_type(DType wanted) const {
-  if (type_ != wanted) {
-    fail(ErrorKind::invalid_argument, "the tensor has type {}, not {}", to_string(type_), to_string(wanted));
+std::span<const std::byte> Tensor::typed_bytes(DType wanted, size_t alignment) const {
+  if (dtype_ != wanted) {
+    fail(ErrorKind::invalid_argument, "the tensor has type {}, not {}", to_string(dtype_), to_string(wanted));
+  }
+  const std::span<const std::byte> all = bytes();
+  if (reinterpret_cast<uintptr_t>(all.data()) % alignment != 0) {
+    fail(ErrorKind::invalid_argument,
+         "the memory of this {} tensor is not aligned to {} bytes; read it with bytes() or real()",
+         type_text(), alignment);
+  }
+  return all;
+}
+
+void Tensor::require_one_element() const {
+  if (elements_ != 1) {
+    fail(ErrorKind::invalid_argument, "the tensor is {} and has {} elements; item() needs one", type_text(),
+         elements_);
   }
 }
 
 const std::byte* Tensor::element(int64_t index) const {
-  check(index >= 0 && index < elements_, "a tensor index lies inside the tensor");
-  return data_->data() + (is_fill_ ? 0 : static_cast<size_t>(index) * host_bytes(type_));
+  if (index < 0 || index >= elements_) {
+    fail(ErrorKind::invalid_argument, "element {} is asked of a tensor {} with {} elements", index,
+         type_text(), elements_);
+  }
+  return uniform_ ? uniform_->value.data() : bytes_.data() + static_cast<size_t>(index) * host_bytes(dtype_);
 }
 
 double Tensor::real(int64_t index) const {
   const std::byte* at = element(index);
-  switch (type_) {
+  switch (dtype_) {
     case DType::f32:
       return load<float>(at);
     case DType::f16:
@@ -166,7 +220,7 @@ double Tensor::real(int64_t index) const {
 
 int64_t Tensor::integer(int64_t index) const {
   const std::byte* at = element(index);
-  switch (type_) {
+  switch (dtype_) {
     case DType::i32:
       return load<int32_t>(at);
     case DType::u32:
@@ -180,12 +234,12 @@ int64_t Tensor::integer(int64_t index) const {
     case DType::u8:
       return load<uint8_t>(at);
     default:
-      fail(ErrorKind::invalid_argument, "the tensor has type {}, which is not an integer", to_string(type_));
+      fail(ErrorKind::invalid_argument, "the tensor has type {}, which is not an integer", to_string(dtype_));
   }
 }
 
 std::complex<double> Tensor::complex(int64_t index) const {
-  if (type_ != DType::c64) return real(index);
+  if (dtype_ != DType::c64) return real(index);
   return std::complex<double>(load<std::complex<float>>(element(index)));
 }
 
@@ -202,23 +256,75 @@ std::vector<int64_t> Tensor::integers() const {
 }
 
 Tensor Tensor::head(int64_t axis, int64_t n) const {
-  std::vector<int64_t> dims = dims_;
-  int64_t& length = dims.at(static_cast<size_t>(axis));
-  length = std::clamp<int64_t>(n, 0, length);
-  const int64_t row =
-      product({dims.begin() + axis + 1, dims.end()}) * static_cast<int64_t>(host_bytes(type_));
-  const std::vector<std::byte> source = bytes();
-  std::vector<std::byte> out;
-  for (auto at = source.begin(); at != source.end(); at += dims_[static_cast<size_t>(axis)] * row) {
-    out.insert(out.end(), at, at + length * row);
+  if (axis < -rank() || axis >= rank()) {
+    fail(ErrorKind::invalid_argument, "axis {} does not exist in a tensor {}", axis, type_text());
   }
-  return Tensor(type_, std::move(dims), std::move(out));
+  const auto at = static_cast<size_t>(normal_axis(axis, rank()));
+  std::vector<int64_t> shape = shape_;
+  shape[at] = std::clamp<int64_t>(n, 0, shape[at]);
+  const auto tail = static_cast<std::ptrdiff_t>(at) + 1;
+  const auto row = static_cast<size_t>(product({shape.begin() + tail, shape.end()})) * host_bytes(dtype_);
+  const size_t stride = static_cast<size_t>(shape_[at]) * row;
+  const size_t taken = static_cast<size_t>(shape[at]) * row;
+  const std::span<const std::byte> source = bytes();
+  std::vector<std::byte> out;
+  for (size_t begin = 0; begin < source.size(); begin += stride) {
+    const auto part = source.subspan(begin, taken);
+    out.insert(out.end(), part.begin(), part.end());
+  }
+  return Tensor(dtype_, std::move(shape), std::move(out));
 }
 
 bool operator==(const Tensor& a, const Tensor& b) {
-  if (a.type_ != b.type_ || a.dims_ != b.dims_) return false;
-  if (a.is_fill_ == b.is_fill_) return *a.data_ == *b.data_;
-  return a.bytes() == b.bytes();
+  if (a.dtype_ != b.dtype_ || a.shape_ != b.shape_) return false;
+  if (a.uniform_ && b.uniform_) return a.elements_ == 0 || a.uniform_->value == b.uniform_->value;
+  return std::ranges::equal(a.bytes(), b.bytes());
 }
+
+// --- Text ---
+
+namespace {
+
+constexpr int64_t kEdge = 3;            // elements shown at both ends of a long axis
+constexpr int64_t kShownElements = 64;  // a tensor with no more is shown whole
+
+std::string element_text(const Tensor& t, int64_t index) {
+  if (t.dtype() == DType::c64) {
+    const std::complex<double> c = t.complex(index);
+    return formatted("{:.6g}{:+.6g}i", c.real(), c.imag());
+  }
+  if (t.dtype() == DType::bool_) return t.integer(index) ? "true" : "false";
+  return is_float(t.dtype()) ? formatted("{:.6g}", t.real(index)) : std::to_string(t.integer(index));
+}
+
+void append_axis(std::string& out, const Tensor& t, int64_t axis, int64_t first) {
+  if (axis == t.rank()) {
+    out += element_text(t, first);
+    return;
+  }
+  const int64_t length = t.shape()[static_cast<size_t>(axis)];
+  const int64_t step = product({t.shape().begin() + axis + 1, t.shape().end()});
+  const bool whole = t.elements() <= kShownElements || length <= 2 * kEdge;
+  out += "[";
+  for (int64_t i = 0; i < length; ++i) {
+    if (i > 0) out += ", ";
+    if (!whole && i == kEdge) {
+      out += "..., ";
+      i = length - kEdge;
+    }
+    append_axis(out, t, axis + 1, first + i * step);
+  }
+  out += "]";
+}
+
+}  // namespace
+
+std::string to_string(const Tensor& tensor) {
+  std::string out = tensor.type_text() + " ";
+  append_axis(out, tensor, 0, 0);
+  return out;
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }
 
 }  // namespace rlx

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/format.h"
 #include "ir/op.h"
 
 namespace rlx {
@@ -56,23 +57,23 @@ std::string number_text(double value) {
 
 std::string hex_text(std::span<const std::byte> bytes) {
   std::string out;
-  for (std::byte b : bytes) out += std::format("{:02x}", static_cast<unsigned>(b));
+  for (std::byte b : bytes) out += formatted("{:02x}", static_cast<unsigned>(b));
   return out;
 }
 
 std::string tensor_text(const Tensor& t, int64_t max_constant) {
   std::string out = t.type_text();
   const auto value = [&](int64_t i) {
-    if (t.type() == DType::c64) {
+    if (t.dtype() == DType::c64) {
       const auto c = t.complex(i);
       return number_text(c.real()) + "," + number_text(c.imag());
     }
-    return is_float(t.type()) ? number_text(t.real(i)) : std::to_string(t.integer(i));
+    return is_float(t.dtype()) ? number_text(t.real(i)) : std::to_string(t.integer(i));
   };
-  if (t.is_fill() && t.elements() > 0) return out + " fill " + value(0);
+  if (t.is_uniform() && t.elements() > 0) return out + " fill " + value(0);
   if (max_constant > 0 && t.elements() > max_constant) return out + " (...)";
   // Long constants as raw bytes: exact, and half the size of numbers.
-  if (t.elements() > 64) return out + " hex " + hex_text(t.stored());
+  if (t.elements() > 64) return out + " hex " + hex_text(t.bytes());
   out += " (";
   for (int64_t i = 0; i < t.elements(); ++i) out += (i ? "," : "") + value(i);
   return out + ")";
@@ -84,7 +85,7 @@ std::string print_graph(const Graph& graph, int64_t max_constant, const std::str
   std::string out = "graph " + name_text(graph.name) + " {\n";
   const std::string inner = indent + "  ";
   for (const auto& [symbol, largest] : graph.capacities()) {
-    out += std::format("{}symbol {} <= {}\n", inner, symbol, largest);
+    out += formatted("{}symbol {} <= {}\n", inner, symbol, largest);
   }
   for (const Node& n : graph.nodes()) {
     out += inner + "%" + name_text(n.name) + " = " + std::string(n.op->name());
@@ -110,7 +111,7 @@ std::string print_graph(const Graph& graph, int64_t max_constant, const std::str
   for (const Graph::Output& o : graph.outputs()) {
     out += inner + "output " + name_text(o.name) + " = %" + name_text(graph.producer(o.value).name);
     if (o.value.output != 0) out += ":" + std::to_string(o.value.output);
-    if (!o.count.empty()) out += std::format(" counted {} along {}", name_text(o.count), o.axis);
+    if (!o.count.empty()) out += formatted(" counted {} along {}", name_text(o.count), o.axis);
     out += "\n";
   }
   return out + indent + "}";
@@ -126,7 +127,7 @@ std::string attr_text(const AttrValue& value, int64_t max_constant, const std::s
     std::string operator()(const std::string& s) { return quoted(s); }
     std::string operator()(DType t) { return std::string(to_string(t)); }
     std::string operator()(const Dim& d) { return d.is_static() ? d.text() : "dim(" + d.text() + ")"; }
-    std::string operator()(const std::vector<int64_t>& v) { return Shape::of(v).text(); }
+    std::string operator()(const std::vector<int64_t>& v) { return Shape(v).text(); }
     std::string operator()(const Shape& s) { return s.text(); }
     std::string operator()(const TensorType& t) { return "type " + t.text(); }
     std::string operator()(const Tensor& t) { return "tensor " + tensor_text(t, max_constant); }
@@ -223,7 +224,7 @@ class Parser {
       }
     } catch (const Error& e) {
       if (std::string_view(e.what()).starts_with("line ")) throw;
-      throw e.within(std::format("line {}", line));
+      throw e.within(formatted("line {}", line));
     }
   }
 
@@ -324,7 +325,7 @@ class Parser {
   Tensor tensor() {
     const TensorType t = type();
     const std::vector<int64_t> shape = t.shape.values();
-    if (take_word("fill")) return Tensor::fill(t.dtype, shape, number());
+    if (take_word("fill")) return Tensor::full(t.dtype, shape, number());
     if (take_word("hex")) return Tensor(t.dtype, shape, hex());
     expect("(");
     std::vector<double> reals;

@@ -12,7 +12,7 @@ struct Closeness {
 
 // |got - want| <= eps32 * (ulps + 4*sqrt(terms)) * max(|want|, scale) + eps(type)*|want| (one rounding of the
 // stored type) + the smallest normal f32. NaN matches NaN, infinities match themselves. Values that a narrow
-// type can not hold match its infinity.
+// type cannot hold match its infinity.
 Closeness compare(double got, double want, DType dtype, const Tolerance& tolerance);
 
 }  // namespace rlx

@@ -1,8 +1,7 @@
 #include "ir/view.h"
 
-#include <format>
-
 #include "base/checked.h"
+#include "base/format.h"
 
 namespace rlx {
 namespace {
@@ -60,7 +59,7 @@ View View::permute(const std::vector<int64_t>& order) const {
   return out;
 }
 
-View View::narrow(int64_t axis, int64_t start, int64_t length, int64_t step) const {
+View View::slice(int64_t axis, int64_t start, int64_t length, int64_t step) const {
   View out = *this;
   if (length > 0) out.offset += start * strides[at(axis)];
   out.dims[at(axis)] = length;
@@ -132,8 +131,8 @@ View View::slice_axes(int64_t begin, int64_t end) const {
 
 std::string View::text() const {
   std::string out = "[";
-  for (size_t i = 0; i < dims.size(); ++i) out += std::format("{}{}*{}", i ? ", " : "", dims[i], strides[i]);
-  return out + (offset ? std::format("]+{}", offset) : "]");
+  for (size_t i = 0; i < dims.size(); ++i) out += formatted("{}{}*{}", i ? ", " : "", dims[i], strides[i]);
+  return out + (offset ? formatted("]+{}", offset) : "]");
 }
 
 }  // namespace rlx

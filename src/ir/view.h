@@ -25,7 +25,7 @@ struct View {
   Range range() const;
 
   View permute(const std::vector<int64_t>& order) const;
-  View narrow(int64_t axis, int64_t start, int64_t length, int64_t step = 1) const;
+  View slice(int64_t axis, int64_t start, int64_t length, int64_t step = 1) const;
   View broadcast_to(const std::vector<int64_t>& target) const;  // right-aligned
   // The same elements in row-major order under other dims, when strides can say it.
   std::optional<View> reshape(const std::vector<int64_t>& target) const;
@@ -34,6 +34,22 @@ struct View {
   // Splits `axis` into [outer, length / outer].
   View split_axis(int64_t axis, int64_t outer) const;
   View slice_axes(int64_t begin, int64_t end) const;  // only those axes, offset kept
+
+  // Calls f with the position of each element, in row-major order.
+  template <class F>
+  void for_each_position(F&& f) const {
+    std::vector<int64_t> index(dims.size(), 0);
+    int64_t at = offset;
+    for (int64_t left = elements(); left > 0; --left) {
+      f(at);
+      for (size_t axis = dims.size(); axis-- > 0;) {
+        at += strides[axis];
+        if (++index[axis] < dims[axis]) break;
+        at -= strides[axis] * dims[axis];
+        index[axis] = 0;
+      }
+    }
+  }
 
   std::string text() const;
   friend bool operator==(const View&, const View&) = default;

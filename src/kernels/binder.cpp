@@ -129,7 +129,7 @@ WalkPattern append_walk(std::vector<uint32_t>& words, const View& view, const Wa
 }
 
 bool uses_flat(const Kernel& k, const std::string& name) {
-  return mentions(k, name + "_at") || mentions(k, name + "_flat");
+  return contains_word(k, name + "_at") || contains_word(k, name + "_flat");
 }
 
 // The walks that the kernel asks of an operand.
@@ -137,10 +137,10 @@ void append_walks(const Dispatch& d, size_t operand, const OperandPattern* like,
                   std::vector<uint32_t>& words) {
   const Operand& o = d.operands[operand];
   const std::string& name = d.kernel->operands[operand].name;
-  if (mentions(*d.kernel, name + "_base")) {
+  if (contains_word(*d.kernel, name + "_base")) {
     p.outer = append_walk(words, o.view.slice_axes(0, o.outer_rank), like ? &like->outer : nullptr);
   }
-  if (mentions(*d.kernel, name + "_step")) {
+  if (contains_word(*d.kernel, name + "_step")) {
     p.inner =
         append_walk(words, o.view.slice_axes(o.outer_rank, o.view.rank()), like ? &like->inner : nullptr);
   }
@@ -223,7 +223,7 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
     bound.views.push_back(
         static_cast<uint32_t>(place.offset / bytes + o.view.offset - cluster_begin[i] / bytes));
     const std::string& name = d.kernel->operands[i].name;
-    if (o.window.end > o.window.begin && mentions(*d.kernel, name + "_has")) {
+    if (o.window.end > o.window.begin && contains_word(*d.kernel, name + "_has")) {
       p.windowed = true;
       bound.views.push_back(static_cast<uint32_t>(o.window.begin - o.view.offset));
       bound.views.push_back(to_u32(o.window.end - o.window.begin));

@@ -40,7 +40,7 @@ bool calls(std::string_view text, const std::string& call) {
 
 }  // namespace
 
-bool mentions(const Kernel& kernel, std::string_view function) {
+bool contains_word(const Kernel& kernel, std::string_view function) {
   const std::string call = std::string(function) + "(";
   return calls(kernel.source, call) || std::ranges::any_of(kernel.libs, [&](const std::string& lib) {
            return std::ranges::any_of(

@@ -43,7 +43,7 @@ std::string_view wgsl_type(DType dtype);
 
 // Whether the kernel or a fragment that it uses calls the function: accessors that are not called are not
 // written.
-bool mentions(const Kernel& kernel, std::string_view function);
+bool contains_word(const Kernel& kernel, std::string_view function);
 
 // A tensor as a kernel sees it: a layout of a storage (a piece of memory that the plan places).
 struct Operand {

@@ -13,7 +13,7 @@ constexpr int64_t kFlatGrain = 1024;
 // Whether element i of the output is made from element i of this operand: flat kernels reach such operands by
 // x_at(i) or x_flat(i), and those that they read elsewhere by x_base and x_step.
 bool in_step(const Kernel& kernel, const OperandDecl& decl) {
-  return decl.out || mentions(kernel, decl.name + "_at") || mentions(kernel, decl.name + "_flat");
+  return decl.out || contains_word(kernel, decl.name + "_at") || contains_word(kernel, decl.name + "_flat");
 }
 
 void set_word(Dispatch& d, size_t index, int64_t value) {
@@ -41,7 +41,7 @@ View::Range range_of_rows(const View& outer, int64_t begin, int64_t end) {
     left /= outer.dims[static_cast<size_t>(axis)];
     const int64_t from = first / left;
     const int64_t to = last / left;
-    box = box.narrow(axis, from, to - from + 1);
+    box = box.slice(axis, from, to - from + 1);
     if (from != to) break;
     first %= left;
     last %= left;
@@ -56,7 +56,7 @@ Operand Lowering::scratch(DType dtype, std::vector<int64_t> dims) {
   o.storage = static_cast<int32_t>(storages_.size());
   o.dtype = dtype;
   o.view = View::contiguous(std::move(dims));
-  storages_.push_back({Storage::Kind::temp, storage_bytes(dtype, o.view.elements()), node_});
+  storages_.push_back({std::nullopt, storage_bytes(dtype, o.view.elements()), node_});
   return o;
 }
 
@@ -126,7 +126,7 @@ void Lowering::flat(Dispatch whole) {
     return d;
   };
   // Where inputs can come in pieces, the output needs no pieces smaller than a binding.
-  const bool has_windows = mentions(*whole.kernel, "fn owns");
+  const bool has_windows = contains_word(*whole.kernel, "fn owns");
   const auto element = static_cast<int64_t>(device_bytes(whole.operands[y].dtype));
   const auto bound_elements =
       static_cast<int64_t>(caps_.max_binding_bytes) / element / kFlatGrain * kFlatGrain;
@@ -155,7 +155,7 @@ void Lowering::split_windows(Dispatch d) {
     const Operand& o = d.operands[i];
     const bool whole = o.window.begin == o.window.end;
     if (!o.present() || d.kernel->operands[i].out || !whole ||
-        !mentions(*d.kernel, d.kernel->operands[i].name + "_has"))
+        !contains_word(*d.kernel, d.kernel->operands[i].name + "_has"))
       continue;
     if (reach_bytes(o) > most) {
       most = reach_bytes(o);

@@ -5,24 +5,27 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/checked.h"
+#include "base/fail.h"
+#include "ir/leaf.h"
 #include "kernels/kernel.h"
 #include "rlx/caps.h"
-#include "rlx/error.h"
 
 namespace rlx {
 
 // A piece of device memory that the plan places: what one node makes, or a leaf.
 struct Storage {
-  enum class Kind { input, param, constant, state, temp };
-  Kind kind = Kind::temp;
+  std::optional<LeafKind> leaf = {};  // nothing: an intermediate
   int64_t bytes = 0;
   int32_t node = -1;
+
+  bool is_intermediate() const { return !leaf; }
 };
 
 inline int64_t storage_bytes(DType dtype, int64_t elements) {
@@ -82,7 +85,7 @@ class Lowering {
   Dispatch make(std::shared_ptr<const Kernel> kernel, std::vector<Operand> operands,
                 std::span<const std::byte> params, int64_t groups, std::vector<SpecValue> specs = {}) const;
 
-  // Adds the dispatch; an error that says how much is too much if the device can not bind it.
+  // Adds the dispatch; an error that says how much is too much if the device cannot bind it.
   void emit(Dispatch dispatch);
 
   // Emits make_part(begin, length) for parts that cover [0, extent): the whole if it can be bound, else

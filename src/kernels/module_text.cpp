@@ -1,8 +1,8 @@
 // Writes the WGSL of a bound kernel: declarations and accessors in front of the kernel's own source.
 #include <algorithm>
-#include <format>
 
 #include "base/checked.h"
+#include "base/format.h"
 #include "kernels/binder.h"
 #include "kernels/fragment.h"
 
@@ -56,8 +56,8 @@ class OperandWriter {
   // Members of the `views` uniform, in the order in which bind_dispatch fills them.
   void members(std::string& out) const {
     if (!p_.present) return;
-    out += std::format("  {}_offset: u32,\n", x_);
-    if (p_.windowed) out += std::format("  {0}_window_begin: u32,\n  {0}_window_length: u32,\n", x_);
+    out += formatted("  {}_offset: u32,\n", x_);
+    if (p_.windowed) out += formatted("  {0}_window_begin: u32,\n  {0}_window_length: u32,\n", x_);
     if (uses("_base")) walk_members(out, "outer", p_.outer);
     if (uses("_step")) walk_members(out, "inner", p_.inner);
     if (uses_flat()) walk_members(out, "flat", p_.flat);
@@ -65,7 +65,7 @@ class OperandWriter {
 
   void accessors(std::string& out) const {
     const std::string_view type = value_type(p_.dtype, decl_.kind);
-    out += std::format("const {}_present: bool = {};\nalias {}_t = {};\n", x_, p_.present, x_, type);
+    out += formatted("const {}_present: bool = {};\nalias {}_t = {};\n", x_, p_.present, x_, type);
     if (!p_.present) {
       absent(out);
       return;
@@ -77,7 +77,7 @@ class OperandWriter {
     if (uses_flat()) {
       walk(out, "flat", "flat", p_.flat);
       if (uses("_at")) {
-        out += std::format("fn {0}_at(i: u32) -> {0}_t {{ return {0}_get({0}_flat(i)); }}\n", x_);
+        out += formatted("fn {0}_at(i: u32) -> {0}_t {{ return {0}_get({0}_flat(i)); }}\n", x_);
       }
     }
     if (uses("_has")) has(out);
@@ -86,60 +86,60 @@ class OperandWriter {
   }
 
  private:
-  bool uses(std::string_view suffix) const { return mentions(kernel_, x_ + std::string(suffix)); }
+  bool uses(std::string_view suffix) const { return contains_word(kernel_, x_ + std::string(suffix)); }
   bool uses_flat() const { return uses("_at") || uses("_flat"); }
 
   void absent(std::string& out) const {
     const std::string zero = x_ + "_t()";
-    out += std::format("fn {0}_get(p: u32) -> {0}_t {{ return {1}; }}\n", x_, zero);
-    if (decl_.x4) out += std::format("fn {0}_get4(p: u32) -> vec4<{0}_t> {{ return vec4<{0}_t>(); }}\n", x_);
+    out += formatted("fn {0}_get(p: u32) -> {0}_t {{ return {1}; }}\n", x_, zero);
+    if (decl_.x4) out += formatted("fn {0}_get4(p: u32) -> vec4<{0}_t> {{ return vec4<{0}_t>(); }}\n", x_);
     for (std::string_view f : {"base", "step", "flat"}) {
-      out += std::format("fn {}_{}(i: u32) -> u32 {{ return 0u; }}\n", x_, f);
+      out += formatted("fn {}_{}(i: u32) -> u32 {{ return 0u; }}\n", x_, f);
     }
-    out += std::format("fn {0}_at(i: u32) -> {0}_t {{ return {1}; }}\n", x_, zero);
-    if (decl_.out) out += std::format("fn {0}_put(p: u32, v: {0}_t) {{}}\n", x_);
-    if (decl_.out && decl_.x4) out += std::format("fn {0}_put4(p: u32, v: vec4<{0}_t>) {{}}\n", x_);
+    out += formatted("fn {0}_at(i: u32) -> {0}_t {{ return {1}; }}\n", x_, zero);
+    if (decl_.out) out += formatted("fn {0}_put(p: u32, v: {0}_t) {{}}\n", x_);
+    if (decl_.out && decl_.x4) out += formatted("fn {0}_put4(p: u32, v: vec4<{0}_t>) {{}}\n", x_);
   }
 
   void walk_members(std::string& out, std::string_view part, const WalkPattern& w) const {
-    for (int i = 1; i < w.rank; ++i) out += std::format("  {}_{}_d{}: u32,\n", x_, part, i);
-    for (int i = 0; i < w.rank; ++i) out += std::format("  {}_{}_s{}: u32,\n", x_, part, i);
+    for (int i = 1; i < w.rank; ++i) out += formatted("  {}_{}_d{}: u32,\n", x_, part, i);
+    for (int i = 0; i < w.rank; ++i) out += formatted("  {}_{}_s{}: u32,\n", x_, part, i);
   }
 
   // Strides are added modulo 2^32, so a negative one counts backwards.
   void walk(std::string& out, std::string_view function, std::string_view part, const WalkPattern& w) const {
-    out += std::format("fn {}_{}(i: u32) -> u32 {{\n", x_, function);
-    const std::string v = std::format("views.{}_{}_", x_, part);
+    out += formatted("fn {}_{}(i: u32) -> u32 {{\n", x_, function);
+    const std::string v = formatted("views.{}_{}_", x_, part);
     if (w.rank == 0) {
       out += "  return 0u;\n}\n";
       return;
     }
     const auto stride = [&](int axis) {
-      return w.unit && axis == w.rank - 1 ? std::string() : std::format(" * {}s{}", v, axis);
+      return w.unit && axis == w.rank - 1 ? std::string() : formatted(" * {}s{}", v, axis);
     };
     if (w.rank == 1) {
-      out += std::format("  return i{};\n}}\n", stride(0));
+      out += formatted("  return i{};\n}}\n", stride(0));
       return;
     }
     out += "  var rest = i;\n  var p = 0u;\n";
     for (int axis = w.rank - 1; axis > 0; --axis) {
-      out += std::format("  let q{0} = rest / {1}d{0};\n  p += (rest - q{0} * {1}d{0}){2};\n  rest = q{0};\n",
-                         axis, v, stride(axis));
+      out += formatted("  let q{0} = rest / {1}d{0};\n  p += (rest - q{0} * {1}d{0}){2};\n  rest = q{0};\n",
+                       axis, v, stride(axis));
     }
-    out += std::format("  return p + rest{};\n}}\n", stride(0));
+    out += formatted("  return p + rest{};\n}}\n", stride(0));
   }
 
   void has(std::string& out) const {
-    out += std::format(
+    out += formatted(
         "fn {0}_has(p: u32) -> bool {{ return {1}; }}\n", x_,
-        p_.windowed ? std::format("(p - views.{0}_window_begin) < views.{0}_window_length", x_) : "true");
+        p_.windowed ? formatted("(p - views.{0}_window_begin) < views.{0}_window_length", x_) : "true");
   }
 
   void from_bits(std::string& out, std::string_view type) const {
     const std::string value = type == "bool"    ? "bits != 0u"
                               : type == "vec2f" ? "vec2f(bitcast<f32>(bits), 0.0)"
-                                                : std::format("bitcast<{}>(bits)", type);
-    out += std::format("fn {0}_from_bits(bits: u32) -> {0}_t {{ return {1}; }}\n", x_, value);
+                                                : formatted("bitcast<{}>(bits)", type);
+    out += formatted("fn {0}_from_bits(bits: u32) -> {0}_t {{ return {1}; }}\n", x_, value);
   }
 
   // How many 32-bit units one array element of the binding has, and elements of the tensor in it.
@@ -159,34 +159,34 @@ class OperandWriter {
 
   // An expression for the element `index` of the operand's binding array, over its segments.
   std::string load(const std::string& binding, const std::string& index) const {
-    const std::string at = std::format("{}[{}]", binding, index);
+    const std::string at = formatted("{}[{}]", binding, index);
     return element_ == Element::atomic_word ? "atomicLoad(&" + at + ")" : at;
   }
 
   // fn x_raw(i) reads one array element of the binding(s).
   void raw(std::string& out) const {
     const std::string type = element_ == Element::atomic_word ? "u32" : std::string(element_text(element_));
-    out += std::format("fn {}_raw(i: u32) -> {} {{\n", x_, type);
+    out += formatted("fn {}_raw(i: u32) -> {} {{\n", x_, type);
     const int b = p_.first_binding;
     if (p_.segments == 1) {
-      out += std::format("  return {};\n}}\n", load(std::format("buf{}", b), "i"));
+      out += formatted("  return {};\n}}\n", load(formatted("buf{}", b), "i"));
       return;
     }
     const int64_t per_segment = pattern_.segment_bytes / element_bytes();
-    out += std::format("  let j = i % {}u;\n  switch i / {}u {{\n", per_segment, per_segment);
+    out += formatted("  let j = i % {}u;\n  switch i / {}u {{\n", per_segment, per_segment);
     for (int s = 1; s < p_.segments; ++s) {
-      out += std::format("    case {}u: {{ return {}; }}\n", s, load(std::format("buf{}", b + s), "j"));
+      out += formatted("    case {}u: {{ return {}; }}\n", s, load(formatted("buf{}", b + s), "j"));
     }
-    out += std::format("    default: {{ return {}; }}\n  }}\n}}\n", load(std::format("buf{}", b), "j"));
+    out += formatted("    default: {{ return {}; }}\n  }}\n}}\n", load(formatted("buf{}", b), "j"));
   }
 
   // fn x_raw_set(i, v) writes one array element.
   void raw_set(std::string& out) const {
     const std::string type = element_ == Element::atomic_word ? "u32" : std::string(element_text(element_));
-    out += std::format("fn {}_raw_set(i: u32, v: {}) {{\n", x_, type);
+    out += formatted("fn {}_raw_set(i: u32, v: {}) {{\n", x_, type);
     const auto store = [&](int binding, std::string_view index) {
-      if (element_ == Element::atomic_word) return std::format("atomicStore(&buf{}[{}], v);", binding, index);
-      return std::format("buf{}[{}] = v;", binding, index);
+      if (element_ == Element::atomic_word) return formatted("atomicStore(&buf{}[{}], v);", binding, index);
+      return formatted("buf{}[{}] = v;", binding, index);
     };
     const int b = p_.first_binding;
     if (p_.segments == 1) {
@@ -194,10 +194,9 @@ class OperandWriter {
       return;
     }
     const int64_t per_segment = pattern_.segment_bytes / element_bytes();
-    out += std::format("  let j = i % {}u;\n  switch i / {}u {{\n", per_segment, per_segment);
-    for (int s = 1; s < p_.segments; ++s)
-      out += std::format("    case {}u: {{ {} }}\n", s, store(b + s, "j"));
-    out += std::format("    default: {{ {} }}\n  }}\n}}\n", store(b, "j"));
+    out += formatted("  let j = i % {}u;\n  switch i / {}u {{\n", per_segment, per_segment);
+    for (int s = 1; s < p_.segments; ++s) out += formatted("    case {}u: {{ {} }}\n", s, store(b + s, "j"));
+    out += formatted("    default: {{ {} }}\n  }}\n}}\n", store(b, "j"));
   }
 
   bool packed() const {
@@ -209,20 +208,20 @@ class OperandWriter {
   std::string decode(const std::string& word, const std::string& e) const {
     switch (p_.dtype) {
       case DType::f16:
-        return std::format("unpack2x16float({})[{}]", word, e);
+        return formatted("unpack2x16float({})[{}]", word, e);
       case DType::bf16:
-        return std::format("bitcast<f32>(({} >> (16u * {})) << 16u)", word, e);
+        return formatted("bitcast<f32>(({} >> (16u * {})) << 16u)", word, e);
       case DType::i8:
-        return std::format("extractBits(bitcast<i32>({}), 8u * {}, 8u)", word, e);
+        return formatted("extractBits(bitcast<i32>({}), 8u * {}, 8u)", word, e);
       case DType::u8:
-        return std::format("extractBits({}, 8u * {}, 8u)", word, e);
+        return formatted("extractBits({}, 8u * {}, 8u)", word, e);
       case DType::bool_:
-        return std::format("(extractBits({}, 8u * {}, 8u) != 0u)", word, e);
+        return formatted("(extractBits({}, 8u * {}, 8u) != 0u)", word, e);
       case DType::f32:
-        return std::format("bitcast<f32>({})", word);
+        return formatted("bitcast<f32>({})", word);
       case DType::i32:
       case DType::i64:
-        return std::format("bitcast<i32>({})", word);
+        return formatted("bitcast<i32>({})", word);
       default:
         return word;
     }
@@ -234,16 +233,16 @@ class OperandWriter {
         decl_.kind == OperandDecl::Kind::int_ && p_.dtype == DType::bool_ ? v + " != 0" : v;
     switch (p_.dtype) {
       case DType::f16:
-        return std::format("f16_bits({})", v);
+        return formatted("f16_bits({})", v);
       case DType::bf16:
-        return std::format("bf16_bits({})", v);
+        return formatted("bf16_bits({})", v);
       case DType::i8:
       case DType::u8:
-        return std::format("(u32({}) & 0xffu)", v);
+        return formatted("(u32({}) & 0xffu)", v);
       case DType::bool_:
-        return std::format("select(0u, 1u, {})", natural);
+        return formatted("select(0u, 1u, {})", natural);
       default:
-        return std::format("bitcast<u32>({})", v);
+        return formatted("bitcast<u32>({})", v);
     }
   }
 
@@ -253,49 +252,49 @@ class OperandWriter {
   std::string read(const std::string& q) const {
     std::string value;
     if (p_.dtype == DType::c64 && is_words()) {
-      return std::format("vec2f(bitcast<f32>({0}_raw(2u * ({1}))), bitcast<f32>({0}_raw(2u * ({1}) + 1u)))",
-                         x_, q);
+      return formatted("vec2f(bitcast<f32>({0}_raw(2u * ({1}))), bitcast<f32>({0}_raw(2u * ({1}) + 1u)))", x_,
+                       q);
     }
     if (is_words()) {
       const int64_t n = per_word();
-      value = n == 1 ? decode(std::format("{}_raw({})", x_, q), "0u")
-                     : decode(std::format("{}_raw(({}) / {}u)", x_, q, n), std::format("(({}) % {}u)", q, n));
+      value = n == 1 ? decode(formatted("{}_raw({})", x_, q), "0u")
+                     : decode(formatted("{}_raw(({}) / {}u)", x_, q, n), formatted("(({}) % {}u)", q, n));
     } else if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      value = std::format("f32({0}_raw(({1}) / 4u)[({1}) % 4u])", x_, q);
+      value = formatted("f32({0}_raw(({1}) / 4u)[({1}) % 4u])", x_, q);
     } else if (element_ == Element::f16) {
-      value = std::format("f32({}_raw({}))", x_, q);
+      value = formatted("f32({}_raw({}))", x_, q);
     } else {
-      value = std::format("{}_raw({})", x_, q);
+      value = formatted("{}_raw({})", x_, q);
     }
     return as_kind(value, p_.dtype, decl_.kind);
   }
 
   void get(std::string& out) const {
     raw(out);
-    out += std::format("fn {0}_get(p: u32) -> {0}_t {{\n  let q = views.{0}_offset + p;\n  return {1};\n}}\n",
-                       x_, read("q"));
+    out += formatted("fn {0}_get(p: u32) -> {0}_t {{\n  let q = views.{0}_offset + p;\n  return {1};\n}}\n",
+                     x_, read("q"));
   }
 
   void get4(std::string& out) const {
     if (decl_.out && !uses("_get")) raw(out);
-    out += std::format("fn {0}_get4(p: u32) -> vec4<{0}_t> {{\n  let q = views.{0}_offset + p;\n", x_);
+    out += formatted("fn {0}_get4(p: u32) -> vec4<{0}_t> {{\n  let q = views.{0}_offset + p;\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      out += std::format("  return vec4f({}_raw(q / 4u));\n}}\n", x_);
+      out += formatted("  return vec4f({}_raw(q / 4u));\n}}\n", x_);
     } else if (packed() && p_.aligned4) {
       // Whole words: each is read once.
       const int64_t n = per_word();
-      out += std::format("  let w = q / {}u;\n", n);
+      out += formatted("  let w = q / {}u;\n", n);
       for (int64_t word = 0; word < 4 / n; ++word)
-        out += std::format("  let w{0} = {1}_raw(w + {0}u);\n", word, x_);
+        out += formatted("  let w{0} = {1}_raw(w + {0}u);\n", word, x_);
       std::string values;
       for (int64_t e = 0; e < 4; ++e) {
-        const std::string value = decode(std::format("w{}", e / n), std::format("{}u", e % n));
+        const std::string value = decode(formatted("w{}", e / n), formatted("{}u", e % n));
         values += (e ? ", " : "") + as_kind(value, p_.dtype, decl_.kind);
       }
-      out += std::format("  return vec4<{}_t>({});\n}}\n", x_, values);
+      out += formatted("  return vec4<{}_t>({});\n}}\n", x_, values);
     } else {
-      out += std::format("  return vec4<{}_t>({}, {}, {}, {});\n}}\n", x_, read("q"), read("q + 1u"),
-                         read("q + 2u"), read("q + 3u"));
+      out += formatted("  return vec4<{}_t>({}, {}, {}, {});\n}}\n", x_, read("q"), read("q + 1u"),
+                       read("q + 2u"), read("q + 3u"));
     }
   }
 
@@ -317,25 +316,25 @@ class OperandWriter {
   void put_atomic(std::string& out) const {
     const int64_t n = per_word();
     const int64_t bits = 32 / n;
-    out += std::format(
+    out += formatted(
         "fn {0}_put(p: u32, v: {0}_t) {{\n  let q = views.{0}_offset + p;\n  let shift = {1}u * (q % "
         "{2}u);\n",
         x_, bits, n);
-    out += std::format("  let bits = {} << shift;\n  let mask = {}u << shift;\n", encode("v"),
-                       bits == 8 ? 255 : 65535);
+    out += formatted("  let bits = {} << shift;\n  let mask = {}u << shift;\n", encode("v"),
+                     bits == 8 ? 255 : 65535);
     const auto update = [&](int b, std::string_view i) {
-      return std::format("atomicAnd(&buf{0}[{1}], ~mask); atomicOr(&buf{0}[{1}], bits);", b, i);
+      return formatted("atomicAnd(&buf{0}[{1}], ~mask); atomicOr(&buf{0}[{1}], bits);", b, i);
     };
-    out += std::format("  let w = q / {}u;\n", n);
+    out += formatted("  let w = q / {}u;\n", n);
     if (p_.segments == 1) {
       out += "  " + update(p_.first_binding, "w") + "\n}\n";
       return;
     }
     const int64_t per_segment = pattern_.segment_bytes / 4;
-    out += std::format("  let j = w % {0}u;\n  switch w / {0}u {{\n", per_segment);
+    out += formatted("  let j = w % {0}u;\n  switch w / {0}u {{\n", per_segment);
     for (int s = 1; s < p_.segments; ++s)
-      out += std::format("    case {}u: {{ {} }}\n", s, update(p_.first_binding + s, "j"));
-    out += std::format("    default: {{ {} }}\n  }}\n}}\n", update(p_.first_binding, "j"));
+      out += formatted("    case {}u: {{ {} }}\n", s, update(p_.first_binding + s, "j"));
+    out += formatted("    default: {{ {} }}\n  }}\n}}\n", update(p_.first_binding, "j"));
   }
 
   // v as the binding's element type.
@@ -345,16 +344,16 @@ class OperandWriter {
       case Element::atomic_word:
         return encode(v);
       case Element::f16:
-        return std::format("f16({})", v);
+        return formatted("f16({})", v);
       default:
         return v;
     }
   }
 
   void put_plain(std::string& out) const {
-    out += std::format("fn {0}_put(p: u32, v: {0}_t) {{\n  let q = views.{0}_offset + p;\n", x_);
+    out += formatted("fn {0}_put(p: u32, v: {0}_t) {{\n  let q = views.{0}_offset + p;\n", x_);
     if (p_.dtype == DType::c64 && is_words()) {
-      out += std::format(
+      out += formatted(
           "  {0}_raw_set(2u * q, bitcast<u32>(v.x));\n  {0}_raw_set(2u * q + 1u, bitcast<u32>(v.y));\n", x_);
     } else if (element_ == Element::vec4f || element_ == Element::vec4h) {
       // Only this invocation writes the other three elements, or nobody does: see the kernels that declare
@@ -362,67 +361,67 @@ class OperandWriter {
       const int b = p_.first_binding;
       const std::string value = element_ == Element::vec4h ? "f16(v)" : "v";
       if (p_.segments == 1) {
-        out += std::format("  buf{}[q / 4u][q % 4u] = {};\n", b, value);
+        out += formatted("  buf{}[q / 4u][q % 4u] = {};\n", b, value);
       } else {
         const int64_t per_segment = pattern_.segment_bytes / element_bytes();
-        out += std::format("  let w = q / 4u;\n  let j = w % {0}u;\n  switch w / {0}u {{\n", per_segment);
+        out += formatted("  let w = q / 4u;\n  let j = w % {0}u;\n  switch w / {0}u {{\n", per_segment);
         for (int s = 1; s < p_.segments; ++s) {
-          out += std::format("    case {}u: {{ buf{}[j][q % 4u] = {}; }}\n", s, b + s, value);
+          out += formatted("    case {}u: {{ buf{}[j][q % 4u] = {}; }}\n", s, b + s, value);
         }
-        out += std::format("    default: {{ buf{}[j][q % 4u] = {}; }}\n  }}\n", b, value);
+        out += formatted("    default: {{ buf{}[j][q % 4u] = {}; }}\n  }}\n", b, value);
       }
     } else {
-      out += std::format("  {}_raw_set(q, {});\n", x_, as_element("v"));
+      out += formatted("  {}_raw_set(q, {});\n", x_, as_element("v"));
     }
     out += "}\n";
   }
 
   void put4(std::string& out) const {
-    out += std::format("fn {0}_put4(p: u32, v: vec4<{0}_t>) {{\n", x_);
+    out += formatted("fn {0}_put4(p: u32, v: vec4<{0}_t>) {{\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      out += std::format("  {0}_raw_set((views.{0}_offset + p) / 4u, {1}(v));\n}}\n", x_,
-                         element_text(element_));
+      out +=
+          formatted("  {0}_raw_set((views.{0}_offset + p) / 4u, {1}(v));\n}}\n", x_, element_text(element_));
     } else if (packed() && (p_.aligned4 || std::ranges::contains(kernel_.libs, "flat"))) {
       // Whole words, so nobody else writes to them.
       const int64_t n = per_word();
-      out += std::format("  let w = (views.{}_offset + p) / {}u;\n", x_, n);
+      out += formatted("  let w = (views.{}_offset + p) / {}u;\n", x_, n);
       for (int64_t word = 0; word < 4 / n; ++word) {
         std::string bits;
         for (int64_t e = 0; e < n; ++e) {
-          const std::string one = std::format("v[{}]", word * n + e);
-          bits += std::format("{}({} << {}u)", e ? " | " : "", encode(one), e * 32 / n);
+          const std::string one = formatted("v[{}]", word * n + e);
+          bits += formatted("{}({} << {}u)", e ? " | " : "", encode(one), e * 32 / n);
         }
-        out += std::format("  {}_raw_set(w + {}u, {});\n", x_, word, bits);
+        out += formatted("  {}_raw_set(w + {}u, {});\n", x_, word, bits);
       }
       out += "}\n";
     } else {
-      out += std::format("  {0}_put(p, v.x); {0}_put(p + 1u, v.y);\n", x_);
-      out += std::format("  {0}_put(p + 2u, v.z); {0}_put(p + 3u, v.w);\n}}\n", x_);
+      out += formatted("  {0}_put(p, v.x); {0}_put(p + 1u, v.y);\n", x_);
+      out += formatted("  {0}_put(p + 2u, v.z); {0}_put(p + 3u, v.w);\n}}\n", x_);
     }
   }
 
   // One invocation writes all elements of a word, so that no bits of a neighbour are lost.
   void store_words(std::string& out) const {
     const int64_t n = per_word();
-    out += std::format("const {}_pack: u32 = {}u;\n", x_, n);
-    out += std::format("fn {}_store(first: u32) {{\n", x_);
+    out += formatted("const {}_pack: u32 = {}u;\n", x_, n);
+    out += formatted("fn {}_store(first: u32) {{\n", x_);
     if (n == 1) {
       if (pattern_.partial) {
-        out += std::format("  if (owns(first)) {{ {}_put(first, element(first)); }}\n}}\n", x_);
+        out += formatted("  if (owns(first)) {{ {}_put(first, element(first)); }}\n}}\n", x_);
       } else {
-        out += std::format("  {}_put(first, element(first));\n}}\n", x_);
+        out += formatted("  {}_put(first, element(first));\n}}\n", x_);
       }
       return;
     }
     const int64_t bits = 32 / n;
     const std::string mask = bits == 8 ? "255u" : "65535u";
-    out += std::format("  let w = (views.{}_offset + first) / {}u;\n", x_, n);
-    out += pattern_.partial ? std::format("  var word = {}_raw(w);\n", x_) : "  var word = 0u;\n";
-    out += std::format("  for (var e = 0u; e < {}u; e++) {{\n    let i = first + e;\n", n);
-    out += std::format("    if (i < flat_count(){}) {{\n", pattern_.partial ? " && owns(i)" : "");
-    out += std::format("      word = (word & ~({0} << ({1}u * e))) | ({2} << ({1}u * e));\n    }}\n  }}\n",
-                       mask, bits, encode("element(i)"));
-    out += std::format("  {}_raw_set(w, word);\n}}\n", x_);
+    out += formatted("  let w = (views.{}_offset + first) / {}u;\n", x_, n);
+    out += pattern_.partial ? formatted("  var word = {}_raw(w);\n", x_) : "  var word = 0u;\n";
+    out += formatted("  for (var e = 0u; e < {}u; e++) {{\n    let i = first + e;\n", n);
+    out += formatted("    if (i < flat_count(){}) {{\n", pattern_.partial ? " && owns(i)" : "");
+    out += formatted("      word = (word & ~({0} << ({1}u * e))) | ({2} << ({1}u * e));\n    }}\n  }}\n",
+                     mask, bits, encode("element(i)"));
+    out += formatted("  {}_raw_set(w, word);\n}}\n", x_);
   }
 
   const Kernel& kernel_;
@@ -462,8 +461,8 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern) {
   if (kernel.params_bytes > 0) out += "@group(0) @binding(1) var<uniform> params: Params;\n";
   for (size_t i = 0; i < pattern.bindings.size(); ++i) {
     const BindingPattern& b = pattern.bindings[i];
-    out += std::format("@group(0) @binding({}) var<storage, {}> buf{}: array<{}>;\n", i + 2,
-                       b.writable ? "read_write" : "read", i, element_text(b.element));
+    out += formatted("@group(0) @binding({}) var<storage, {}> buf{}: array<{}>;\n", i + 2,
+                     b.writable ? "read_write" : "read", i, element_text(b.element));
   }
   const std::string own = "//# accessors 1\n" + accessors + with_specs(kernel.source, pattern.specs);
   const std::string shared = needed_declarations(kernel, own);

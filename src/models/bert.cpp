@@ -1,4 +1,4 @@
-#include "rlx/error.h"
+#include "base/fail.h"
 #include "rlx/models.h"
 #include "rlx/ops.h"
 
@@ -45,8 +45,8 @@ class BertBuilder {
         param("embeddings.position_embeddings.weight", {config_.max_positions, config_.hidden});
     const Value types =
         param("embeddings.token_type_embeddings.weight", {config_.token_types, config_.hidden});
-    const Value sum = gather(words, ids("input_ids")) + gather(types, ids("token_type_ids")) +
-                      narrow(positions, 0, 0, seq_);
+    const Value sum =
+        gather(words, ids("input_ids")) + gather(types, ids("token_type_ids")) + slice(positions, 0, 0, seq_);
     return norm(sum, "embeddings.LayerNorm");
   }
 
@@ -74,7 +74,7 @@ class BertBuilder {
 
   // Of the first token.
   Value pooler(Value x) {
-    const Value first = reshape(narrow(x, 1, 0, 1), {batch_, config_.hidden});
+    const Value first = reshape(slice(x, 1, 0, 1), {batch_, config_.hidden});
     return tanh(linear(first, "pooler.dense", config_.hidden, config_.hidden)).named("pooler");
   }
 
@@ -97,7 +97,7 @@ Graph bert_encoder(const BertConfig& config, Dim batch, Dim seq) {
   require_positive(config.vocab, "tokens of the vocabulary");
   if (config.layers < 0) fail(ErrorKind::invalid_argument, "bert: the number of layers is {}", config.layers);
   if (config.hidden % config.heads != 0) {
-    fail(ErrorKind::invalid_argument, "bert: {} hidden units can not be split into {} heads", config.hidden,
+    fail(ErrorKind::invalid_argument, "bert: {} hidden units cannot be split into {} heads", config.hidden,
          config.heads);
   }
   if (seq.is_static() && seq.value() > config.max_positions) {

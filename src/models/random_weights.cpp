@@ -43,7 +43,7 @@ Tensor random_weight(const TensorType& type, uint64_t seed, double mean, double 
 NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation) {
   NamedTensors out;
   for (const Node& n : graph.nodes()) {
-    if (n.op->name() != Param::kName) continue;
+    if (!n.op->is(LeafKind::param)) continue;
     // A stream of its own for each name: a weight does not change when others are added.
     const uint64_t stream = random_bits(seed, Hash().text(n.name).value());
     out.emplace(n.name,

@@ -21,7 +21,7 @@ std::vector<TensorType> ArgMinMax::infer(const InferArgs& in) const {
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (i != along) {
       y.push_back(x[i]);
-    } else if (keep) {
+    } else if (keepdims) {
       y.push_back(1);
     }
   }
@@ -72,7 +72,7 @@ void ArgMinMax::lower(Lowering& l) const {
   Operand carry;
   // Elements [begin, end) of each row.
   const auto piece = [&](int64_t begin, int64_t end) {
-    const Operand part = x.with_view(x.view.narrow(x.outer_rank, begin, end - begin), x.outer_rank);
+    const Operand part = x.with_view(x.view.slice(x.outer_rank, begin, end - begin), x.outer_rank);
     return lower_rows<kernels::argminmax>(
         l, name(), row_problem(part, 1), {.x = part, .y = y.with_view(y.view, y.view.rank()), .carry = carry},
         {.length = to_u32(end - begin), .index = to_u32(begin)},
@@ -97,16 +97,16 @@ void ArgMinMax::lower(Lowering& l) const {
 }
 
 namespace {
-Value arg_min_max(bool largest, Value x, int64_t axis, bool keep) {
+Value arg_min_max(bool largest, Value x, int64_t axis, bool keepdims) {
   auto op = std::make_shared<ArgMinMax>(largest);
   op->axis = axis;
-  op->keep = keep;
+  op->keepdims = keepdims;
   return x.graph().add_value(op, {x});
 }
 }  // namespace
 
-Value argmax(Value x, int64_t axis, bool keep) { return arg_min_max(true, x, axis, keep); }
-Value argmin(Value x, int64_t axis, bool keep) { return arg_min_max(false, x, axis, keep); }
+Value argmax(Value x, int64_t axis, bool keepdims) { return arg_min_max(true, x, axis, keepdims); }
+Value argmin(Value x, int64_t axis, bool keepdims) { return arg_min_max(false, x, axis, keepdims); }
 
 namespace ops {
 
@@ -119,7 +119,7 @@ void register_argminmax(OpTable& table) {
     info.types = "f32 f16 bf16 i32 u32 i64 i8 u8";
     info.variants = names_of(kRowVariants);
     info.samples = {info.name + "(T[3,17])",
-                    info.name + "(T[3,17]) {axis=0, keep=true}",
+                    info.name + "(T[3,17]) {axis=0, keepdims=true}",
                     info.name + "(T[2,5,7] in -2..2) {axis=1}",
                     info.name + "(T[257])",
                     info.name + "(T[8,256] in 0..3) {axis=-1}",

@@ -8,14 +8,14 @@ namespace rlx {
 struct ArgMinMax final : Op {
   bool largest = true;
   int64_t axis = -1;
-  bool keep = false;
+  bool keepdims = false;
 
   explicit ArgMinMax(bool l = true) : largest(l) {}
   std::string_view name() const override { return largest ? "argmax" : "argmin"; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<ArgMinMax>(*this); }
-  void fields(Fields& f) override {
-    f("axis", axis, -1);
-    f("keep", keep, false);
+  void visit_attributes(AttributeVisitor& v) override {
+    v("axis", axis, -1);
+    v("keepdims", keepdims, false);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;

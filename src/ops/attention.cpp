@@ -13,14 +13,14 @@
 
 namespace rlx {
 
-void Attention::fields(Fields& f) {
-  f("heads", heads, 0);
-  f("kv_heads", kv_heads, 0);
-  f.choice("layout", layout, {"bhsd", "bshd", "bsd"}, std::optional(AttentionLayout::bhsd));
-  f.choice("mask", mask, {"none", "causal", "sliding_window"}, std::optional(MaskKind::none));
-  f("window", window, 0);
-  f("scale", scale, 0);
-  f("soft_cap", soft_cap, 0);
+void Attention::visit_attributes(AttributeVisitor& v) {
+  v("heads", heads, 0);
+  v("kv_heads", kv_heads, 0);
+  v.choice("layout", layout, {"bhsd", "bshd", "bsd"}, std::optional(AttentionLayout::bhsd));
+  v.choice("mask", mask, {"none", "causal", "sliding_window"}, std::optional(MaskKind::none));
+  v("window", window, 0);
+  v("scale", scale, 0);
+  v("soft_cap", soft_cap, 0);
 }
 
 double Attention::scale_for(int64_t head) const {
@@ -68,7 +68,7 @@ Checked check_inputs(const Attention& op, const InferArgs& in) {
   if (op.heads != 0 && op.heads != c.heads)
     fail("attention: q has {} heads, but the attribute says {}", c.heads, op.heads);
   if (c.heads < 1 || c.kv_heads < 1 || c.heads % c.kv_heads != 0) {
-    fail("attention: {} heads can not be shared evenly by {} heads of keys", c.heads, c.kv_heads);
+    fail("attention: {} heads cannot be shared evenly by {} heads of keys", c.heads, c.kv_heads);
   }
   c.k = read_dims(op, in, 1, c.kv_heads);
   c.v = read_dims(op, in, 2, c.kv_heads);
@@ -88,7 +88,7 @@ std::vector<TensorType> Attention::infer(const InferArgs& in) const {
   in.expect_float(0);
   in.expect_same_dtype(0, 1);
   in.expect_same_dtype(0, 2);
-  if (window < 0) fail("attention: the window is {}; it can not be negative", window);
+  if (window < 0) fail("attention: the window is {}; it cannot be negative", window);
   if (!(soft_cap >= 0)) fail("attention: the soft cap is {}; it must be positive, or 0 for none", soft_cap);
   const Checked c = check_inputs(*this, in);
   if (in.count() == 4) {
@@ -307,10 +307,10 @@ constexpr Variant<Problem> kVariants[] = {
 Problem slice(const Problem& whole, int64_t axis, int64_t begin, int64_t length) {
   Problem p = whole;
   for (Operand* o : {&p.q, &p.y, &p.mask}) {
-    if (o->present()) o->view = o->view.narrow(axis, begin, length);
+    if (o->present()) o->view = o->view.slice(axis, begin, length);
   }
   if (axis < 2) {
-    for (Operand* o : {&p.k, &p.v}) o->view = o->view.narrow(axis, begin, length);
+    for (Operand* o : {&p.k, &p.v}) o->view = o->view.slice(axis, begin, length);
   }
   if (axis == 3) p.shift += begin;
   return p;
@@ -318,15 +318,15 @@ Problem slice(const Problem& whole, int64_t axis, int64_t begin, int64_t length)
 
 Problem slice_keys(const Problem& whole, int64_t begin, int64_t length) {
   Problem p = whole;
-  for (Operand* o : {&p.k, &p.v}) o->view = o->view.narrow(2, begin, length);
-  if (p.mask.present()) p.mask.view = p.mask.view.narrow(4, begin, length);
+  for (Operand* o : {&p.k, &p.v}) o->view = o->view.slice(2, begin, length);
+  if (p.mask.present()) p.mask.view = p.mask.view.slice(4, begin, length);
   p.shift -= begin;
   return p;
 }
 
 Problem first_query(const Problem& p) { return slice(slice(p, 2, 0, 1), 3, 0, 1); }
 
-// How many keys a dispatch should meet at least, when it can not meet all.
+// How many keys a dispatch should meet at least, when it cannot meet all.
 int64_t few_keys(const Problem& p) { return std::min<int64_t>(p.keys(), 64); }
 
 // Inputs that are spread over more than a binding even for one query and a few keys (transposed ones) are
@@ -355,7 +355,7 @@ void halve(const Problem& p, const auto& f) {
   f(slice(p, axis, length / 2, length - length / 2));
 }
 
-// A chain of dispatches over parts of the keys, for a head whose keys can not be bound at once.
+// A chain of dispatches over parts of the keys, for a head whose keys cannot be bound at once.
 void emit_over_keys(Lowering& l, const Problem& whole) {
   const Operand carry =
       l.scratch(DType::f32, {whole.batch() * whole.kv_heads(), whole.rows(), whole.value() + 2});
@@ -374,7 +374,7 @@ void emit_over_keys(Lowering& l, const Problem& whole) {
 }
 
 // Halves the problem until its operands can be bound: batches first, then heads, then queries. A query that
-// can not be bound with all its keys meets them in parts.
+// cannot be bound with all its keys meets them in parts.
 void emit_parts(Lowering& l, const Problem& p, Dispatch (*make)(const Lowering&, const Problem&)) {
   Dispatch d = make(l, p);
   if (fits(d, l.caps())) {

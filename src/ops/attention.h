@@ -24,7 +24,7 @@ struct Attention final : OpOf<Attention> {
   double scale = 0;     // 0: 1 / sqrt(head size)
   double soft_cap = 0;  // 0: none
 
-  void fields(Fields& f) override;
+  void visit_attributes(AttributeVisitor& v) override;
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -8,7 +8,7 @@ namespace rlx {
 std::vector<int32_t> Call::parameters() const {
   std::vector<int32_t> nodes;
   for (int32_t id = 0; id < body->size(); ++id) {
-    if (body->node(id).op->name() == Input::kName) nodes.push_back(id);
+    if (body->node(id).op->is(LeafKind::input)) nodes.push_back(id);
   }
   return nodes;
 }
@@ -16,7 +16,7 @@ std::vector<int32_t> Call::parameters() const {
 std::vector<TensorType> Call::infer(const InferArgs& in) const {
   if (!body) fail("call: the attribute 'body' is missing");
   for (const Node& n : body->nodes()) {
-    if (n.op->name() == Param::kName || n.op->name() == State::kName) {
+    if (n.op->is(LeafKind::param) || n.op->is(LeafKind::state)) {
       fail("call: the body '{}' has the {} '{}'; pass it in as an input", body->name, n.op->name(), n.name);
     }
   }

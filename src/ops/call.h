@@ -10,7 +10,7 @@ struct Call final : OpOf<Call> {
   static constexpr auto kName = "call";
   GraphPtr body;
 
-  void fields(Fields& f) override { f("body", body); }
+  void visit_attributes(AttributeVisitor& v) override { v("body", body); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   std::vector<GraphPtr> subgraphs() const override { return {body}; }

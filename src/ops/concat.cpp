@@ -1,7 +1,6 @@
 #include "ops/concat.h"
 
-#include <format>
-
+#include "base/format.h"
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
@@ -92,16 +91,15 @@ std::shared_ptr<const Kernel> joined_kernel(size_t count) {
   std::string members = "  first: u32,\n  end: u32,\n  row: u32,\n  begin: u32,\n  length: u32,\n";
   std::string choices;
   for (size_t i = 0; i < count; ++i) {
-    k.operands.push_back({std::format("a{}", i), OperandDecl::Kind::any, false, false});
-    members += std::format("  begin{0}: u32,\n  length{0}: u32,\n", i);
+    k.operands.push_back({formatted("a{}", i), OperandDecl::Kind::any, false, false});
+    members += formatted("  begin{0}: u32,\n  length{0}: u32,\n", i);
     // Unsigned: a place before the input is beyond its length too.
     const std::string test =
-        i + 1 < count ? std::format("if (r - params.begin{0} < params.length{0}) ", i) : "";
-    choices +=
-        std::format("  {1}{{ return a{0}_at(o * params.length{0} + r - params.begin{0}); }}\n", i, test);
+        i + 1 < count ? formatted("if (r - params.begin{0} < params.length{0}) ", i) : "";
+    choices += formatted("  {1}{{ return a{0}_at(o * params.length{0} + r - params.begin{0}); }}\n", i, test);
   }
   k.operands.push_back({"y", OperandDecl::Kind::any, true, false});
-  k.source = std::format(
+  k.source = formatted(
       R"(struct Params {{
 {}}}
 fn element(i: u32) -> y_t {{
@@ -139,7 +137,7 @@ Dispatch join(Lowering& l, const Problem& p, size_t from, size_t to) {
 }
 
 void copy_part(Lowering& l, const Problem& p, const Part& part) {
-  const View y = View::contiguous({p.rows, p.row}).narrow(1, part.begin, part.length);
+  const View y = View::contiguous({p.rows, p.row}).slice(1, part.begin, part.length);
   lower_copy_into(l, part.x, p.y.with_view(y));
 }
 

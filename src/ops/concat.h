@@ -9,7 +9,7 @@ struct Concat final : OpOf<Concat> {
   static constexpr auto kName = "concat";
   int64_t axis = 0;
 
-  void fields(Fields& f) override { f("axis", axis); }
+  void visit_attributes(AttributeVisitor& v) override { v("axis", axis); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -22,11 +22,11 @@ struct DotGeneral final : OpOf<DotGeneral> {
   static constexpr auto kName = "dot_general";
   std::vector<int64_t> a_contracting, b_contracting, a_batch, b_batch;
 
-  void fields(Fields& f) override {
-    f("a_contracting", a_contracting);
-    f("b_contracting", b_contracting);
-    f("a_batch", a_batch, {});
-    f("b_batch", b_batch, {});
+  void visit_attributes(AttributeVisitor& v) override {
+    v("a_contracting", a_contracting);
+    v("b_contracting", b_contracting);
+    v("a_batch", a_batch, {});
+    v("b_batch", b_batch, {});
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
@@ -103,7 +103,7 @@ void DotGeneral::lower(Lowering& l) const {
     bool needs_copy = false;
     View view = as_matrices(l.in(i).view, axes, contracted_last, &needs_copy);
     if (!needs_copy) return l.in(i).with_view(std::move(view));
-    // Several axes that strides can not join: bring them together in memory first.
+    // Several axes that strides cannot join: bring them together in memory first.
     const Operand copy = l.scratch(l.in(i).dtype, view.dims);
     lower_copy(l, l.in(i).with_view(view), copy);
     const std::vector<int64_t>& dims = l.in(i).view.dims;

@@ -1,8 +1,8 @@
 #include "ops/elementwise.h"
 
 #include <algorithm>
-#include <format>
 
+#include "base/format.h"
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
 #include "ops/copy.h"
@@ -115,16 +115,16 @@ Kernel expression_kernel(const Expr& expr, std::vector<uint32_t>& params) {
   std::vector<std::string> names;
   std::string signature;
   for (size_t i = 0; i < expr.inputs.size(); ++i) {
-    names.push_back(std::format("v{}", i));
-    signature += std::format("{}v{}: a{}_t", i ? ", " : "", i, i);
-    k.operands.push_back({std::format("a{}", i), OperandDecl::Kind::any, false, false});
+    names.push_back(formatted("v{}", i));
+    signature += formatted("{}v{}: a{}_t", i ? ", " : "", i, i);
+    k.operands.push_back({formatted("a{}", i), OperandDecl::Kind::any, false, false});
   }
   k.operands.push_back({"y", OperandDecl::Kind::any, true, false});
   const ExprCode code = generate(expr, names);
   std::string members = "  first: u32,\n  end: u32,\n";
   for (const std::string& m : code.params) members += "  " + m + ",\n";
-  k.source = std::format("struct Params {{\n{}}}\nfn compute({}) -> y_t {{\n{}  return {};\n}}\n", members,
-                         signature, code.statements, code.result);
+  k.source = formatted("struct Params {{\n{}}}\nfn compute({}) -> y_t {{\n{}  return {};\n}}\n", members,
+                       signature, code.statements, code.result);
   params.assign({0, 0});
   params.insert(params.end(), code.words.begin(), code.words.end());
   k.params_bytes = params.size() * 4;
@@ -134,14 +134,14 @@ Kernel expression_kernel(const Expr& expr, std::vector<uint32_t>& params) {
 std::string arguments(size_t count, std::string_view form) {
   std::string out;
   for (size_t i = 0; i < count; ++i)
-    out += std::vformat(i ? std::string(", ") + std::string(form) : form, std::make_format_args(i));
+    out += vformatted(i ? std::string(", ") + std::string(form) : form, std::make_format_args(i));
   return out;
 }
 
 void add_scalar_main(Kernel& k, size_t inputs) {
   k.libs.push_back("flat");
   k.source +=
-      std::format("fn element(i: u32) -> y_t {{ return compute({}); }}\n", arguments(inputs, "a{}_at(i)"));
+      formatted("fn element(i: u32) -> y_t {{ return compute({}); }}\n", arguments(inputs, "a{}_at(i)"));
 }
 
 // Four elements an invocation; `first` and `end` count groups of four.
@@ -150,11 +150,11 @@ void add_vec4_main(Kernel& k, const std::vector<Operand>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool vector = lanes(inputs[i]) == Lanes::vector;
     k.operands[i].x4 = vector;
-    loads += vector ? std::format("  let v{0} = a{0}_get4(a{0}_flat(i));\n", i)
-                    : std::format("  let v{0} = vec4<a{0}_t>(a{0}_at(i));\n", i);
+    loads += vector ? formatted("  let v{0} = a{0}_get4(a{0}_flat(i));\n", i)
+                    : formatted("  let v{0} = vec4<a{0}_t>(a{0}_at(i));\n", i);
   }
   k.operands.back().x4 = true;
-  k.source += std::format(
+  k.source += formatted(
       R"(@compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {{
@@ -266,7 +266,7 @@ void register_elementwise(OpTable& table) {
               .variants = names_of(kVariants),
               .samples = {}};
   for (DType t : kAllDTypes)
-    cast.samples.push_back(std::format("cast(T[3,17] in -300..300) {{to={}}}", to_string(t)));
+    cast.samples.push_back(formatted("cast(T[3,17] in -300..300) {{to={}}}", to_string(t)));
   table.add<Cast>(std::move(cast));
   table.add<FusedElementwise>(
       {.formula = "an expression of scalar functions over broadcast inputs",

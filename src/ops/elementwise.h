@@ -35,7 +35,7 @@ struct Cast final : ElementwiseOp {
 
   std::string_view name() const override { return kName; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<Cast>(*this); }
-  void fields(Fields& f) override { f("to", to); }
+  void visit_attributes(AttributeVisitor& v) override { v("to", to); }
   Expr expr(const std::vector<DType>& inputs) const override;
 };
 
@@ -45,7 +45,7 @@ struct FusedElementwise final : ElementwiseOp {
 
   std::string_view name() const override { return kName; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<FusedElementwise>(*this); }
-  void fields(Fields& f) override { f("expr", text); }
+  void visit_attributes(AttributeVisitor& v) override { v("expr", text); }
   Expr expr(const std::vector<DType>& inputs) const override { return Expr::parse(text, inputs); }
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };

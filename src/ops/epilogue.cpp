@@ -1,8 +1,6 @@
 #include "ops/epilogue.h"
 
-#include <format>
-
-#include "rlx/error.h"
+#include "base/fail.h"
 
 namespace rlx {
 namespace {
@@ -21,8 +19,8 @@ WithEpilogue with_epilogue(const std::shared_ptr<const Kernel>& kernel, const Ex
   Kernel k = *kernel;
   std::vector<std::string> inputs = {"v"};
   for (size_t i = 1; i < expr.inputs.size(); ++i) {
-    inputs.push_back(std::format("e{}_at(i)", i));
-    k.operands.push_back({std::format("e{}", i), OperandDecl::Kind::any, false, false});
+    inputs.push_back(formatted("e{}_at(i)", i));
+    k.operands.push_back({formatted("e{}", i), OperandDecl::Kind::any, false, false});
   }
   const ExprCode code = generate(expr, inputs);
   std::string members;
@@ -30,7 +28,7 @@ WithEpilogue with_epilogue(const std::shared_ptr<const Kernel>& kernel, const Ex
   replace_line(k.source, "//@ params", members);
   replace_line(
       k.source, "//@ epilogue",
-      std::format("fn epilogue(v: y_t, i: u32) -> y_t {{\n{}  return {};\n}}", code.statements, code.result));
+      formatted("fn epilogue(v: y_t, i: u32) -> y_t {{\n{}  return {};\n}}", code.statements, code.result));
   k.params_bytes += 4 * code.words.size();
   return {std::make_shared<const Kernel>(std::move(k)), code.words};
 }

@@ -24,7 +24,7 @@ std::vector<TensorType> Expand::infer(const InferArgs& in) const {
     if (shape[axis].is(-1)) out[axis] = have;
     if (have.is(1) || have == out[axis]) continue;
     fail(
-        "expand: axis {} of the input {} has length {}; it can not become {} (only an axis of length 1 "
+        "expand: axis {} of the input {} has length {}; it cannot become {} (only an axis of length 1 "
         "repeats)",
         axis - fresh, from.text(), have.text(), out[axis].text());
   }

@@ -9,7 +9,7 @@ struct Expand final : ViewOf<Expand> {
   static constexpr auto kName = "expand";
   Shape shape;
 
-  void fields(Fields& f) override { f("shape", shape); }
+  void visit_attributes(AttributeVisitor& v) override { v("shape", shape); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;
 };

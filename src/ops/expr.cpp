@@ -4,9 +4,9 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <format>
 
 #include "base/checked.h"
+#include "base/format.h"
 #include "base/half.h"
 #include "base/parallel.h"
 
@@ -66,20 +66,20 @@ std::string Expr::text() const {
   std::string out;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& s = steps[i];
-    if (i + 1 < steps.size()) out += std::format("t{}=", i);
+    if (i + 1 < steps.size()) out += formatted("t{}=", i);
     out += s.fn ? std::string(s.fn->name) : "cast_" + std::string(to_string(s.type));
     out += "(";
     for (size_t a = 0; a < s.args.size(); ++a) {
       if (a) out += ",";
       switch (s.args[a].kind) {
         case Arg::Kind::input:
-          out += std::format("${}", s.args[a].index);
+          out += formatted("${}", s.args[a].index);
           break;
         case Arg::Kind::step:
-          out += std::format("t{}", s.args[a].index);
+          out += formatted("t{}", s.args[a].index);
           break;
         case Arg::Kind::number:
-          out += std::format("{}", s.args[a].number);
+          out += formatted("{}", s.args[a].number);
           break;
       }
     }
@@ -111,7 +111,7 @@ class ExprParser {
   void step() {
     std::string name = word();
     if (take('=')) {
-      if (name != std::format("t{}", expr_.steps.size())) wrong();
+      if (name != formatted("t{}", expr_.steps.size())) wrong();
       name = word();
     }
     if (!take('(')) wrong();
@@ -224,8 +224,7 @@ std::string cast_text(const std::string& value, DType from, DType to) {
     if (from == DType::bool_) return value;
     if (a == "vec2f") return "any(" + value + " != vec2f(0.0))";
     // NaN is true, and `!=` may not say so.
-    return a == "f32" ? "((bitcast<u32>(" + value + ") << 1u) != 0u)"
-                      : std::format("({} != {}(0))", value, a);
+    return a == "f32" ? "((bitcast<u32>(" + value + ") << 1u) != 0u)" : formatted("({} != {}(0))", value, a);
   }
   if (a == "vec2f") return b == "vec2f" ? value : cast_text(value + ".x", DType::f32, to);
   if (b == "vec2f") return "vec2f(f32(" + value + "), 0.0)";
@@ -235,7 +234,7 @@ std::string cast_text(const std::string& value, DType from, DType to) {
     if (to == DType::u8) return "min(f32_to_u32(" + value + "), 255u)";
     return std::string(b == "i32" ? "f32_to_i32(" : "f32_to_u32(") + value + ")";
   }
-  return wrapped(std::format("{}({})", b, value), to);  // between integers: modulo, as C does
+  return wrapped(formatted("{}({})", b, value), to);  // between integers: modulo, as C does
 }
 
 }  // namespace
@@ -247,7 +246,7 @@ Expr Expr::parse(std::string_view text, std::vector<DType> inputs) {
 ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix) {
   ExprCode code;
   const auto number = [&](double value, DType type) {
-    const std::string name = std::format("c{}", code.words.size());
+    const std::string name = formatted("c{}", code.words.size());
     const std::string_view wgsl = wgsl_type(type);
     if (wgsl == "f32" || wgsl == "vec2f") {
       code.params.push_back(name + ": f32");
@@ -266,14 +265,14 @@ ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, cons
     for (size_t a = 0; a < s.args.size(); ++a) {
       const Expr::Arg& arg = s.args[a];
       args.push_back(arg.kind == Expr::Arg::Kind::input  ? inputs[static_cast<size_t>(arg.index)]
-                     : arg.kind == Expr::Arg::Kind::step ? std::format("{}{}", prefix, arg.index)
+                     : arg.kind == Expr::Arg::Kind::step ? formatted("{}{}", prefix, arg.index)
                                                          : number(arg.number, expr.arg_type(s, a)));
     }
     const DType operand_type = expr.arg_type(s, s.args.size() - 1);
     const std::string value = s.fn ? wrapped(substitute(form_for(*s.fn, operand_type), args), s.type)
                                    : cast_text(args[0], operand_type, s.type);
-    code.result = std::format("{}{}", prefix, i);
-    code.statements += std::format("  let {} = {};\n", code.result, value);
+    code.result = formatted("{}{}", prefix, i);
+    code.statements += formatted("  let {} = {};\n", code.result, value);
   }
   return code;
 }

@@ -11,7 +11,7 @@ struct Gather final : OpOf<Gather> {
   static constexpr auto kName = "gather";
   int64_t axis = 0;
 
-  void fields(Fields& f) override { f("axis", axis, 0); }
+  void visit_attributes(AttributeVisitor& v) override { v("axis", axis, 0); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

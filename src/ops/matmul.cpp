@@ -137,9 +137,9 @@ Problem slice_rows(const Problem& p, int64_t begin, int64_t length) {
   Problem part = p;
   const int64_t axis = p.y.view.rank() - 2;
   part.size.m = length;
-  part.a.view = p.a.view.narrow(axis, begin, length);
-  part.y.view = p.y.view.narrow(axis, begin, length);
-  for (Operand& e : part.extra) e.view = e.view.narrow(axis, begin, length);
+  part.a.view = p.a.view.slice(axis, begin, length);
+  part.y.view = p.y.view.slice(axis, begin, length);
+  for (Operand& e : part.extra) e.view = e.view.slice(axis, begin, length);
   return part;
 }
 
@@ -241,8 +241,8 @@ Dispatch make_variant(const Lowering& l, std::string_view variant, const Problem
 Problem slice_depth(const Problem& p, int64_t begin, int64_t length, const Operand& sum) {
   Problem part = p;
   part.size.k = length;
-  part.a.view = p.a.view.narrow(p.a.view.rank() - 1, begin, length);
-  part.b.view = p.b.view.narrow(p.b.view.rank() - 2, begin, length);
+  part.a.view = p.a.view.slice(p.a.view.rank() - 1, begin, length);
+  part.b.view = p.b.view.slice(p.b.view.rank() - 2, begin, length);
   part.y = sum;
   part.extra.clear();
   part.expr = Expr{};
@@ -399,7 +399,7 @@ void MatMul::reference(RefContext& r) const {
     r.out() = std::move(y);
     return;
   }
-  const TensorType type{tail.result_type(), Shape::of(out)};
+  const TensorType type{tail.result_type(), Shape(out)};
   RefContext context(inputs, std::span(&type, 1));
   rlx::reference(tail, context);
   r.out() = std::move(context.out());

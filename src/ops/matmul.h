@@ -13,7 +13,7 @@ struct MatMul final : OpOf<MatMul> {
   static constexpr auto kName = "matmul";
   std::string epilogue;
 
-  void fields(Fields& f) override { f("epilogue", epilogue, ""); }
+  void visit_attributes(AttributeVisitor& v) override { v("epilogue", epilogue, ""); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

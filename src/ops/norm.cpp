@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/format.h"
 #include "ir/reference.h"
 #include "kernels/norm.wgsl.h"
 #include "ops/op_table.h"
@@ -82,7 +83,7 @@ void lower_staged(Lowering& l, const NormCase& c) {
   if (c.total.present()) staged.store(s, c.total);
   if (c.kind == NormKind::layer) s = staged.map("sub($0,$1)", {s, mean(s)});
   const Operand variance = mean(staged.map("mul($0,$0)", {s}));
-  s = staged.map("mul($0,$1)", {s, staged.map(std::format("t0=add($0,{}); rsqrt(t0)", c.eps), {variance})});
+  s = staged.map("mul($0,$1)", {s, staged.map(formatted("t0=add($0,{}); rsqrt(t0)", c.eps), {variance})});
   s = staged.map("mul($0,$1)", {s, staged.f32(c.gamma)});
   if (c.beta.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.beta)});
   staged.store(s, c.y);

@@ -16,9 +16,9 @@ struct Norm final : Op {
   explicit Norm(NormKind k = NormKind::layer) : kind(k) {}
   std::string_view name() const override { return kind == NormKind::layer ? "layer_norm" : "rms_norm"; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<Norm>(*this); }
-  void fields(Fields& f) override {
-    f("eps", eps, 1e-5);
-    f("axis", axis, -1);
+  void visit_attributes(AttributeVisitor& v) override {
+    v("eps", eps, 1e-5);
+    v("axis", axis, -1);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
@@ -41,11 +41,11 @@ struct ResidualNorm final : Op {
     return kind == NormKind::layer ? "residual_layer_norm" : "residual_rms_norm";
   }
   std::shared_ptr<Op> clone() const override { return std::make_shared<ResidualNorm>(*this); }
-  void fields(Fields& f) override {
-    f("has_bias", has_bias, false);
-    f("keep_sum", keep_sum, false);
-    f("eps", eps, 1e-5);
-    f("axis", axis, -1);
+  void visit_attributes(AttributeVisitor& v) override {
+    v("has_bias", has_bias, false);
+    v("keep_sum", keep_sum, false);
+    v("eps", eps, 1e-5);
+    v("axis", axis, -1);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;

@@ -18,11 +18,11 @@ struct Pad final : OpOf<Pad> {
   PadMode mode = PadMode::constant;
   double value = 0;
 
-  void fields(Fields& f) override {
-    f("before", before);
-    f("after", after);
-    f.choice("mode", mode, {"constant", "reflect", "edge", "wrap"}, std::optional(PadMode::constant));
-    f("value", value, 0);
+  void visit_attributes(AttributeVisitor& v) override {
+    v("before", before);
+    v("after", after);
+    v.choice("mode", mode, {"constant", "reflect", "edge", "wrap"}, std::optional(PadMode::constant));
+    v("value", value, 0);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
@@ -74,7 +74,7 @@ int64_t source(PadMode mode, int64_t c, int64_t length) {
 void Pad::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
   RefTensor& y = r.out();
-  y = RefTensor::from(Tensor::fill(y.dtype, y.dims, value));
+  y = RefTensor::from(Tensor::full(y.dtype, y.dims, value));
   const std::vector<int64_t> strides = row_major_strides(x.dims);
   for (int64_t i = 0; i < y.elements(); ++i) {
     int64_t rest = i;
@@ -119,7 +119,7 @@ std::vector<Axis> joined_axes(const std::vector<int64_t>& dims, const Pad& pad) 
 }
 
 uint32_t value_bits(DType dtype, double value) {
-  const Tensor one = Tensor::fill(dtype, {1}, value);
+  const Tensor one = Tensor::full(dtype, {1}, value);
   if (dtype == DType::c64) return std::bit_cast<uint32_t>(static_cast<float>(value));
   if (is_float(dtype)) return std::bit_cast<uint32_t>(static_cast<float>(one.real(0)));
   return static_cast<uint32_t>(one.integer(0));

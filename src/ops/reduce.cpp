@@ -13,8 +13,7 @@
 namespace rlx {
 
 std::string_view reduce_name(ReduceKind kind) {
-  static constexpr std::string_view names[] = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min",
-                                               "reduce_prod"};
+  static constexpr std::string_view names[] = {"sum", "mean", "max", "min", "prod"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -46,7 +45,7 @@ std::vector<TensorType> Reduce::infer(const InferArgs& in) const {
   for (int64_t axis = 0; axis < x.rank(); ++axis) {
     if (!std::ranges::contains(inner, axis)) {
       y.push_back(x[axis]);
-    } else if (keep) {
+    } else if (keepdims) {
       y.push_back(1);
     }
   }
@@ -225,7 +224,7 @@ class ReduceLowering {
         {.KIND = kernel_kind(), .FLOAT = is_float(type_), .MEAN = kind_ == ReduceKind::mean && last});
   }
 
-  // Parts of rows into scratch memory, then the parts of each row. False where the device can not bind it at
+  // Parts of rows into scratch memory, then the parts of each row. False where the device cannot bind it at
   // once.
   bool split(const Operand& x, const Operand& y, const RowProblem& p, bool last) {
     const int64_t chunk = split_chunk(l_.caps(), p);
@@ -265,8 +264,8 @@ class ReduceLowering {
     for (int64_t k = 0; k < pieces; ++k) {
       const int64_t begin = k * length;
       const Operand piece =
-          x.with_view(x.view.narrow(axis, begin, std::min(length, dim - begin)), x.outer_rank);
-      run(piece, partial.with_view(partial.view.narrow(1, k, 1), 2), false, false);
+          x.with_view(x.view.slice(axis, begin, std::min(length, dim - begin)), x.outer_rank);
+      run(piece, partial.with_view(partial.view.slice(1, k, 1), 2), false, false);
     }
     run(partial.with_view(partial.view, 1), y, last, false);
   }
@@ -291,18 +290,29 @@ void Reduce::lower(Lowering& l) const {
   lower_reduce(l, kind, l.in(0), reduced(l.in(0).view.rank()), l.out());
 }
 
-Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes, bool keep) {
+namespace {
+Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes, bool keepdims) {
   auto op = std::make_shared<Reduce>(kind);
   op->axes = std::move(axes);
-  op->keep = keep;
+  op->keepdims = keepdims;
   return x.graph().add_value(op, {x});
 }
+}  // namespace
 
-Value sum(Value x, std::vector<int64_t> axes, bool keep) {
-  return reduce(ReduceKind::sum, x, std::move(axes), keep);
+Value sum(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::sum, x, std::move(axes), keepdims);
 }
-Value mean(Value x, std::vector<int64_t> axes, bool keep) {
-  return reduce(ReduceKind::mean, x, std::move(axes), keep);
+Value mean(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::mean, x, std::move(axes), keepdims);
+}
+Value max(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::max, x, std::move(axes), keepdims);
+}
+Value min(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::min, x, std::move(axes), keepdims);
+}
+Value prod(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::prod, x, std::move(axes), keepdims);
 }
 
 namespace ops {
@@ -329,9 +339,9 @@ void register_reduce(OpTable& table) {
     // Long products of random numbers leave the range of every type.
     const std::string tame = row.kind == ReduceKind::prod ? " in 0.9..1.1" : "";
     info.samples = {op + "(T[3,17] in -2..2) {axes=[1]}",
-                    op + "(T[3,17] in -2..2) {axes=[-2], keep=true}",
+                    op + "(T[3,17] in -2..2) {axes=[-2], keepdims=true}",
                     op + "(T[2,3,4,5]" + tame + ") {axes=[2,0]}",
-                    op + "(T[2,3,4,5]" + tame + ") {axes=[-1,1], keep=true}",
+                    op + "(T[2,3,4,5]" + tame + ") {axes=[-1,1], keepdims=true}",
                     op + "(T[257]" + tame + ")",
                     op + "(T[8,256]" + tame + ") {axes=[1]}",
                     op + "(T[0,3]) {axes=[0]}",

@@ -7,17 +7,19 @@
 
 namespace rlx {
 
+enum class ReduceKind { sum, mean, max, min, prod };
+
 struct Reduce final : Op {
   ReduceKind kind = ReduceKind::sum;
   std::vector<int64_t> axes;  // all when empty
-  bool keep = false;          // reduced axes stay, with length 1
+  bool keepdims = false;      // reduced axes stay, with length 1
 
   explicit Reduce(ReduceKind k = ReduceKind::sum) : kind(k) {}
   std::string_view name() const override;
   std::shared_ptr<Op> clone() const override { return std::make_shared<Reduce>(*this); }
-  void fields(Fields& f) override {
-    f("axes", axes, {});
-    f("keep", keep, false);
+  void visit_attributes(AttributeVisitor& v) override {
+    v("axes", axes, {});
+    v("keepdims", keepdims, false);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;

@@ -36,7 +36,7 @@ std::vector<TensorType> Reshape::infer(const InferArgs& in) const {
   if (inferred >= 0) {
     const std::optional<Dim> rest = Dim::exact_div(elements, known);
     if (!rest) {
-      fail("reshape: {} has {} elements, which can not be divided by the {} of {} to infer dim {}",
+      fail("reshape: {} has {} elements, which cannot be divided by the {} of {} to infer dim {}",
            in.shape(0).text(), elements.text(), known.text(), shape.text(), inferred);
     }
     out[inferred] = *rest;

@@ -20,7 +20,7 @@ std::vector<TensorType> Rope::infer(const InferArgs& in) const {
     fail("rope: the input has rank {}; it needs an axis of positions and one of heads", x.rank());
   if (head_dim < 2 || head_dim % 2 != 0) fail("rope: head_dim is {}; it must be even and positive", head_dim);
   if (rotated < 0 || rotated > head_dim || rotated % 2 != 0) {
-    fail("rope: {} of {} elements of a head can not be rotated in pairs", rotated, head_dim);
+    fail("rope: {} of {} elements of a head cannot be rotated in pairs", rotated, head_dim);
   }
   const Dim& width = x[x.rank() - 1];
   if (!Dim::exact_div(width, Dim(head_dim))) {
@@ -116,7 +116,7 @@ void emit_parts(Lowering& l, const Problem& p) {
   for (const auto& [begin, end] : {std::pair(int64_t{0}, length / 2), std::pair(length / 2, length)}) {
     Problem part = p;
     for (Operand* o : {&part.x, &part.y, &part.positions}) {
-      if (o->present()) o->view = o->view.narrow(axis, begin, end - begin);
+      if (o->present()) o->view = o->view.slice(axis, begin, end - begin);
     }
     if (axis == rows_rank - 1) part.first_position += begin;
     emit_parts(l, part);
@@ -136,7 +136,7 @@ void Rope::lower(Lowering& l) const {
   Problem row = p;
   for (Operand* o : {&row.x, &row.y, &row.positions}) {
     for (int64_t axis = 0; o->present() && axis < p.x.view.rank() - 1; ++axis)
-      o->view = o->view.narrow(axis, 0, 1);
+      o->view = o->view.slice(axis, 0, 1);
   }
   if (!fits(make_dispatch(l, row), l.caps())) {
     for (Operand* o : {&p.x, &p.cos, &p.sin}) {

@@ -16,10 +16,10 @@ struct Rope final : OpOf<Rope> {
   bool interleaved = false;
   int64_t rotated = 0;  // 0: head_dim
 
-  void fields(Fields& f) override {
-    f("head_dim", head_dim);
-    f("interleaved", interleaved, false);
-    f("rotated", rotated, 0);
+  void visit_attributes(AttributeVisitor& v) override {
+    v("head_dim", head_dim);
+    v("interleaved", interleaved, false);
+    v("rotated", rotated, 0);
   }
   int64_t pairs() const { return (rotated != 0 ? rotated : head_dim) / 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;

@@ -12,7 +12,7 @@ struct Softmax final : Op {
   explicit Softmax(bool l = false) : log(l) {}
   std::string_view name() const override { return log ? "log_softmax" : "softmax"; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<Softmax>(*this); }
-  void fields(Fields& f) override { f("axis", axis, -1); }
+  void visit_attributes(AttributeVisitor& v) override { v("axis", axis, -1); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -15,15 +15,15 @@ std::vector<TensorType> Split::infer(const InferArgs& in) const {
   std::vector<TensorType> out;
   int64_t sum = 0;
   for (int64_t size : sizes) {
-    if (size < 0) fail("split: the sizes {} have the negative {}", Shape::of(sizes).text(), size);
+    if (size < 0) fail("split: the sizes {} have the negative {}", Shape(sizes).text(), size);
     sum += size;
     Shape part = shape;
     part[a] = size;
     out.push_back({in.dtype(0), part});
   }
   if (shape[a].is_static() && !shape[a].is(sum)) {
-    fail("split: the sizes {} have the sum {}, but axis {} of {} has length {}", Shape::of(sizes).text(), sum,
-         a, shape.text(), shape[a].text());
+    fail("split: the sizes {} have the sum {}, but axis {} of {} has length {}", Shape(sizes).text(), sum, a,
+         shape.text(), shape[a].text());
   }
   return out;
 }
@@ -36,7 +36,7 @@ std::vector<View> slices(const Split& op, const View& x) {
   const int64_t a = op.axis < 0 ? op.axis + x.rank() : op.axis;
   int64_t begin = 0;
   for (int64_t size : op.sizes) {
-    out.push_back(x.narrow(a, begin, size));
+    out.push_back(x.slice(a, begin, size));
     begin += size;
   }
   return out;
@@ -67,7 +67,7 @@ std::vector<Value> split(Value x, int64_t axis, std::vector<int64_t> sizes) {
   const auto count = static_cast<int32_t>(op->sizes.size());
   const ValueId first = x.graph().add_value(op, {x}).id();
   std::vector<Value> parts;
-  for (int32_t o = 0; o < count; ++o) parts.push_back(Value(&x.graph(), {first.node, o}));
+  for (int32_t o = 0; o < count; ++o) parts.push_back(x.graph().value({first.node, o}));
   return parts;
 }
 

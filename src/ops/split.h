@@ -4,15 +4,15 @@
 
 namespace rlx {
 
-// Consecutive slices along an axis, each with memory of its own; narrow reads a slice in place.
+// Consecutive slices along an axis, each with memory of its own; slice reads a slice in place.
 struct Split final : OpOf<Split> {
   static constexpr auto kName = "split";
   int64_t axis = 0;
   std::vector<int64_t> sizes;
 
-  void fields(Fields& f) override {
-    f("axis", axis);
-    f("sizes", sizes);
+  void visit_attributes(AttributeVisitor& v) override {
+    v("axis", axis);
+    v("sizes", sizes);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;

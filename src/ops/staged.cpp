@@ -1,8 +1,8 @@
 #include "ops/staged.h"
 
 #include <algorithm>
-#include <format>
 
+#include "base/format.h"
 #include "ops/copy.h"
 #include "ops/elementwise.h"
 
@@ -33,7 +33,7 @@ Operand Staged::reduce(ReduceKind kind, const Operand& value, const std::vector<
 }
 
 void Staged::store(const Operand& value, const Operand& y) {
-  lower_expr(l_, Expr::parse(std::format("cast_{}($0)", to_string(y.dtype)), {value.dtype}), {value}, y);
+  lower_expr(l_, Expr::parse(formatted("cast_{}($0)", to_string(y.dtype)), {value.dtype}), {value}, y);
 }
 
 }  // namespace rlx

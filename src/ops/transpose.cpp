@@ -17,7 +17,7 @@ std::vector<int64_t> Transpose::order(int64_t rank) const {
 std::vector<TensorType> Transpose::infer(const InferArgs& in) const {
   in.expect_count(1);
   const Shape& shape = in.shape(0);
-  const std::string perm_text = Shape::of(perm).text();
+  const std::string perm_text = Shape(perm).text();
   if (!perm.empty() && static_cast<int64_t>(perm.size()) != shape.rank()) {
     fail("transpose: perm {} has {} entries, but the input {} has rank {}", perm_text, perm.size(),
          shape.text(), shape.rank());

@@ -9,7 +9,7 @@ struct Transpose final : ViewOf<Transpose> {
   static constexpr auto kName = "transpose";
   std::vector<int64_t> perm;
 
-  void fields(Fields& f) override { f("perm", perm, {}); }
+  void visit_attributes(AttributeVisitor& v) override { v("perm", perm, {}); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;
   // perm written out for an input of that rank, all entries in [0, rank).

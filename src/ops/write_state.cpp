@@ -2,8 +2,8 @@
 
 #include "ir/reference.h"
 #include "ops/copy.h"
-#include "ops/narrow.h"
 #include "ops/op_table.h"
+#include "ops/slice.h"
 #include "rlx/ops.h"
 
 namespace rlx {
@@ -16,9 +16,9 @@ struct WriteState final : OpOf<WriteState> {
   int64_t axis = 0;
   Dim start = 0;
 
-  void fields(Fields& f) override {
-    f("axis", axis, 0);
-    f("start", start, 0);
+  void visit_attributes(AttributeVisitor& v) override {
+    v("axis", axis, 0);
+    v("start", start, 0);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
@@ -27,7 +27,7 @@ struct WriteState final : OpOf<WriteState> {
 
   View slice(const View& state, const std::vector<int64_t>& update_dims) const {
     const int64_t a = normal_axis(axis, state.rank());
-    return state.narrow(a, start.value(), update_dims[static_cast<size_t>(a)]);
+    return state.slice(a, start.value(), update_dims[static_cast<size_t>(a)]);
   }
 };
 

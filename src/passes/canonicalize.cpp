@@ -5,8 +5,8 @@
 
 #include "ops/elementwise.h"
 #include "ops/expand.h"
-#include "ops/narrow.h"
 #include "ops/reshape.h"
+#include "ops/slice.h"
 #include "ops/split.h"
 #include "ops/transpose.h"
 #include "passes/passes.h"
@@ -47,7 +47,7 @@ class Canonicalizer {
       std::iota(straight.begin(), straight.end(), 0);
       nothing = t->order(rank) == straight;
     }
-    if (const auto* w = op_cast<Narrow>(op)) nothing = w->start.is(0) && w->step == 1;
+    if (const auto* w = op_cast<Slice>(op)) nothing = w->start.is(0) && w->step == 1;
     if (const auto* e = op_cast<Elementwise>(op); e && (e->fn->name == "mul" || e->fn->name == "div")) {
       nothing = scalar_constant(source(), n.inputs[1]) == 1.0;
     }
@@ -61,7 +61,7 @@ class Canonicalizer {
     if (!op) return false;
     int64_t start = 0;
     for (size_t o = 0; o < n.outputs.size(); ++o) {
-      auto part = std::make_shared<Narrow>();
+      auto part = std::make_shared<Slice>();
       part->axis = op->axis;
       part->start = start;
       part->length = op->sizes[o];

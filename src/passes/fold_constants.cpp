@@ -20,7 +20,7 @@ Graph fold_constants(const Graph& graph, int64_t max_elements) {
     };
     std::set<std::string> symbols;
     collect_symbols(*n.op, symbols);
-    const bool foldable = !n.op->has(Trait::leaf) && !n.inputs.empty() && symbols.empty() &&
+    const bool foldable = !n.op->is_leaf() && !n.inputs.empty() && symbols.empty() &&
                           n.op->subgraphs().empty() && std::ranges::all_of(n.inputs, constant) &&
                           std::ranges::all_of(n.outputs, small);
     if (!foldable) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/load_phase.h"
 #include "ops/elementwise.h"
 #include "passes/passes.h"
 #include "passes/region.h"
@@ -26,7 +27,7 @@ class Fuser {
       : graph_(graph),
         rewriter_(graph),
         uses_(uses(graph)),
-        weights_(from_weights(graph)),
+        weights_(in_load_phase(graph)),
         max_inputs_(max_inputs) {}
 
   Graph run() {

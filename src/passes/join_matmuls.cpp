@@ -3,9 +3,10 @@
 // which its readers take as it is.
 #include <algorithm>
 
+#include "ir/load_phase.h"
 #include "ops/concat.h"
 #include "ops/matmul.h"
-#include "ops/narrow.h"
+#include "ops/slice.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 class Joiner {
  public:
-  explicit Joiner(const Graph& graph) : rewriter_(graph), weights_(from_weights(graph)) {}
+  explicit Joiner(const Graph& graph) : rewriter_(graph), weights_(in_load_phase(graph)) {}
 
   Graph run() {
     const Graph& g = rewriter_.source();
@@ -79,7 +80,7 @@ class Joiner {
     const ValueId joint = rewriter_.target().add(first.op, std::move(inputs), first.name + ".joined");
     int64_t start = 0;
     for (int32_t m : members) {
-      auto part = std::make_shared<Narrow>();
+      auto part = std::make_shared<Slice>();
       part->axis = -1;
       part->start = start;
       part->length = g.node(m).outputs[0].shape[g.node(m).outputs[0].shape.rank() - 1];

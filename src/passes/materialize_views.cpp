@@ -1,5 +1,5 @@
-// Decides where a view needs memory of its own: before a consumer that can not read its strides, where
-// strides can not say it at all, and for outputs, which are read back as plain bytes.
+// Decides where a view needs memory of its own: before a consumer that cannot read its strides, where
+// strides cannot say it at all, and for outputs, which are read back as plain bytes.
 #include "ops/copy.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -52,7 +52,7 @@ class Materializer {
     } else {
       for (size_t o = 0; o < n.outputs.size(); ++o) {
         placed_[{id, static_cast<int32_t>(o)}] = {View::contiguous(n.outputs[o].shape.values()),
-                                                  n.op->has(Trait::leaf)};
+                                                  n.op->is_leaf()};
       }
       if (!n.inputs.empty() && n.op->overwrites(0)) placed_[{id, 0}].leaf = true;
     }

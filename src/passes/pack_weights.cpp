@@ -16,7 +16,7 @@ Graph pack_weights(const Graph& graph) {
     const bool matmul = op_cast<MatMul>(*n.op) != nullptr;
     const Node* weight = matmul ? &graph.producer(n.inputs[1]) : nullptr;
     if (!weight || !op_cast<Transpose>(*weight->op) ||
-        graph.producer(weight->inputs[0]).op->name() != Param::kName) {
+        !graph.producer(weight->inputs[0]).op->is(LeafKind::param)) {
       rewriter.copy(id);
       continue;
     }

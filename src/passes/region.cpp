@@ -8,7 +8,7 @@ namespace rlx {
 
 std::optional<double> scalar_constant(const Graph& graph, ValueId value) {
   const auto* constant = op_cast<Constant>(*graph.producer(value).op);
-  if (!constant || constant->value.elements() != 1 || constant->value.type() == DType::c64)
+  if (!constant || constant->value.elements() != 1 || constant->value.dtype() == DType::c64)
     return std::nullopt;
   return constant->value.real(0);
 }

@@ -10,7 +10,7 @@ Graph remove_dead_code(const Graph& graph) {
     const Node& n = graph.node(id);
     // Inputs keep their names callable, and a write to a state is seen by the next run.
     const bool writes = !n.inputs.empty() && n.op->overwrites(0);
-    if (n.op->name() == Input::kName || writes) live[static_cast<size_t>(id)] = true;
+    if (n.op->is(LeafKind::input) || writes) live[static_cast<size_t>(id)] = true;
     if (!live[static_cast<size_t>(id)]) continue;
     for (ValueId v : n.inputs) live[static_cast<size_t>(v.node)] = true;
   }

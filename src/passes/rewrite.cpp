@@ -39,15 +39,4 @@ std::map<ValueId, std::vector<int32_t>> uses(const Graph& graph) {
   return out;
 }
 
-std::vector<bool> from_weights(const Graph& graph) {
-  std::vector<bool> known;
-  for (const Node& n : graph.nodes()) {
-    const bool leaf = n.op->name() == Param::kName || n.op->name() == Constant::kName;
-    known.push_back(leaf || (!n.inputs.empty() && std::ranges::all_of(n.inputs, [&](ValueId v) {
-                      return static_cast<bool>(known[static_cast<size_t>(v.node)]);
-                    })));
-  }
-  return known;
-}
-
 }  // namespace rlx

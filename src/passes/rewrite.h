@@ -36,7 +36,4 @@ class Rewriter {
 // Who uses each value; a graph output counts as a use by node -1.
 std::map<ValueId, std::vector<int32_t>> uses(const Graph& graph);
 
-// Whether each node depends on params and constants alone: it then runs in the load phase, not in each run.
-std::vector<bool> from_weights(const Graph& graph);
-
 }  // namespace rlx

@@ -2,6 +2,8 @@
 #include <queue>
 #include <set>
 
+#include "base/format.h"
+#include "ir/load_phase.h"
 #include "ir/op.h"
 #include "plan/program.h"
 
@@ -15,26 +17,13 @@ std::map<ValueId, ValueId> state_versions(const Graph& graph) {
   std::map<ValueId, ValueId> version;
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    if (n.op->name() == State::kName || (!n.inputs.empty() && overwrites_input(*n.op, 0))) {
+    if (n.op->is(LeafKind::state) || (!n.inputs.empty() && overwrites_input(*n.op, 0))) {
       version[{id, 0}] = {id, 0};
     } else if (n.op->has(Trait::view) && version.contains(n.inputs[0])) {
       version[{id, 0}] = version[n.inputs[0]];
     }
   }
   return version;
-}
-
-bool from_params_only(const Node& n, const std::vector<bool>& known) {
-  if (n.op->name() == Param::kName || n.op->name() == Constant::kName) return true;
-  if (n.op->has(Trait::leaf) || n.inputs.empty()) return false;
-  return std::ranges::all_of(n.inputs, [&](ValueId v) { return known[static_cast<size_t>(v.node)]; });
-}
-
-Storage::Kind leaf_kind(const Op& op) {
-  if (op.name() == Input::kName) return Storage::Kind::input;
-  if (op.name() == Param::kName) return Storage::Kind::param;
-  if (op.name() == State::kName) return Storage::Kind::state;
-  return Storage::Kind::constant;
 }
 
 }  // namespace
@@ -122,7 +111,7 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
     const TensorType& root_type = graph.type(layout.root);
     if (!storage_of.contains(layout.root)) {
       storage_of[layout.root] = static_cast<int32_t>(program.storages.size());
-      program.storages.push_back({root.op->has(Trait::leaf) ? leaf_kind(*root.op) : Storage::Kind::temp,
+      program.storages.push_back({root.op->leaf(),
                                   storage_bytes(root_type.dtype, root_type.shape.elements().value()),
                                   layout.root.node});
     }
@@ -132,11 +121,10 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
     o.view = layout.view;
   }
 
-  std::vector<bool> loaded(static_cast<size_t>(graph.size()), false);
+  const std::vector<bool> loaded = in_load_phase(graph);
   for (int32_t id : schedule(graph)) {
     const Node& n = graph.node(id);
-    loaded[static_cast<size_t>(id)] = from_params_only(n, loaded);
-    if (n.op->has(Trait::leaf)) continue;
+    if (n.op->is_leaf()) continue;
     std::vector<Operand> inputs;
     std::vector<Operand> outputs;
     for (ValueId v : n.inputs) inputs.push_back(program.values[v]);
@@ -148,7 +136,7 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
     try {
       n.op->lower(lowering);
     } catch (const Error& e) {
-      throw e.within(std::format("while lowering node '{}' ({})", n.name, n.op->name()));
+      throw e.within(formatted("while lowering node '{}' ({})", n.name, n.op->name()));
     }
   }
   for (const Graph::Output& out : graph.outputs())

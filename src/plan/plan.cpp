@@ -1,7 +1,7 @@
 #include "plan/plan.h"
+#include "base/format.h"
 
 #include <algorithm>
-#include <format>
 #include <numeric>
 
 namespace rlx {
@@ -95,8 +95,8 @@ bool may_share(const Dispatch& d, const Dispatch::InPlace& pair, const Program& 
   if (!in.present() || in.storage == out.storage) return false;
   const Storage& source = program.storages[static_cast<size_t>(in.storage)];
   const Storage& target = program.storages[static_cast<size_t>(out.storage)];
-  return source.kind == Storage::Kind::temp && target.kind == Storage::Kind::temp &&
-         source.bytes == target.bytes && lives[static_cast<size_t>(in.storage)].last == now &&
+  return source.is_intermediate() && target.is_intermediate() && source.bytes == target.bytes &&
+         lives[static_cast<size_t>(in.storage)].last == now &&
          lives[static_cast<size_t>(out.storage)].first == now && in.view.offset == 0 && out.view.offset == 0;
 }
 
@@ -181,8 +181,8 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   // Inputs and what the load phase hands to the main phase stay for the life of the plan.
   std::vector<bool> derived(count), input(count), main_temp(count), load_temp(count);
   for (size_t s = 0; s < count; ++s) {
-    const bool temp = program.storages[s].kind == Storage::Kind::temp;
-    input[s] = program.storages[s].kind == Storage::Kind::input;
+    const bool temp = program.storages[s].is_intermediate();
+    input[s] = program.storages[s].leaf == LeafKind::input;
     derived[s] = temp && load_lives[s].used() && (main_lives[s].used() || options.keep_all);
     load_temp[s] = temp && load_lives[s].used() && !derived[s];
     main_temp[s] = temp && !load_lives[s].used() && main_lives[s].used();
@@ -218,25 +218,24 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   return plan;
 }
 
-std::string print(const Plan& plan, const Program& program, const Graph& graph) {
+std::string print(const Plan& plan, const Graph& graph) {
   std::string out;
   const auto phase = [&](const char* title, const std::vector<BoundDispatch>& dispatches) {
     if (dispatches.empty()) return;
-    out += std::format("{} ({} dispatches)\n", title, dispatches.size());
+    out += formatted("{} ({} dispatches)\n", title, dispatches.size());
     for (size_t i = 0; i < dispatches.size(); ++i) {
       const BoundDispatch& d = dispatches[i];
       const Node& n = graph.node(d.node);
       int64_t bytes = 0;
       for (const BoundRange& r : d.ranges) bytes += r.bytes;
       const std::string kernel = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
-      out += std::format("  {:4}  {:28} {:34} {}x{}x{}  {} bindings, {} bytes\n", i, n.name, kernel,
-                         d.grid[0], d.grid[1], d.grid[2], d.ranges.size(), bytes);
+      out += formatted("  {:4}  {:28} {:34} {}x{}x{}  {} bindings, {} bytes\n", i, n.name, kernel, d.grid[0],
+                       d.grid[1], d.grid[2], d.ranges.size(), bytes);
     }
   };
   phase("load phase", plan.load);
   phase("each run", plan.main);
-  (void)program;
-  out += std::format(
+  out += formatted(
       "memory: inputs {} bytes, intermediates {} bytes (lower bound {}), derived weights {} bytes\n",
       plan.input_bytes, plan.arena_bytes, plan.lower_bound_bytes, plan.derived_bytes);
   return out;

@@ -37,6 +37,6 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
                const Caps& caps, const PlanOptions& options = {});
 
 // The plan for people: dispatches with node, kernel, variant, grid, bindings and bytes.
-std::string print(const Plan& plan, const Program& program, const Graph& graph);
+std::string print(const Plan& plan, const Graph& graph);
 
 }  // namespace rlx

@@ -1,7 +1,7 @@
 #include "rlx/device.h"
 
+#include "base/fail.h"
 #include "gpu/device.h"
-#include "rlx/error.h"
 
 namespace rlx {
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/flags.h"
+#include "base/format.h"
 #include "ir/op.h"
 
 namespace rlx {
@@ -30,7 +31,7 @@ TensorSummary summarize(const Tensor& tensor) {
       sum += x;
     }
   };
-  if (tensor.type() == DType::c64) {
+  if (tensor.dtype() == DType::c64) {
     for (int64_t i = 0; i < tensor.elements(); ++i) add(std::abs(tensor.complex(i)));
   } else {
     for (const double x : tensor.doubles()) add(x);
@@ -49,9 +50,9 @@ std::string print(const TensorSummary& s) {
   if (s.elements == 0) return "empty";
   std::string out = s.nans + s.infinities == s.elements
                         ? "no finite element"
-                        : std::format("min {:.6g}, max {:.6g}, mean {:.6g}", s.min, s.max, s.mean);
-  if (s.nans) out += std::format(", {} NaN", s.nans);
-  if (s.infinities) out += std::format(", {} infinite", s.infinities);
+                        : formatted("min {:.6g}, max {:.6g}, mean {:.6g}", s.min, s.max, s.mean);
+  if (s.nans) out += formatted(", {} NaN", s.nans);
+  if (s.infinities) out += formatted(", {} infinite", s.infinities);
   return out;
 }
 
@@ -59,17 +60,17 @@ namespace {
 
 NodeSummary summarize_node(const Graph& graph, ValueId v, const ReadValue& read) {
   const Node& n = graph.producer(v);
-  const Tensor value = read(v.node, v.output);
-  const std::string name = v.output == 0 ? n.name : std::format("{}:{}", n.name, v.output);
+  const Tensor value = read(n.name, v.output);
+  const std::string name = v.output == 0 ? n.name : formatted("{}:{}", n.name, v.output);
   return {name, std::string(n.op->name()), value.type_text(), summarize(value)};
 }
 
 bool is_bad(const Node& n, const TensorSummary& s) {
-  return s.nans > 0 || (s.infinities > 0 && !n.op->has(Trait::leaf));
+  return s.nans > 0 || (s.infinities > 0 && !n.op->is_leaf());
 }
 
 std::string line(const NodeSummary& n) {
-  return std::format("{} ({}) {}: {}\n", n.node, n.op, n.type, print(n.value));
+  return formatted("{} ({}) {}: {}\n", n.node, n.op, n.type, print(n.value));
 }
 
 }  // namespace
@@ -101,7 +102,7 @@ std::vector<NodeSummary> summarize_nodes(const Graph& graph, const ReadValue& re
   std::vector<NodeSummary> out;
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    if (n.op->has(Trait::leaf)) continue;
+    if (n.op->is_leaf()) continue;
     for (int32_t o = 0; o < static_cast<int32_t>(n.outputs.size()); ++o) {
       if (limit >= 0 && static_cast<int64_t>(out.size()) == limit) return out;
       out.push_back(summarize_node(graph, {id, o}, read));
@@ -117,25 +118,26 @@ std::string print(std::span<const NodeSummary> nodes) {
     name_width = std::max(name_width, n.node.size());
     type_width = std::max(type_width, n.type.size());
   }
-  std::string out = std::format("{:{}}  {:20}  {:{}}  {:>12}  {:>24}\n", "node", name_width, "op", "type",
-                                type_width, "max |x|", "non-zero");
+  std::string out = formatted("{:{}}  {:20}  {:{}}  {:>12}  {:>24}\n", "node", name_width, "op", "type",
+                              type_width, "max |x|", "non-zero");
   for (const NodeSummary& n : nodes) {
-    out += std::format("{:{}}  {:20}  {:{}}  {:>12.6g}  {:>24}", n.node, name_width, n.op, n.type, type_width,
-                       n.value.max_abs, std::format("{} of {}", n.value.non_zeros, n.value.elements));
-    if (n.value.nans) out += std::format("  {} NaN", n.value.nans);
-    if (n.value.infinities) out += std::format("  {} infinite", n.value.infinities);
+    out += formatted("{:{}}  {:20}  {:{}}  {:>12.6g}  {:>24}", n.node, name_width, n.op, n.type, type_width,
+                     n.value.max_abs, formatted("{} of {}", n.value.non_zeros, n.value.elements));
+    if (n.value.nans) out += formatted("  {} NaN", n.value.nans);
+    if (n.value.infinities) out += formatted("  {} infinite", n.value.infinities);
     out += "\n";
   }
   return out;
 }
 
 std::optional<BadNode> find_first_nan(Executable& exe) {
-  return find_first_nan(exe.graph(), [&](int32_t node, int32_t output) { return exe.value(node, output); });
+  return find_first_nan(*exe.graph(),
+                        [&](std::string_view node, int32_t output) { return exe.value(node, output); });
 }
 
 std::vector<NodeSummary> summarize_nodes(Executable& exe, int64_t limit) {
   return summarize_nodes(
-      exe.graph(), [&](int32_t node, int32_t output) { return exe.value(node, output); }, limit);
+      *exe.graph(), [&](std::string_view node, int32_t output) { return exe.value(node, output); }, limit);
 }
 
 // --- Schedule and time ---
@@ -156,7 +158,7 @@ std::string schedule_summary(const PlanReport& plan) {
   std::vector<std::pair<std::string, int64_t>> rows(histogram.begin(), histogram.end());
   std::ranges::stable_sort(rows, std::greater<>(), &std::pair<std::string, int64_t>::second);
   const MemoryReport& m = plan.memory;
-  std::string out = std::format(
+  std::string out = formatted(
       "{} dispatches a run, {} in the load phase\n"
       "memory: weights {:.2f} MiB, derived weights {:.2f}, states {:.2f}, inputs {:.2f}, intermediates "
       "{:.2f} (lower bound "
@@ -164,7 +166,7 @@ std::string schedule_summary(const PlanReport& plan) {
       plan.run.size(), plan.load.size(), mebibytes(m.weight_bytes), mebibytes(m.derived_bytes),
       mebibytes(m.state_bytes), mebibytes(m.input_bytes), mebibytes(m.intermediate_bytes),
       mebibytes(m.lower_bound_bytes));
-  for (const auto& [kernel, count] : rows) out += std::format("  {:5} x {}\n", count, kernel);
+  for (const auto& [kernel, count] : rows) out += formatted("  {:5} x {}\n", count, kernel);
   return out;
 }
 
@@ -192,16 +194,16 @@ std::string profile_table(std::span<const DispatchReport> dispatches) {
   std::ranges::stable_sort(rows, std::greater<>(), [](const auto& row) { return row.second.total_ns; });
   size_t width = 6;
   for (const auto& [kernel, row] : rows) width = std::max(width, kernel.size());
-  std::string out = std::format("{:{}}  {:>5}  {:>10}  {:>6}  {:>10}  {}\n", "kernel", width, "count", "ms",
-                                "share", "longest ms", "node");
+  std::string out = formatted("{:{}}  {:>5}  {:>10}  {:>6}  {:>10}  {}\n", "kernel", width, "count", "ms",
+                              "share", "longest ms", "node");
   for (const auto& [kernel, row] : rows) {
-    out += std::format("{:{}}  {:>5}  {:>10.3f}  {:>5.1f}%  {:>10.3f}  {}\n", kernel, width, row.count,
-                       static_cast<double>(row.total_ns) / 1e6,
-                       sum_ns ? 100.0 * static_cast<double>(row.total_ns) / static_cast<double>(sum_ns) : 0.0,
-                       static_cast<double>(row.longest_ns) / 1e6, row.longest_node);
+    out += formatted("{:{}}  {:>5}  {:>10.3f}  {:>5.1f}%  {:>10.3f}  {}\n", kernel, width, row.count,
+                     static_cast<double>(row.total_ns) / 1e6,
+                     sum_ns ? 100.0 * static_cast<double>(row.total_ns) / static_cast<double>(sum_ns) : 0.0,
+                     static_cast<double>(row.longest_ns) / 1e6, row.longest_node);
   }
-  return out + std::format("{:{}}  {:>5}  {:>10.3f}\n", "all", width, dispatches.size(),
-                           static_cast<double>(sum_ns) / 1e6);
+  return out + formatted("{:{}}  {:>5}  {:>10.3f}\n", "all", width, dispatches.size(),
+                         static_cast<double>(sum_ns) / 1e6);
 }
 
 // --- Reports of an executable on itself ---
@@ -239,18 +241,18 @@ void Diagnostics::log(const std::string& text) const {
 
 void Diagnostics::planned(const PlanReport& plan, const std::string& text) const {
   if (options_.dispatch_report || options_.schedule)
-    log(std::format("graph '{}': {}", graph_name_, schedule_summary(plan)));
+    log(formatted("graph '{}': {}", graph_name_, schedule_summary(plan)));
   if (options_.schedule) log(text);
 }
 
 void Diagnostics::ran(const Graph& graph, const ReadValue& read) const {
   if (options_.dump_nodes != 0) {
-    log(std::format("graph '{}': values after this run\n{}", graph_name_,
-                    print(summarize_nodes(graph, read, options_.dump_nodes))));
+    log(formatted("graph '{}': values after this run\n{}", graph_name_,
+                  print(summarize_nodes(graph, read, options_.dump_nodes))));
   }
   if (!options_.nan_trace) return;
   const std::optional<BadNode> bad = find_first_nan(graph, read);
-  log(std::format("graph '{}': {}", graph_name_, bad ? print(*bad) : "no NaN and no infinity in any node\n"));
+  log(formatted("graph '{}': {}", graph_name_, bad ? print(*bad) : "no NaN and no infinity in any node\n"));
 }
 
 void Diagnostics::timed(double start_us, std::span<const DispatchReport> dispatches) const {

@@ -5,13 +5,14 @@
 #include <memory>
 
 #include "gpu/device.h"
+#include "rlx/compile.h"
 #include "rlx/diagnostics.h"
 #include "runtime/trace.h"
 
 namespace rlx {
 
 // The value of a node of the graph after a run.
-using ReadValue = std::function<Tensor(int32_t node, int32_t output)>;
+using ReadValue = std::function<Tensor(std::string_view node, int32_t output)>;
 
 std::optional<BadNode> find_first_nan(const Graph& graph, const ReadValue& read);
 std::vector<NodeSummary> summarize_nodes(const Graph& graph, const ReadValue& read, int64_t limit);

@@ -1,176 +1,249 @@
 #include "runtime/executable.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "base/fail.h"
 #include "ir/op.h"
+#include "runtime/device_access.h"
+#include "runtime/run.h"
+#include "runtime/transfer.h"
 
 namespace rlx {
 
-// --- Run ---
+// --- Compiling ---
 
-struct Run::Impl {
-  struct Slot {
-    std::string name;
-    DType dtype;
-    std::vector<int64_t> dims;
-    uint64_t offset, device_size, host_size;
+LoadedGraph::LoadedGraph(CompiledGraph compiled_graph)
+    : compiled(std::move(compiled_graph)),
+      weights(compiled.device, *compiled.graph),
+      symbols(*compiled.graph),
+      plans(compiled, weights) {}
+
+namespace {
+
+std::unique_ptr<LoadedGraph> load_graph(const Device& device, const Graph& source,
+                                        const CompileOptions& options) {
+  auto loaded = std::make_unique<LoadedGraph>(compile_graph(DeviceAccess::get(device), source, options));
+  if (loaded->symbols.empty()) loaded->last = loaded->plan_for(SymbolValues{});
+  return loaded;
+}
+
+}  // namespace
+
+Executable compile(const Graph& graph, const Device& device, const CompileOptions& options) {
+  return Executable(std::make_unique<Executable::Impl>(graph, options, load_graph(device, graph, options)));
+}
+
+Executable::Impl::Impl(const Graph& source_graph, const CompileOptions& compile_options,
+                       std::unique_ptr<LoadedGraph> graph)
+    : source(source_graph), options(compile_options), loaded(std::move(graph)) {
+  const DebugOptions& debug = loaded->compiled.options.debug;
+  if (Diagnostics::wanted(debug)) diagnostics = std::make_unique<Diagnostics>(debug, source.name);
+  if (loaded->last) report_if_new(*loaded->last);
+}
+
+void Executable::rebuild(const Device& device) {
+  Impl& self = impl();
+  auto fresh = load_graph(device, self.source, self.options);
+  const std::lock_guard lock(self.mutex);
+  self.plans_before += self.loaded->plans.made();
+  self.plans_reported = 0;
+  self.loaded = std::move(fresh);
+  if (self.loaded->last) self.report_if_new(*self.loaded->last);
+}
+
+// --- Plans ---
+
+std::shared_ptr<DevicePlan> LoadedGraph::plan_for(const SymbolValues& values) {
+  symbols.check_complete(values);
+  return plans.get(values, symbols);
+}
+
+std::shared_ptr<DevicePlan> LoadedGraph::plan_for(List<InputRef> inputs, SymbolList given) {
+  symbols.bind(*compiled.graph, inputs, given);
+  if (auto plan = plans.current(symbols)) return plan;
+  return plans.get(symbols.values(), symbols);
+}
+
+std::shared_ptr<DevicePlan> Executable::Impl::plan_for_run(List<InputRef> inputs, SymbolList given) {
+  copies.clear();
+  loaded->last = loaded->plan_for(inputs, given);
+  report_if_new(*loaded->last);
+  return loaded->last;
+}
+
+void Executable::Impl::report_if_new(const DevicePlan& plan) {
+  if (!diagnostics || plans_reported == loaded->plans.made()) return;
+  plans_reported = loaded->plans.made();
+  diagnostics->planned(plan_report(plan), print(plan.plan(), plan.graph()));
+}
+
+MemoryReport Executable::Impl::memory_report(const DevicePlan* plan) const {
+  MemoryReport report{.weight_bytes = loaded->weights.weight_bytes(),
+                      .state_bytes = loaded->weights.state_bytes()};
+  if (!plan) return report;
+  report.derived_bytes = plan->plan().derived_bytes;
+  report.input_bytes = plan->plan().input_bytes;
+  report.intermediate_bytes = plan->plan().arena_bytes;
+  report.lower_bound_bytes = plan->plan().lower_bound_bytes;
+  return report;
+}
+
+PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
+  const auto steps = [&](const std::vector<BoundDispatch>& dispatches) {
+    std::vector<StepReport> out;
+    for (const BoundDispatch& d : dispatches) {
+      const Node& n = plan.graph().node(d.node);
+      StepReport& step = out.emplace_back(n.name, std::string(n.op->name()), d.kernel->name, d.variant);
+      std::ranges::copy(d.grid, step.grid);
+      step.bindings = std::ssize(d.ranges);
+      for (const BoundRange& r : d.ranges) step.bytes += r.bytes;
+    }
+    return out;
   };
-  struct Counted {
-    std::string name, count;
-    int64_t axis;
-    bool count_wanted;  // else it was read for this output only
-  };
-  gpu::Readback readback;
-  std::vector<Slot> slots;
-  std::vector<Counted> counted;
-  bool empty = false;  // nothing is to be read
-  bool zeros = false;  // DebugOptions::dispatch_only
-};
+  return {.load = steps(plan.plan().load), .run = steps(plan.plan().main), .memory = memory_report(&plan)};
+}
 
-Run::Run() = default;
-Run::Run(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Run::Run(Run&&) noexcept = default;
-Run& Run::operator=(Run&&) noexcept = default;
-Run::~Run() = default;
+// --- Running ---
 
-bool Run::ready() { return !impl_ || impl_->empty || impl_->readback.ready(); }
-
-NamedTensors Run::get() {
-  if (!impl_)
-    fail(ErrorKind::invalid_argument, "the run was never started, or its outputs were taken already");
-  const std::unique_ptr<Impl> run = std::move(impl_);
-  const std::span<const std::byte> bytes = run->empty ? std::span<const std::byte>() : run->readback.wait();
-  NamedTensors out;
-  for (const Impl::Slot& slot : run->slots) {
-    std::vector<std::byte> host(slot.host_size);
-    if (!run->zeros) from_device(slot.dtype, bytes.subspan(slot.offset, slot.device_size), host);
-    out.emplace(slot.name, Tensor(slot.dtype, slot.dims, std::move(host)));
+void Executable::Impl::upload_inputs(DevicePlan& plan, List<InputRef> inputs) {
+  for (const InputRef& in : inputs) {
+    if (!std::ranges::contains(plan.inputs(), in.name, &DevicePlan::InputSlot::name)) {
+      fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'", source.name, in.name);
+    }
   }
-  for (const Impl::Counted& c : run->counted)
-    out.at(c.name) = out.at(c.name).head(c.axis, out.at(c.count).integer(0));
-  for (const Impl::Counted& c : run->counted) {
-    if (!c.count_wanted) out.erase(c.count);
+  for (DevicePlan::InputSlot& slot : plan.inputs()) {
+    const auto it = std::ranges::find(inputs, slot.name, &InputRef::name);
+    if (it == inputs.end()) {
+      if (slot.resident && !loaded->compiled.options.force_input_upload) continue;
+      fail(ErrorKind::invalid_argument, "the input '{}' ({}) was not given", slot.name, slot.type.text());
+    }
+    if (it->dtype != slot.type.dtype) {
+      fail(ErrorKind::invalid_argument, "the input '{}' has type {}, but {} values were given", slot.name,
+           to_string(slot.type.dtype), to_string(it->dtype));
+    }
+    const bool same_shape = std::ranges::equal(it->shape, slot.type.shape,
+                                               [](int64_t size, const Dim& dim) { return dim.is(size); });
+    if (!it->shape.empty() && !same_shape) {
+      fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", slot.name,
+           slot.type.shape.text(), Shape(it->shape).text());
+    }
+    if (it->bytes != slot.host_bytes) {
+      fail(ErrorKind::invalid_argument, "the input '{}' is {}, {} bytes, but {} bytes were given", slot.name,
+           slot.type.text(), slot.host_bytes, it->bytes);
+    }
+    upload(*loaded->compiled.device, plan.buffer(slot.place.buffer), slot.place.offset, slot.type.dtype,
+           {static_cast<const std::byte*>(it->data), it->bytes}, slot.name);
+  }
+}
+
+void Executable::Impl::add_readback(const DevicePlan& plan, const DevicePlan::OutputSlot& slot,
+                                    uint64_t& total) {
+  const uint64_t bytes = readback_bytes(slot.device_bytes);
+  if (bytes > 0) copies.push_back({&plan.buffer(slot.buffer), slot.offset, nullptr, total, bytes});
+  total += bytes;
+}
+
+void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
+  loaded->weights.require_all();
+  plan.load(loaded->weights);
+  for (const Feed& feed : feeds) {
+    const DevicePlan::OutputSlot& from = plan.output(feed.output);
+    const auto to = std::ranges::find(plan.inputs(), feed.input, &DevicePlan::InputSlot::name);
+    const uint64_t bytes = readback_bytes(from.device_bytes);
+    if (bytes == 0) continue;
+    copies.push_back({&plan.buffer(from.buffer), from.offset, &plan.buffer(to->place.buffer),
+                      static_cast<uint64_t>(to->place.offset), bytes});
+    to->resident = true;
+  }
+  const gpu::Work work{.dispatches = plan.dispatches(), .after = copies, .readback = readback};
+  ++submits;
+  if (!diagnostics) {
+    loaded->compiled.device->submit(work);
+    return;
+  }
+  if (diagnostics->traces()) {
+    const double start_us = diagnostics->now_us();
+    diagnostics->timed(start_us, submit_timed(plan, work));
+  } else {
+    loaded->compiled.device->submit(work);
+  }
+  diagnostics->ran(*loaded->compiled.graph,
+                   [&](std::string_view node, int32_t output) { return plan.read_value(node, output); });
+}
+
+std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& plan, const gpu::Work& work) {
+  const std::vector<gpu::DispatchTime> times = loaded->compiled.device->submit_timed(work);
+  std::vector<DispatchReport> out;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const BoundDispatch& d = plan.plan().main[i];
+    out.push_back({plan.graph().node(d.node).name, d.kernel->name, d.variant,
+                   times[i].begin_ns - times[0].begin_ns, times[i].end_ns - times[0].begin_ns});
   }
   return out;
 }
 
-// --- Executable ---
-
-Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Executable::Executable(Executable&&) noexcept = default;
-Executable& Executable::operator=(Executable&&) noexcept = default;
-Executable::~Executable() = default;
-
-void Executable::set_param(std::string_view name, const Tensor& value) {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    const Weights::Entry* entry = impl_->weights->find(name);
-    if (entry && entry->is_param && entry->type.shape.values() != value.dims()) {
-      fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", name, entry->type.text(),
-           value.type_text());
-    }
-  }
-  if (value.is_fill()) {
-    set_param(name, value.type(), value.bytes());
-  } else {
-    set_param(name, value.type(), value.stored());
-  }
-}
-
-void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
-  const std::lock_guard lock(impl_->mutex);
-  // A pass may have found a param unused; it is still the graph's, and setting it is no mistake.
-  const int32_t node = impl_->source.find(name);
-  if (!impl_->weights->find(name) && node >= 0 && impl_->source.node(node).op->name() == Param::kName) return;
-  impl_->weights->set_param(name, dtype, bytes);
-}
-
 namespace {
 
-std::vector<InputRef> input_refs(const NamedTensors& inputs, std::vector<std::vector<std::byte>>& keep) {
+std::vector<InputRef> input_refs(const NamedTensors& inputs) {
   std::vector<InputRef> refs;
   for (const auto& [name, tensor] : inputs) {
-    std::span<const std::byte> bytes = tensor.stored();
-    if (tensor.is_fill()) bytes = keep.emplace_back(tensor.bytes());
-    refs.push_back({name, tensor.type(), bytes.data(), bytes.size(), tensor.dims()});
+    const std::span<const std::byte> bytes = tensor.bytes();
+    refs.push_back({name, tensor.dtype(), bytes.data(), bytes.size(), tensor.shape()});
   }
   return refs;
 }
 
 }  // namespace
 
-Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs,
-                          SymbolRefs symbols) {
-  std::vector<std::vector<std::byte>> keep;
-  keep.reserve(inputs.size());
-  const std::vector<InputRef> refs = input_refs(inputs, keep);
-  const std::lock_guard lock(impl_->mutex);
-  Instance& instance = impl_->instance_for(refs, symbols);
-  std::vector<std::string_view> names(outputs.begin(), outputs.end());
-  if (outputs.empty()) {
-    for (const Instance::OutputSlot& slot : instance.outputs()) names.push_back(slot.name);
-  }
-  auto run = std::make_unique<Run::Impl>();
-  for (const Graph::Output& o : impl_->graph.outputs()) {
-    if (o.count.empty() || !std::ranges::contains(names, o.name)) continue;
-    const bool wanted = outputs.empty() || std::ranges::contains(outputs, o.count);
-    run->counted.push_back({o.name, o.count, o.axis, wanted});
-    if (!std::ranges::contains(names, o.count)) names.push_back(o.count);
-  }
-  uint64_t total = 0;
-  for (std::string_view name : names) {
-    const Instance::OutputSlot& slot = impl_->output_slot(instance, name);
-    run->slots.push_back({slot.name, slot.type.dtype, slot.dims, total, slot.device_size, slot.host_size});
-    total += (slot.device_size + 3) / 4 * 4;
-  }
-  impl_->upload_inputs(instance, refs);
-  run->zeros = impl_->options.debug.dispatch_only;
-  run->empty = total == 0 || run->zeros;
-  if (run->empty) {
-    impl_->submit(instance, nullptr, {});
-  } else {
-    run->readback = impl_->device->readback(total);
-    impl_->submit(instance, &run->readback, names);
-  }
-  return Run(std::move(run));
-}
-
-NamedTensors Executable::run(const NamedTensors& inputs, SymbolRefs symbols) {
+NamedTensors Executable::run(const NamedTensors& inputs, SymbolList symbols) {
   return run_async(inputs, {}, symbols).get();
 }
 
-void Executable::run(std::span<const InputRef> inputs, std::span<const OutputRef> outputs,
-                     SymbolRefs symbols) {
-  static constexpr size_t kFew = 32;
-  std::string_view few[kFew];
-  uint64_t few_sizes[kFew];
-  if (outputs.size() > kFew) {
-    fail(ErrorKind::invalid_argument,
-         "one run can write at most {} outputs into memory of the caller, not {}", kFew, outputs.size());
+Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs,
+                          SymbolList symbols) {
+  Impl& self = impl();
+  const std::vector<InputRef> refs = input_refs(inputs);
+  const std::lock_guard lock(self.mutex);
+  DevicePlan& plan = *self.plan_for_run(refs, symbols);
+  auto run = std::make_unique<Run::Impl>(self.loaded->compiled.graph->outputs(), outputs);
+  uint64_t total = 0;
+  for (const std::string& name : run->names()) {
+    const DevicePlan::OutputSlot& slot = plan.output(name);
+    run->slots.push_back({slot.name, slot.type.dtype, slot.dims, total, slot.device_bytes, slot.host_bytes});
+    self.add_readback(plan, slot, total);
   }
+  self.upload_inputs(plan, refs);
+  run->zeros = self.loaded->compiled.options.debug.dispatch_only;
+  if (run->zeros) self.copies.clear();
+  if (total > 0 && !run->zeros) run->readback = self.loaded->compiled.device->readback(total);
+  self.submit(plan, run->readback ? &run->readback : nullptr);
+  return Run(std::move(run));
+}
+
+void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols) {
+  Impl& self = impl();
   gpu::Readback readback;
   {
-    const std::lock_guard lock(impl_->mutex);
-    Instance& instance = impl_->instance_for(inputs, symbols);
+    const std::lock_guard lock(self.mutex);
+    DevicePlan& plan = *self.plan_for_run(inputs, symbols);
     uint64_t total = 0;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const Instance::OutputSlot& slot = impl_->output_slot(instance, outputs[i].name);
-      if (outputs[i].dtype != slot.type.dtype || outputs[i].bytes != slot.host_size) {
+    for (const OutputRef& out : outputs) {
+      const DevicePlan::OutputSlot& slot = plan.output(out.name);
+      if (out.dtype != slot.type.dtype || out.bytes != slot.host_bytes) {
         fail(ErrorKind::invalid_argument,
              "the output '{}' is {}, {} bytes, but memory for {} bytes of {} was given", slot.name,
-             slot.type.text(), slot.host_size, outputs[i].bytes, to_string(outputs[i].dtype));
+             slot.type.text(), slot.host_bytes, out.bytes, to_string(out.dtype));
       }
-      few[i] = slot.name;
-      few_sizes[i] = slot.device_size;
-      total += (slot.device_size + 3) / 4 * 4;
+      self.add_readback(plan, slot, total);
     }
-    impl_->upload_inputs(instance, inputs);
-    if (total > 0 && !impl_->options.debug.dispatch_only) {
-      readback = impl_->device->readback(total);
-      impl_->submit(instance, &readback, std::span(few, outputs.size()));
-    } else {
-      impl_->submit(instance, nullptr, {});
+    self.upload_inputs(plan, inputs);
+    if (self.loaded->compiled.options.debug.dispatch_only) {
+      self.copies.clear();
+    } else if (total > 0) {
+      readback = self.loaded->compiled.device->readback(total);
     }
+    self.submit(plan, readback ? &readback : nullptr);
   }
   if (!readback) {
     for (const OutputRef& out : outputs) {
@@ -180,116 +253,171 @@ void Executable::run(std::span<const InputRef> inputs, std::span<const OutputRef
   }
   const std::span<const std::byte> bytes = readback.wait();
   uint64_t offset = 0;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    from_device(outputs[i].dtype, bytes.subspan(offset, few_sizes[i]),
-                {static_cast<std::byte*>(outputs[i].data), outputs[i].bytes});
-    offset += (few_sizes[i] + 3) / 4 * 4;
+  for (const OutputRef& out : outputs) {
+    const uint64_t size = out.bytes / host_bytes(out.dtype) * device_bytes(out.dtype);
+    from_device(out.dtype, bytes.subspan(offset, size), {static_cast<std::byte*>(out.data), out.bytes});
+    offset += readback_bytes(size);
   }
 }
 
+std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, SymbolList symbols) {
+  Impl& self = impl();
+  const std::vector<InputRef> refs = input_refs(inputs);
+  const std::lock_guard lock(self.mutex);
+  DevicePlan& plan = *self.plan_for_run(refs, symbols);
+  self.upload_inputs(plan, refs);
+  self.loaded->weights.require_all();
+  plan.load(self.loaded->weights);
+  ++self.submits;
+  return self.submit_timed(plan, {.dispatches = plan.dispatches()});
+}
+
+// --- The other members ---
+
+Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executable::Executable(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&&) noexcept = default;
+Executable::~Executable() = default;
+
+Executable::Impl& Executable::impl() const {
+  if (!impl_) fail(ErrorKind::invalid_argument, "an Executable was used after it was moved from");
+  return *impl_;
+}
+
+namespace {
+
+std::vector<TensorInfo> leaves(const Graph& source, LeafKind kind, const SymbolValues& symbols) {
+  std::vector<TensorInfo> out;
+  for (const Node& n : source.nodes()) {
+    if (n.op->is(kind)) out.push_back({n.name, {n.outputs[0].dtype, n.outputs[0].shape.bind(symbols)}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<TensorInfo> Executable::inputs() const {
+  return leaves(impl().source, LeafKind::input, impl().options.symbols);
+}
+std::vector<TensorInfo> Executable::params() const {
+  return leaves(impl().source, LeafKind::param, impl().options.symbols);
+}
+std::vector<TensorInfo> Executable::states() const {
+  return leaves(impl().source, LeafKind::state, impl().options.symbols);
+}
+std::vector<TensorInfo> Executable::outputs() const {
+  std::vector<TensorInfo> out;
+  for (const Graph::Output& o : impl().source.outputs()) {
+    const TensorType& type = impl().source.type(o.value);
+    out.push_back({o.name, {type.dtype, type.shape.bind(impl().options.symbols)}});
+  }
+  return out;
+}
+
+void Executable::set_param(std::string_view name, const Tensor& value) {
+  const int32_t node = impl().source.find(name);
+  if (node >= 0) {
+    const TensorType& type = impl().source.node(node).outputs[0];
+    const Shape shape = type.shape.bind(impl().options.symbols);
+    if (shape.is_static() && shape.values() != value.shape()) {
+      fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", name, type.text(),
+           value.type_text());
+    }
+  }
+  set_param(name, value.dtype(), value.bytes());
+}
+
+void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
+  Impl& self = impl();
+  const std::lock_guard lock(self.mutex);
+  // A pass may have found a param unused; it is still the graph's, and setting it is no mistake.
+  const int32_t node = self.source.find(name);
+  const bool is_param = node >= 0 && self.source.node(node).op->is(LeafKind::param);
+  if (is_param && !self.loaded->weights.find(name)) return;
+  self.loaded->weights.set_param(name, dtype, bytes);
+}
+
 void Executable::feed(std::string_view input, std::string_view output) {
-  const std::lock_guard lock(impl_->mutex);
-  const Graph& g = impl_->graph;
+  Impl& self = impl();
+  const std::lock_guard lock(self.mutex);
+  const Graph& g = *self.loaded->compiled.graph;
   const int32_t node = g.find(input);
-  if (node < 0 || g.node(node).op->name() != Input::kName) {
+  if (node < 0 || !g.node(node).op->is(LeafKind::input)) {
     fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'", g.name, input);
   }
   const auto out = std::ranges::find(g.outputs(), output, &Graph::Output::name);
   if (out == g.outputs().end())
     fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", g.name, output);
   if (!(g.type(out->value) == g.node(node).outputs[0])) {
-    fail(ErrorKind::invalid_argument, "the output '{}' ({}) can not feed the input '{}' ({})", output,
+    fail(ErrorKind::invalid_argument, "the output '{}' ({}) cannot feed the input '{}' ({})", output,
          g.type(out->value).text(), input, g.node(node).outputs[0].text());
   }
-  impl_->feeds.push_back({std::string(input), std::string(output)});
+  self.feeds.push_back({std::string(input), std::string(output)});
 }
 
-Tensor Executable::read_state(std::string_view name) {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->weights->read_state(name);
+Tensor Executable::read_state(std::string_view name) const {
+  const std::lock_guard lock(impl().mutex);
+  return impl().loaded->weights.read_state(name);
 }
 
 void Executable::write_state(std::string_view name, const Tensor& value) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->weights->write_state(name, value);
+  const std::lock_guard lock(impl().mutex);
+  impl().loaded->weights.write_state(name, value);
 }
 
 void Executable::reset_states() {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->weights->reset_states();
+  const std::lock_guard lock(impl().mutex);
+  impl().loaded->weights.reset_states();
 }
 
-void Executable::rebuild(const Device& device) {
-  auto fresh = std::make_unique<Impl>(device.impl(), impl_->source, impl_->options);
-  fresh->feeds = impl_->feeds;
-  impl_ = std::move(fresh);
+std::shared_ptr<const Graph> Executable::graph() const {
+  const std::lock_guard lock(impl().mutex);
+  return impl().loaded->compiled.graph;
 }
 
-const Graph& Executable::graph() const { return impl_->graph; }
-
-std::vector<std::string> Executable::output_names() const {
-  std::vector<std::string> names;
-  for (const Graph::Output& o : impl_->graph.outputs()) names.push_back(o.name);
-  return names;
+std::string Executable::plan_text(const SymbolValues& symbols) const {
+  const std::lock_guard lock(impl().mutex);
+  const auto plan = impl().loaded->plan_for(symbols);
+  return print(plan->plan(), plan->graph());
 }
 
-std::string Executable::plan_text(const Bindings& bindings) {
-  const std::lock_guard lock(impl_->mutex);
-  const Instance& instance = impl_->planned_instance(bindings);
-  return print(instance.plan(), instance.program(), instance.graph());
-}
-
-PlanReport Executable::plan_report(const Bindings& bindings) {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->plan_report(impl_->planned_instance(bindings));
+PlanReport Executable::plan_report(const SymbolValues& symbols) const {
+  const std::lock_guard lock(impl().mutex);
+  return impl().plan_report(*impl().loaded->plan_for(symbols));
 }
 
 int64_t Executable::dispatch_count() const {
-  return impl_->last ? static_cast<int64_t>(impl_->last->plan().main.size()) : 0;
+  const std::lock_guard lock(impl().mutex);
+  return impl().loaded->last ? std::ssize(impl().loaded->last->plan().main) : 0;
 }
+
 int64_t Executable::load_dispatch_count() const {
-  return impl_->last ? static_cast<int64_t>(impl_->last->plan().load.size()) : 0;
+  const std::lock_guard lock(impl().mutex);
+  return impl().loaded->last ? std::ssize(impl().loaded->last->plan().load) : 0;
 }
-int64_t Executable::submit_count() const { return impl_->submits; }
-int64_t Executable::plan_count() const { return impl_->plans_made; }
+
+int64_t Executable::submit_count() const {
+  const std::lock_guard lock(impl().mutex);
+  return impl().submits;
+}
+
+int64_t Executable::plan_count() const {
+  const std::lock_guard lock(impl().mutex);
+  return impl().plans_before + impl().loaded->plans.made();
+}
 
 MemoryReport Executable::memory() const {
-  MemoryReport m{.weight_bytes = impl_->weights->weight_bytes(),
-                 .state_bytes = impl_->weights->state_bytes()};
-  if (impl_->last) {
-    const Plan& plan = impl_->last->plan();
-    m.derived_bytes = plan.derived_bytes;
-    m.input_bytes = plan.input_bytes;
-    m.intermediate_bytes = plan.arena_bytes;
-    m.lower_bound_bytes = plan.lower_bound_bytes;
-  }
-  return m;
+  const std::lock_guard lock(impl().mutex);
+  return impl().memory_report(impl().loaded->last.get());
 }
 
-std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, SymbolRefs symbols) {
-  std::vector<std::vector<std::byte>> keep;
-  keep.reserve(inputs.size());
-  const std::vector<InputRef> refs = input_refs(inputs, keep);
-  const std::lock_guard lock(impl_->mutex);
-  Instance& instance = impl_->instance_for(refs, symbols);
-  impl_->upload_inputs(instance, refs);
-  impl_->weights->require_all();
-  instance.load(*impl_->weights);
-  ++impl_->submits;
-  return impl_->submit_timed(instance, {.dispatches = instance.dispatches()});
-}
-
-Tensor Executable::value(int32_t node, int32_t output) {
-  const std::lock_guard lock(impl_->mutex);
-  if (!impl_->options.keep_intermediates || !impl_->last) {
+Tensor Executable::value(std::string_view node, int32_t output) const {
+  const std::lock_guard lock(impl().mutex);
+  if (!impl().loaded->compiled.options.keep_intermediates || !impl().loaded->last) {
     fail(ErrorKind::invalid_argument,
          "values can be read after a run of a graph compiled with keep_intermediates");
   }
-  return impl_->read_value(*impl_->last, node, output);
-}
-
-Executable Session::compile(const Graph& graph, const CompileOptions& options) {
-  return Executable(std::make_unique<Executable::Impl>(device_.impl(), graph, options));
+  return impl().loaded->last->read_value(node, output);
 }
 
 }  // namespace rlx

@@ -1,70 +1,62 @@
 // The inside of an Executable.
 #pragma once
 
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "gpu/device.h"
-#include "rlx/session.h"
+#include "rlx/compile.h"
 #include "runtime/diagnostics.h"
-#include "runtime/instance.h"
-#include "runtime/weights.h"
+#include "runtime/plan_cache.h"
 
 namespace rlx {
 
+// What a device has of an executable; rebuild() replaces it as a whole.
+struct LoadedGraph {
+  LoadedGraph(CompiledGraph compiled_graph);
+  LoadedGraph(const LoadedGraph&) = delete;
+
+  std::shared_ptr<DevicePlan> plan_for(List<InputRef> inputs, SymbolList given);
+  std::shared_ptr<DevicePlan> plan_for(const SymbolValues& values);
+
+  const CompiledGraph compiled;
+  Weights weights;
+  RunSymbols symbols;
+  PlanCache plans;
+  std::shared_ptr<DevicePlan> last;  // ran last, or is the only one
+};
+
 struct Executable::Impl {
-  Impl(std::shared_ptr<gpu::Device> d, const Graph& source_graph, const CompileOptions& compile_options);
+  Impl(const Graph& source, const CompileOptions& options, std::unique_ptr<LoadedGraph> graph);
 
   // All below are called with `mutex` held.
-  Instance& instance_for(std::span<const InputRef> inputs, SymbolRefs symbols);
-  Instance& instance_for(const Bindings& bindings);
-  void upload_inputs(Instance& instance, std::span<const InputRef> inputs);
-  // Encodes and submits; copies the wanted outputs into the readback. Offsets there are in `copies`.
-  void submit(Instance& instance, gpu::Readback* readback, std::span<const std::string_view> outputs);
-  const Instance::OutputSlot& output_slot(Instance& instance, std::string_view name) const;
-  void bind_symbols(std::span<const InputRef> inputs, SymbolRefs symbols);
-  // With `capacities`, memory is reserved for those values of the symbols.
-  std::unique_ptr<Instance> make_instance(const Bindings& capacities, Graph now, Program program);
-  const Instance& planned_instance(const Bindings& bindings);
-  PlanReport plan_report(const Instance& instance) const;
-  // The dispatches of the instance with the device's clock around each, from the first one on.
-  std::vector<DispatchReport> submit_timed(const Instance& instance, const gpu::Work& work);
-  Tensor read_value(const Instance& instance, int32_t node, int32_t output) const;
+  std::shared_ptr<DevicePlan> plan_for_run(List<InputRef> inputs, SymbolList given);
+  void upload_inputs(DevicePlan& plan, List<InputRef> inputs);
+  // Adds the copy of an output into the readback behind the `total` bytes that it has so far.
+  void add_readback(const DevicePlan& plan, const DevicePlan::OutputSlot& slot, uint64_t& total);
+  // Encodes and submits with the copies that were added and those of the feeds.
+  void submit(DevicePlan& plan, gpu::Readback* readback);
+  std::vector<DispatchReport> submit_timed(const DevicePlan& plan, const gpu::Work& work);
+  PlanReport plan_report(const DevicePlan& plan) const;
+  MemoryReport memory_report(const DevicePlan* plan) const;
+  // Tells the diagnostics of a plan that was just made.
+  void report_if_new(const DevicePlan& plan);
 
   std::mutex mutex;
-  std::shared_ptr<gpu::Device> device;
-  CompileOptions options;
-  ForcedVariants forced;
-  Graph source;  // as given, for rebuild
-  Graph graph;   // after optimisation
-  std::unique_ptr<Weights> weights;
-
-  struct Plan {
-    Bindings key;      // capacity symbols stand at their capacity
-    Bindings current;  // what the parameters were written for
-    std::unique_ptr<Instance> instance;
-  };
-  std::list<Plan> plans;  // most recently used first
-  Instance* last = nullptr;
-
-  struct Symbol {
-    std::string name;
-    int64_t value = -1;
-    int64_t capacity = 0;  // 0: none
-  };
-  std::vector<Symbol> symbols;  // of the graph, with the values of the run at hand
+  const Graph source;            // as given, for rebuild
+  const CompileOptions options;  // as given
+  std::unique_ptr<LoadedGraph> loaded;
   struct Feed {
     std::string input, output;
   };
   std::vector<Feed> feeds;
-  std::vector<gpu::Copy> copies;  // scratch of submit, kept to allocate nothing
-  std::vector<gpu::Copy> feed_copies;
-  int64_t submits = 0;
-  int64_t plans_made = 0;
+  std::vector<gpu::Copy> copies;             // scratch of a run, kept so that nothing is allocated
   std::unique_ptr<Diagnostics> diagnostics;  // null unless DebugOptions ask for something
+  int64_t submits = 0;
+  int64_t plans_before = 0;    // made before the last rebuild
+  int64_t plans_reported = 0;  // of those of `loaded`
 };
 
 }  // namespace rlx

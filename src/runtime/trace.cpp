@@ -6,8 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/fail.h"
 #include "rlx/diagnostics.h"
-#include "rlx/error.h"
 
 namespace rlx {
 namespace {
@@ -59,7 +59,7 @@ std::shared_ptr<TraceFile> TraceFile::open(const std::string& path) {
   if (!file) {
     std::FILE* const opened = std::fopen(path.c_str(), "wb");
     if (!opened)
-      fail(ErrorKind::invalid_argument, "the trace '{}' can not be written: {}", path, std::strerror(errno));
+      fail(ErrorKind::invalid_argument, "the trace '{}' cannot be written: {}", path, std::strerror(errno));
     file = std::shared_ptr<TraceFile>(new TraceFile(path, opened));
   }
   return file;
@@ -94,7 +94,7 @@ void TraceFile::append(const std::string& events) {
   end_ = std::ftell(file_);
   std::fputs(kEnd, file_);
   if (std::fflush(file_) != 0)
-    fail(ErrorKind::invalid_argument, "the trace '{}' can not be written: {}", path_, std::strerror(errno));
+    fail(ErrorKind::invalid_argument, "the trace '{}' cannot be written: {}", path_, std::strerror(errno));
 }
 
 }  // namespace rlx

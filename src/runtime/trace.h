@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "rlx/session.h"
+#include "rlx/report.h"
 
 namespace rlx {
 

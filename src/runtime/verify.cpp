@@ -43,7 +43,7 @@ void add_element(NodeCheck& check, int64_t index, double got, double want, DType
 }
 
 void compare_output(NodeCheck& check, const Tensor& got, const RefTensor& want, const Tolerance& tolerance) {
-  if (got.type() == DType::c64) {
+  if (got.dtype() == DType::c64) {
     for (int64_t i = 0; i < got.elements(); ++i) {
       const std::complex<double> w = want.complex[static_cast<size_t>(i)];
       Tolerance t = tolerance;
@@ -51,9 +51,9 @@ void compare_output(NodeCheck& check, const Tensor& got, const RefTensor& want, 
       add_element(check, i, got.complex(i).real(), w.real(), DType::f32, t);
       add_element(check, i, got.complex(i).imag(), w.imag(), DType::f32, t);
     }
-  } else if (is_float(got.type())) {
+  } else if (is_float(got.dtype())) {
     for (int64_t i = 0; i < got.elements(); ++i) {
-      add_element(check, i, got.real(i), want.real[static_cast<size_t>(i)], got.type(), tolerance);
+      add_element(check, i, got.real(i), want.real[static_cast<size_t>(i)], got.dtype(), tolerance);
     }
   } else {
     for (int64_t i = 0; i < got.elements(); ++i) {
@@ -65,21 +65,21 @@ void compare_output(NodeCheck& check, const Tensor& got, const RefTensor& want, 
   }
 }
 
-NodeCheck check_node(Executable& exe, int32_t id) {
-  const Node& n = exe.graph().node(id);
+NodeCheck check_node(const Executable& exe, const Graph& graph, int32_t id) {
+  const Node& n = graph.node(id);
   std::vector<RefTensor> inputs;
   std::vector<const RefTensor*> pointers;
   std::vector<TensorType> types;
   for (ValueId v : n.inputs) {
-    inputs.push_back(RefTensor::from(exe.value(v.node, v.output)));
-    types.push_back(exe.graph().type(v));
+    inputs.push_back(RefTensor::from(exe.value(graph.producer(v).name, v.output)));
+    types.push_back(graph.type(v));
   }
   for (const RefTensor& in : inputs) pointers.push_back(&in);
   const std::vector<RefTensor> want = run_reference(n, pointers);
   const Tolerance tolerance = n.op->tolerance(types);
   NodeCheck check{.node = n.name, .op = std::string(n.op->name()), .type = n.outputs[0].text()};
   for (size_t o = 0; o < want.size(); ++o) {
-    compare_output(check, exe.value(id, static_cast<int32_t>(o)), want[o], tolerance);
+    compare_output(check, exe.value(n.name, static_cast<int32_t>(o)), want[o], tolerance);
   }
   return check;
 }
@@ -87,7 +87,8 @@ NodeCheck check_node(Executable& exe, int32_t id) {
 }  // namespace
 
 std::vector<NodeCheck> verify_nodes(Executable& exe, const std::function<void(int64_t nodes_done)>& done) {
-  const Graph& graph = exe.graph();
+  const std::shared_ptr<const Graph> kept = exe.graph();
+  const Graph& graph = *kept;
   if (const auto symbols = graph.symbols(); !symbols.empty()) {
     fail(ErrorKind::invalid_argument,
          "the graph '{}' has the symbol '{}'; bind it when compiling to verify a run", graph.name,
@@ -97,12 +98,12 @@ std::vector<NodeCheck> verify_nodes(Executable& exe, const std::function<void(in
   std::vector<NodeCheck> checks;
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    if (!n.op->has(Trait::leaf)) {
+    if (!n.op->is_leaf()) {
       if (reads(n, stale)) {
         checks.push_back(
             {.node = n.name, .op = std::string(n.op->name()), .type = n.outputs[0].text(), .skipped = true});
       } else {
-        checks.push_back(check_node(exe, id));
+        checks.push_back(check_node(exe, graph, id));
       }
     }
     if (done) done(id + 1);

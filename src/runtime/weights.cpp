@@ -1,43 +1,13 @@
 #include "runtime/weights.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 
-#include "base/half.h"
+#include "base/fail.h"
 #include "ir/op.h"
 #include "kernels/lowering.h"
+#include "runtime/transfer.h"
 
 namespace rlx {
-
-std::vector<std::byte> to_device(DType dtype, std::span<const std::byte> host, std::string_view what) {
-  if (dtype != DType::i64) return std::vector<std::byte>(host.begin(), host.end());
-  std::vector<std::byte> out(host.size() / 2);
-  for (size_t i = 0; i < host.size() / 8; ++i) {
-    int64_t wide;
-    std::memcpy(&wide, host.data() + 8 * i, 8);
-    if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max()) {
-      fail(ErrorKind::invalid_argument, "{}: element {} is {}; i64 tensors are 32 bits wide on the device",
-           what, i, wide);
-    }
-    const auto narrow = static_cast<int32_t>(wide);
-    std::memcpy(out.data() + 4 * i, &narrow, 4);
-  }
-  return out;
-}
-
-void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host) {
-  if (dtype != DType::i64) {
-    if (!host.empty()) std::memcpy(host.data(), device.data(), host.size());
-    return;
-  }
-  for (size_t i = 0; i < host.size() / 8; ++i) {
-    int32_t narrow;
-    std::memcpy(&narrow, device.data() + 4 * i, 4);
-    const int64_t wide = narrow;
-    std::memcpy(host.data() + 8 * i, &wide, 8);
-  }
-}
 
 namespace {
 
@@ -72,9 +42,9 @@ Weights::Weights(std::shared_ptr<gpu::Device> device, const Graph& graph) : devi
   Packer packer(static_cast<int64_t>(device_->caps().max_buffer_bytes));
   const auto place = [&](bool states) {
     for (const Node& n : graph.nodes()) {
-      const bool is_param = n.op->name() == Param::kName;
-      const bool is_state = n.op->name() == State::kName;
-      if (states ? !is_state : !is_param && n.op->name() != Constant::kName) continue;
+      const bool is_param = n.op->is(LeafKind::param);
+      const bool is_state = n.op->is(LeafKind::state);
+      if (states ? !is_state : !is_param && !n.op->is(LeafKind::constant)) continue;
       const TensorType& type = n.outputs[0];
       if (!type.shape.is_static()) {
         fail("the {} '{}' has the symbolic shape {}; bind its symbols when compiling", n.op->name(), n.name,
@@ -100,13 +70,20 @@ Weights::Weights(std::shared_ptr<gpu::Device> device, const Graph& graph) : devi
 }
 
 void Weights::upload(const Entry& entry, std::span<const std::byte> host, std::string_view what) {
-  const gpu::Buffer& buffer = buffers_[static_cast<size_t>(entry.place.buffer)];
-  const auto offset = static_cast<uint64_t>(entry.place.offset);
-  if (entry.type.dtype == DType::i64) {
-    device_->write(buffer, offset, to_device(entry.type.dtype, host, what));
-  } else {
-    device_->write(buffer, offset, host);
+  rlx::upload(*device_, buffers_[static_cast<size_t>(entry.place.buffer)], entry.place.offset,
+              entry.type.dtype, host, what);
+}
+
+std::vector<Placement> Weights::placements(const Program& program, const Graph& graph) const {
+  std::vector<Placement> out(program.storages.size());
+  for (size_t s = 0; s < out.size(); ++s) {
+    const Storage& storage = program.storages[s];
+    if (storage.is_intermediate() || storage.leaf == LeafKind::input) continue;
+    const Entry* entry = find(graph.node(storage.node).name);
+    check(entry != nullptr, "every param, constant and state has a place");
+    out[s] = entry->place;
   }
+  return out;
 }
 
 const Weights::Entry* Weights::find(std::string_view name) const {
@@ -114,7 +91,7 @@ const Weights::Entry* Weights::find(std::string_view name) const {
   return it == entries_.end() ? nullptr : &it->second;
 }
 
-Weights::Entry& Weights::require(std::string_view name, bool state) {
+const Weights::Entry& Weights::require(std::string_view name, bool state) const {
   const auto it = entries_.find(name);
   if (it != entries_.end() && (state ? it->second.is_state : it->second.is_param)) return it->second;
   std::string known;
@@ -126,31 +103,20 @@ Weights::Entry& Weights::require(std::string_view name, bool state) {
 }
 
 void Weights::set_param(std::string_view name, DType dtype, std::span<const std::byte> host) {
-  Entry& entry = require(name, false);
+  Entry& entry = const_cast<Entry&>(require(name, false));
   const int64_t elements = entry.type.shape.elements().value();
-  std::vector<std::byte> rounded;
-  if (dtype != entry.type.dtype) {
-    const bool widen =
-        dtype == DType::f32 && (entry.type.dtype == DType::f16 || entry.type.dtype == DType::bf16);
-    if (!widen) {
-      fail(ErrorKind::invalid_argument, "the param '{}' has type {}, but {} values were given", name,
-           to_string(entry.type.dtype), to_string(dtype));
-    }
+  const bool rounds =
+      dtype == DType::f32 && (entry.type.dtype == DType::f16 || entry.type.dtype == DType::bf16);
+  if (dtype != entry.type.dtype && !rounds) {
+    fail(ErrorKind::invalid_argument, "the param '{}' has type {}, but {} values were given", name,
+         to_string(entry.type.dtype), to_string(dtype));
   }
   if (host.size() != static_cast<size_t>(elements) * host_bytes(dtype)) {
     fail(ErrorKind::invalid_argument, "the param '{}' is {}, {} bytes, but {} bytes were given", name,
          entry.type.text(), static_cast<size_t>(elements) * host_bytes(dtype), host.size());
   }
-  if (dtype != entry.type.dtype) {
-    rounded.resize(static_cast<size_t>(elements) * 2);
-    for (size_t i = 0; i < static_cast<size_t>(elements); ++i) {
-      float f;
-      std::memcpy(&f, host.data() + 4 * i, 4);
-      const uint16_t h = entry.type.dtype == DType::f16 ? f16_from_float(f) : bf16_from_float(f);
-      std::memcpy(rounded.data() + 2 * i, &h, 2);
-    }
-    host = rounded;
-  }
+  std::vector<std::byte> rounded;
+  if (rounds) host = rounded = rounded_to(entry.type.dtype, host);
   upload(entry, host, name);
   missing_ -= !entry.set;
   entry.set = true;
@@ -158,15 +124,15 @@ void Weights::set_param(std::string_view name, DType dtype, std::span<const std:
 }
 
 void Weights::write_state(std::string_view name, const Tensor& value) {
-  Entry& entry = require(name, true);
-  if (value.type() != entry.type.dtype || value.dims() != entry.type.shape.values()) {
+  const Entry& entry = require(name, true);
+  if (value.dtype() != entry.type.dtype || value.shape() != entry.type.shape.values()) {
     fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name, entry.type.text(),
          value.type_text());
   }
   upload(entry, value.bytes(), name);
 }
 
-Tensor Weights::read_state(std::string_view name) {
+Tensor Weights::read_state(std::string_view name) const {
   const Entry& entry = require(name, true);
   const auto elements = static_cast<size_t>(entry.type.shape.elements().value());
   std::vector<std::byte> device(elements * device_bytes(entry.type.dtype));

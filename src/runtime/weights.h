@@ -9,14 +9,10 @@
 
 #include "gpu/device.h"
 #include "kernels/binder.h"
+#include "plan/program.h"
 #include "rlx/graph.h"
 
 namespace rlx {
-
-// Host bytes as the device stores them: i64 becomes i32, and a number that does not fit is an error that
-// names `what`.
-std::vector<std::byte> to_device(DType dtype, std::span<const std::byte> host, std::string_view what);
-void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host);
 
 class Weights {
  public:
@@ -32,7 +28,7 @@ class Weights {
 
   void set_param(std::string_view name, DType dtype, std::span<const std::byte> host);
   void write_state(std::string_view name, const Tensor& value);
-  Tensor read_state(std::string_view name);
+  Tensor read_state(std::string_view name) const;
   void reset_states();
   // An error that names the params that were never set.
   void require_all() const;
@@ -40,12 +36,14 @@ class Weights {
   uint64_t version() const { return version_; }
 
   const Entry* find(std::string_view name) const;
+  // Where the params, constants and states of a program are, by storage; buffer -1 for its other storages.
+  std::vector<Placement> placements(const Program& program, const Graph& graph) const;
   const std::vector<gpu::Buffer>& buffers() const { return buffers_; }
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t state_bytes() const { return state_bytes_; }
 
  private:
-  Entry& require(std::string_view name, bool state);
+  const Entry& require(std::string_view name, bool state) const;
   void upload(const Entry& entry, std::span<const std::byte> host, std::string_view what);
 
   std::shared_ptr<gpu::Device> device_;

@@ -9,10 +9,9 @@ int main() {
     rlx::Graph graph;
     auto x = graph.input("x", rlx::DType::f32, {"n"});
     graph.output("y", rlx::relu(x * 2.0 - 1.0));
-    rlx::Session session;
-    rlx::Executable exe = session.compile(graph);
+    rlx::Executable exe = rlx::compile(graph);
     const auto outputs = exe.run({{"x", rlx::Tensor::of<float>({3}, {0, 1, 2})}});
-    const std::vector<float> y = outputs.at("y").to<float>();
+    const std::vector<float> y = outputs.at("y").to_vector<float>();
     std::printf("%g %g %g\n", y[0], y[1], y[2]);
     return y == std::vector<float>{0, 1, 3} ? 0 : 1;
   } catch (const rlx::Error& error) {

@@ -20,7 +20,7 @@ Graph packed_graph(const Dim& length) {
   const Value packed = g.input("qkv", DType::f32, {2, length, 3 * kHeads * kHead});
   const Value parts = reshape(packed, {2, length, 3, kHeads, kHead});
   const auto part = [&](int64_t i) {
-    return transpose(reshape(narrow(parts, 2, i, 1), {2, length, kHeads, kHead}), {0, 2, 1, 3});
+    return transpose(reshape(slice(parts, 2, i, 1), {2, length, kHeads, kHead}), {0, 2, 1, 3});
   };
   g.output("y", attention(part(0), part(1), part(2), {.heads = kHeads, .mask = MaskKind::causal}));
   return g;
@@ -32,7 +32,7 @@ TEST(Attention, ReadsPackedInputsInPlace) {
     std::mt19937 random(1);
     const NamedTensors inputs = {
         {"qkv", random_tensor(DType::f32, {2, 21, 3 * kHeads * kHead}, -2, 2, random)}};
-    Executable exe = Session(*device).compile(g);
+    Executable exe = compile(g, *device);
     const NamedTensors got = exe.run(inputs);
     EXPECT_EQ(exe.dispatch_count(), 1);
     EXPECT_TRUE(close(got.at("y"), run_reference(g, inputs).at("y"), {.ulps = 32, .terms = 21, .scale = 2}));
@@ -42,7 +42,7 @@ TEST(Attention, ReadsPackedInputsInPlace) {
 TEST(Attention, TakesSymbolicLengths) {
   const Graph g = packed_graph(Dim("length"));
   EXPECT_EQ(g.type(g.outputs()[0].value).shape.text(), "[2, 3, length, 16]");
-  Executable exe = Session(full_device()).compile(g);
+  Executable exe = compile(g, full_device());
   for (int64_t length : {1, 9, 70}) {
     std::mt19937 random(2);
     const NamedTensors inputs = {
@@ -67,8 +67,7 @@ TEST(Attention, GivesZerosToQueriesThatSeeNothing) {
     const NamedTensors inputs = {{"x", random_tensor(DType::f32, {1, 1, 2, 4}, -2, 2, random)},
                                  {"keep", Tensor::from_ints(DType::bool_, {2, 2}, kept)},
                                  {"bias", Tensor::from_doubles(DType::f32, {2, 2}, added)}};
-    const NamedTensors got =
-        Session(full_device()).compile(g, {.kernels = {{"attention", variant}}}).run(inputs);
+    const NamedTensors got = compile(g, full_device(), {.kernels = {{"attention", variant}}}).run(inputs);
     for (const char* output : {"kept", "biased"}) {
       for (int64_t i = 0; i < 4; ++i) {
         EXPECT_EQ(got.at(output).real(i), 0) << variant;

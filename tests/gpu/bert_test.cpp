@@ -61,29 +61,25 @@ void expect_pytorch_outputs(Executable& exe, const Fixture& fixture) {
 
 TEST(Bert, MatchesPyTorch) {
   const Fixture fixture = read_fixture();
-  Session session(full_device());
-  Executable exe = session.compile(models::bert_encoder(tiny_config(), 2, 17));
+  Executable exe = compile(models::bert_encoder(tiny_config(), 2, 17), full_device());
   expect_pytorch_outputs(exe, fixture);
 }
 
 TEST(Bert, MatchesPyTorchWithSymbolicSizes) {
   const Fixture fixture = read_fixture();
-  Session session(full_device());
-  Executable exe = session.compile(models::bert_encoder(tiny_config()));
+  Executable exe = compile(models::bert_encoder(tiny_config()), full_device());
   expect_pytorch_outputs(exe, fixture);
 }
 
 TEST(Bert, MatchesPyTorchUnoptimized) {
   const Fixture fixture = read_fixture();
-  Session session(full_device());
-  Executable exe = session.compile(models::bert_encoder(tiny_config(), 2, 17), {.optimize = false});
+  Executable exe = compile(models::bert_encoder(tiny_config(), 2, 17), full_device(), {.optimize = false});
   expect_pytorch_outputs(exe, fixture);
 }
 
 TEST(Bert, MatchesPyTorchUnderSmallLimits) {
   const Fixture fixture = read_fixture();
-  Session session(small_device());
-  Executable exe = session.compile(models::bert_encoder(tiny_config(), 2, 17));
+  Executable exe = compile(models::bert_encoder(tiny_config(), 2, 17), small_device());
   expect_pytorch_outputs(exe, fixture);
 }
 
@@ -100,21 +96,20 @@ TEST(Bert, TheReferenceMatchesPyTorch) {
 }
 
 TEST(Bert, ALayerTakesAtMostSevenDispatchesAndARunOneSubmit) {
-  Session session(full_device());
-  const auto compile = [&](int64_t layers) {
+  const auto compile_layers = [&](int64_t layers) {
     models::BertConfig config = tiny_config();
     config.layers = layers;
     config.pooler = false;
     const Graph graph = models::bert_encoder(config, 1, 16);
-    Executable exe = session.compile(graph);
+    Executable exe = compile(graph, full_device());
     for (const auto& [name, value] : models::random_weights(graph, 1)) exe.set_param(name, value);
     return exe;
   };
-  Executable one = compile(1);
-  Executable three = compile(3);
+  Executable one = compile_layers(1);
+  Executable three = compile_layers(3);
   EXPECT_LE(three.dispatch_count() - one.dispatch_count(), 2 * 7) << three.plan_text();
 
-  const Tensor ids = Tensor::fill(DType::i64, {1, 16}, 1);
+  const Tensor ids = Tensor::full(DType::i64, {1, 16}, 1);
   const NamedTensors inputs = {{"input_ids", ids}, {"token_type_ids", ids}, {"attention_mask", ids}};
   one.run(inputs);  // with the load phase
   const int64_t before = one.submit_count();

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/format.h"
 #include "ops/op_table.h"
 
 namespace rlx {
@@ -25,7 +26,7 @@ struct Result {
 class Cli : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / std::format("rlx-cli-test-{}", getpid());
+    folder_ = fs::temp_directory_path() / formatted("rlx-cli-test-{}", getpid());
     fs::create_directories(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -43,8 +44,8 @@ class Cli : public ::testing::Test {
   Result rlx(const std::string& arguments, const std::string& environment = "") {
     const fs::path out = folder_ / "stdout";
     const fs::path err = folder_ / "stderr";
-    const std::string command = std::format("{} '{}' {} >'{}' 2>'{}' </dev/null", environment, RLX_CLI_PATH,
-                                            arguments, out.string(), err.string());
+    const std::string command = formatted("{} '{}' {} >'{}' 2>'{}' </dev/null", environment, RLX_CLI_PATH,
+                                          arguments, out.string(), err.string());
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
   }

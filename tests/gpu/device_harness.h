@@ -104,7 +104,7 @@ struct Scale {
   Pipeline pipeline;
   Buffer params, x, y;
   BindGroup group;
-  Dispatch dispatch;
+  DispatchCommand dispatch;
   Copy copy;
 };
 
@@ -121,7 +121,7 @@ struct Slow {
   Pipeline pipeline;
   Buffer x;
   BindGroup group;
-  Dispatch dispatch;
+  DispatchCommand dispatch;
   Copy copy;
 };
 

@@ -38,7 +38,7 @@ TEST_F(DeviceTest, LossWithWorkInFlight) {
 TEST_F(DeviceTest, LossEndsAWaitOnAnotherThread) {
   Slow slow(*device);
   Readback readback = device->readback(8);
-  const std::vector<Dispatch> many(4, slow.dispatch);
+  const std::vector<DispatchCommand> many(4, slow.dispatch);
   device->submit({.dispatches = many, .after = {&slow.copy, 1}, .readback = &readback});
   std::thread waiter([&] { expect_error(ErrorKind::device_lost, "forced", [&] { readback.wait(); }); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));

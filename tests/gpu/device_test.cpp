@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <format>
 #include <thread>
 
 #include "tests/gpu/device_harness.h"
@@ -105,7 +104,7 @@ TEST_F(DeviceTest, AbandonedReadbacksAndTicketsAreHarmless) {
 
 TEST_F(DeviceTest, TicketWaitsForWorkWithoutReadback) {
   Slow slow(*device);
-  const std::vector<Dispatch> many(4, slow.dispatch);
+  const std::vector<DispatchCommand> many(4, slow.dispatch);
   device->submit({.dispatches = many});
   Ticket ticket = device->ticket();
   EXPECT_FALSE(ticket.ready());
@@ -116,7 +115,7 @@ TEST_F(DeviceTest, TicketWaitsForWorkWithoutReadback) {
 TEST_F(DeviceTest, AWaitingThreadDoesNotHoldUpAnother) {
   Slow slow(*device);
   Readback readback = device->readback(8);
-  const std::vector<Dispatch> many(4, slow.dispatch);
+  const std::vector<DispatchCommand> many(4, slow.dispatch);
   device->submit({.dispatches = many, .after = {&slow.copy, 1}, .readback = &readback});
   std::atomic<bool> waited = false;
   std::thread waiter([&] {
@@ -225,7 +224,7 @@ TEST_F(DeviceTest, DispatchesAreTimed) {
   Scale scale(*device, 1);
   Slow slow(*device);
   scale.set_x(1);
-  const Dispatch dispatches[] = {scale.dispatch, slow.dispatch, scale.dispatch};
+  const DispatchCommand dispatches[] = {scale.dispatch, slow.dispatch, scale.dispatch};
   Readback readback = device->readback(64);
   const std::vector<DispatchTime> times =
       device->submit_timed({.dispatches = dispatches, .after = {&scale.copy, 1}, .readback = &readback});
@@ -237,7 +236,7 @@ TEST_F(DeviceTest, DispatchesAreTimed) {
 
 TEST_F(DeviceTest, MoreDispatchesThanAQuerySetHolds) {
   Scale scale(*device, 1);
-  const std::vector<Dispatch> many(5000, scale.dispatch);
+  const std::vector<DispatchCommand> many(5000, scale.dispatch);
   const std::vector<DispatchTime> times = device->submit_timed({.dispatches = many});
   ASSERT_EQ(times.size(), many.size());
   for (size_t i = 0; i < times.size(); ++i) {

@@ -38,8 +38,7 @@ TEST(Summary, CountsWhatIsNotFinite) {
 }
 
 TEST(Diagnostics, FindsTheFirstNan) {
-  Session session(full_device());
-  Executable exe = session.compile(log_graph(), {.optimize = false, .keep_intermediates = true});
+  Executable exe = compile(log_graph(), full_device(), {.optimize = false, .keep_intermediates = true});
   exe.run({{"x", kGood}});
   EXPECT_FALSE(find_first_nan(exe).has_value());
   exe.run({{"x", kBad}});
@@ -53,8 +52,7 @@ TEST(Diagnostics, FindsTheFirstNan) {
 }
 
 TEST(Diagnostics, SummarizesNodesUpToALimit) {
-  Session session(full_device());
-  Executable exe = session.compile(log_graph(), {.optimize = false, .keep_intermediates = true});
+  Executable exe = compile(log_graph(), full_device(), {.optimize = false, .keep_intermediates = true});
   exe.run({{"x", kBad}});
   EXPECT_EQ(summarize_nodes(exe).size(), 3u);
   const auto two = summarize_nodes(exe, 2);
@@ -64,8 +62,7 @@ TEST(Diagnostics, SummarizesNodesUpToALimit) {
 }
 
 TEST(Diagnostics, VerifiesNodes) {
-  Session session(full_device());
-  Executable exe = session.compile(log_graph(), {.optimize = false, .keep_intermediates = true});
+  Executable exe = compile(log_graph(), full_device(), {.optimize = false, .keep_intermediates = true});
   exe.run({{"x", kBad}});
   const auto checks = verify_nodes(exe);
   ASSERT_EQ(checks.size(), 3u);
@@ -78,8 +75,7 @@ TEST(Diagnostics, OptionsReportThroughTheLog) {
   options.debug = {.schedule = true, .nan_trace = true, .dump_nodes = 1, .log = [&](const std::string& text) {
                      log += text;
                    }};
-  Session session(full_device());
-  Executable exe = session.compile(log_graph(), options);
+  Executable exe = compile(log_graph(), full_device(), options);
   EXPECT_TRUE(log.contains("3 dispatches a run, 0 in the load phase")) << log;
   log.clear();
   exe.run({{"x", kBad}});
@@ -90,46 +86,42 @@ TEST(Diagnostics, OptionsReportThroughTheLog) {
 TEST(Diagnostics, DispatchOnlyReadsNothingBack) {
   CompileOptions options;
   options.debug.dispatch_only = true;
-  Session session(full_device());
-  Executable exe = session.compile(log_graph(), options);
-  EXPECT_EQ(exe.run({{"x", kGood}}).at("y").to<float>(), std::vector<float>(4));
+  Executable exe = compile(log_graph(), full_device(), options);
+  EXPECT_EQ(exe.run({{"x", kGood}}).at("y").to_vector<float>(), std::vector<float>(4));
   std::vector<float> y(4, 7);
   const std::vector<float> x(4, 1);
-  const InputRef in[] = {input<float>("x", x)};
-  const OutputRef out[] = {output<float>("y", y)};
+  const InputRef in[] = {input("x", x)};
+  const OutputRef out[] = {output("y", y)};
   exe.run(in, out);
   EXPECT_EQ(y, std::vector<float>(4));
 }
 
 TEST(Diagnostics, ForcedUploadWantsFedInputsAgain) {
   for (const bool force : {false, true}) {
-    Session session(full_device());
-    Executable exe = session.compile(parse_graph(R"(graph count {
+    Executable exe = compile(parse_graph(R"(graph count {
       %x = input : f32[1]
       %y = add(%x, 1)
       output y = %y
     })"),
-                                     {.force_input_upload = force});
+                             full_device(), {.force_input_upload = force});
     exe.feed("x", "y");
     exe.run({{"x", Tensor::of<float>({1}, {5})}});
     if (force) {
       EXPECT_THROW(exe.run(NamedTensors{}), Error);
     } else {
-      EXPECT_EQ(exe.run(NamedTensors{}).at("y").to<float>(), std::vector<float>{7});
+      EXPECT_EQ(exe.run(NamedTensors{}).at("y").to_vector<float>(), std::vector<float>{7});
     }
   }
 }
 
 TEST(Diagnostics, AWrongKernelNameIsAnError) {
-  Session session(full_device());
-  EXPECT_THROW(session.compile(log_graph(), {.kernels = {{"matmul", "warp"}}}), Error);
-  EXPECT_THROW(session.compile(log_graph(), {.kernels = {{"no_such_op", "plain"}}}), Error);
+  EXPECT_THROW(compile(log_graph(), full_device(), {.kernels = {{"matmul", "warp"}}}), Error);
+  EXPECT_THROW(compile(log_graph(), full_device(), {.kernels = {{"no_such_op", "plain"}}}), Error);
 }
 
 TEST(Diagnostics, ProfileTableAndTrace) {
-  Session session(full_device());
-  if (!session.device().caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
-  Executable exe = session.compile(log_graph(), {.optimize = false});
+  if (!full_device().caps().timestamps) GTEST_SKIP() << "the device has no timestamps";
+  Executable exe = compile(log_graph(), full_device(), {.optimize = false});
   const auto dispatches = exe.profile({{"x", kGood}});
   ASSERT_EQ(dispatches.size(), 3u);
   EXPECT_TRUE(profile_table(dispatches).contains("elementwise")) << profile_table(dispatches);

@@ -17,7 +17,7 @@ NamedTensors random_inputs(const Graph& graph, uint32_t seed = 1) {
   std::mt19937 random(seed);
   NamedTensors inputs;
   for (const Node& n : graph.nodes()) {
-    if (n.op->name() != Input::kName) continue;
+    if (!n.op->is(LeafKind::input)) continue;
     const std::vector<int64_t> dims = n.outputs[0].shape.values();
     const Tensor whole = random_tensor(DType::i32, dims, -5, 5, random);
     if (n.outputs[0].dtype == DType::c64) {
@@ -34,7 +34,7 @@ class Memory : public ::testing::TestWithParam<bool> {
   const Device& device() const { return GetParam() ? small_device() : full_device(); }
 
   Executable compile(const Graph& graph, const CompileOptions& options = {}) const {
-    return Session(device()).compile(graph, options);
+    return rlx::compile(graph, device(), options);
   }
 
   // Runs the graph as it is written and with all passes.
@@ -97,9 +97,9 @@ TEST_P(Memory, PackedQkvIsReadAsThreeSlicesOfOneTensor) {
   for (std::string type : {"f32", "bf16"}) {
     expect_reference("graph qkv { %in = input : " + type + R"g([17, 96]
       %x = neg(%in)
-      %q = narrow(%x) {axis=1, start=0, length=32}
-      %k = narrow(%x) {axis=1, start=32, length=32}
-      %v = narrow(%x) {axis=1, start=64, length=32}
+      %q = slice(%x) {axis=1, start=0, length=32}
+      %k = slice(%x) {axis=1, start=32, length=32}
+      %v = slice(%x) {axis=1, start=64, length=32}
       %y = fused_elementwise(%q, %k, %v) {expr="t0=mul($0,$1); add(t0,$2)"}
       output y = %y
     })g");
@@ -111,7 +111,7 @@ TEST_P(Memory, ASliceMeetsTheWhole) {
   expect_reference(R"(graph slice {
     %in = input : f32[7, 5]
     %x = neg(%in)
-    %row = narrow(%x) {axis=0, start=3, length=1}
+    %row = slice(%x) {axis=0, start=3, length=1}
     %y = mul(%x, %row)
     output y = %y
   })");
@@ -124,9 +124,9 @@ TEST_P(Memory, MisalignedSlices) {
     for (std::string start : {"1", "3", "63", "64", "65"}) {
       expect_reference("graph slice { %in = input : " + type + R"([200]
         %x = mul(%in, %in)
-        %a = narrow(%x) {axis=0, start=)" +
+        %a = slice(%x) {axis=0, start=)" +
                        start + R"(, length=17}
-        %b = narrow(%x) {axis=0, start=101, length=17}
+        %b = slice(%x) {axis=0, start=101, length=17}
         %y = add(%a, %b)
         output y = %y
         output a = %a
@@ -234,9 +234,9 @@ TEST_P(Memory, TransposedReadersOfMoreThanAllBindings) {
     %soft = softmax(%t)
     %norm = rms_norm(%t, %row)
     %most = argmax(%t)
-    %total = reduce_sum(%t) {axes=[0]}
+    %total = sum(%t) {axes=[0]}
     %product = matmul(%t, %w)
-    %last = narrow(%t) {axis=0, start=399, length=300, step=-1}
+    %last = slice(%t) {axis=0, start=399, length=300, step=-1}
     %both = concat(%t, %last) {axis=0}
     output sum = %sum
     output soft = %soft
@@ -255,12 +255,12 @@ TEST(MemoryLimits, MoreWorkgroupsThanAGridCounts) {
   const Graph graph = parse_graph(R"(graph rows {
     %x = input : f32[65537, 1]
     %y = add(%x, 1)
-    %z = narrow(%x) {axis=0, start=65536, length=65537, step=-1}
+    %z = slice(%x) {axis=0, start=65536, length=65537, step=-1}
     output y = %y
     output z = %z
   })");
   const NamedTensors inputs = random_inputs(graph);
-  Executable exe = Session(device).compile(graph);
+  Executable exe = rlx::compile(graph, device);
   const NamedTensors got = exe.run(inputs);
   for (const auto& [name, value] : run_reference(graph, inputs))
     EXPECT_TRUE(close(got.at(name), value, {})) << name;
@@ -275,7 +275,7 @@ class StateRun {
 
   // `writes` names the state that each output holds after the run.
   void step(const NamedTensors& inputs, const std::map<std::string, std::string>& writes,
-            const Bindings& symbols = {}) {
+            const SymbolValues& symbols = {}) {
     const Graph bound = symbols.empty() ? graph_ : bind_symbols(graph_, symbols);
     NamedTensors leaves = inputs;
     leaves.insert(states_.begin(), states_.end());
@@ -318,7 +318,7 @@ TEST_P(Memory, OldContentsAreReadBeforeTheWrite) {
     const Graph graph = parse_graph("graph old { %s = state : " + type + R"([7]
       %x = input : )" + type + R"([3]
       %new = write_state(%s, %x) {start=3}
-      %tail = narrow(%s) {axis=0, start=2, length=4}
+      %tail = slice(%s) {axis=0, start=2, length=4}
       %twice = add(%tail, %tail)
       %after = add(%new, %new)
       output new = %new
@@ -337,7 +337,7 @@ TEST_P(Memory, AStateMovesWithinItself) {
   const Graph graph = parse_graph(R"(graph window {
     %s = state : f32[2000, 3]
     %x = input : f32[1, 3]
-    %tail = narrow(%s) {axis=0, start=1, length=1999}
+    %tail = slice(%s) {axis=0, start=1, length=1999}
     %moved = write_state(%s, %tail)
     %new = write_state(%moved, %x) {start=1999}
     output new = %new
@@ -368,7 +368,7 @@ TEST_P(Memory, ACacheGrowsWithoutNewPlans) {
       const Graph graph = parse_graph(
           "graph cache { symbol len <= 24\n %kv = state : " + type + state + "\n %x = input : " + type +
           entry + "\n %new = write_state(%kv, %x) {axis=" + axis +
-          ", start=dim(len - 1)}\n %seen = narrow(%new) {axis=" + axis + ", start=0, length=dim(len)}\n" + R"(
+          ", start=dim(len - 1)}\n %seen = slice(%new) {axis=" + axis + ", start=0, length=dim(len)}\n" + R"(
         %t = neg(%seen)
         %y = mul(%t, %x)
         output new = %new
@@ -396,7 +396,7 @@ TEST_P(Memory, APromptThenSingleTokens) {
     %k = state : f32[2, 80, 4]
     %x = input : f32[2, fresh, 4]
     %new = write_state(%k, %x) {axis=1, start=dim(past)}
-    %seen = narrow(%new) {axis=1, start=0, length=dim(past + fresh)}
+    %seen = slice(%new) {axis=1, start=0, length=dim(past + fresh)}
     %y = abs(%seen)
     output new = %new
     output y = %y
@@ -404,7 +404,7 @@ TEST_P(Memory, APromptThenSingleTokens) {
   StateRun run(compile(graph), graph);
   int64_t past = 0;
   for (int64_t fresh : {7, 1, 1, 16, 3, 1}) {
-    const Bindings at{{"past", past}, {"fresh", fresh}};
+    const SymbolValues at{{"past", past}, {"fresh", fresh}};
     run.step(random_inputs(bind_symbols(graph, at), static_cast<uint32_t>(past)), {{"new", "k"}}, at);
     past += fresh;
   }

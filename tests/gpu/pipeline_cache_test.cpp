@@ -1,10 +1,10 @@
 // Pipelines: compiled once, kept in memory within bounds, and on disk.
 #include <algorithm>
 #include <filesystem>
-#include <format>
 #include <fstream>
 #include <random>
 
+#include "base/format.h"
 #include "tests/gpu/device_harness.h"
 
 namespace rlx::gpu {
@@ -28,12 +28,11 @@ TEST_F(DeviceTest, PipelinesAreCachedByContent) {
 
 TEST_F(DeviceTest, PipelinesThatNobodyUsesAreForgotten) {
   const auto request = [](int i) {
-    return PipelineRequest{
-        .label = "fill",
-        .wgsl = std::format("@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n"
-                            "@compute @workgroup_size(1) fn main() {{ y[0] = {}u; }}",
-                            i),
-        .bindings = {BindingKind::read_write}};
+    return PipelineRequest{.label = "fill",
+                           .wgsl = formatted("@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n"
+                                             "@compute @workgroup_size(1) fn main() {{ y[0] = {}u; }}",
+                                             i),
+                           .bindings = {BindingKind::read_write}};
   };
   const Pipeline held = device->pipeline(request(0));
   for (int i = 1; i <= 300; ++i) device->pipeline(request(i));
@@ -70,7 +69,7 @@ TEST_F(DeviceTest, BindingsThatDifferFromTheShaderAreAnError) {
 
 class TempFolder {
  public:
-  TempFolder() : path_(fs::temp_directory_path() / std::format("rlx-gpu-{:08x}", std::random_device()())) {
+  TempFolder() : path_(fs::temp_directory_path() / formatted("rlx-gpu-{:08x}", std::random_device()())) {
     fs::create_directories(path_);
   }
   ~TempFolder() { fs::remove_all(path_); }

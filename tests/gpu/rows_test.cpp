@@ -28,9 +28,8 @@ class EveryVariant {
       SCOPED_TRACE(op + " " + variant);
       const auto n = static_cast<int64_t>(row.size());
       Graph g;
-      g.output("y", build(g.input("x", DType::f32, Shape::of({n}))));
-      Session session(full_device());
-      Executable exe = session.compile(g, {.kernels = {{op, variant}}});
+      g.output("y", build(g.input("x", DType::f32, Shape({n}))));
+      Executable exe = compile(g, full_device(), {.kernels = {{op, variant}}});
       expect(exe.run({{"x", Tensor::of<float>({n}, row)}}).at("y"));
     }
   }
@@ -45,13 +44,12 @@ std::vector<float> row_with(const std::vector<float>& special) {
 }
 
 TEST(Rows, MaximumAndMinimumKeepNan) {
-  for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min, ReduceKind::sum}) {
-    const std::string op = kind == ReduceKind::max   ? "reduce_max"
-                           : kind == ReduceKind::min ? "reduce_min"
-                                                     : "reduce_sum";
+  using Reduction = Value (*)(Value, std::vector<int64_t>, bool);
+  const std::pair<const char*, Reduction> reductions[] = {{"max", max}, {"min", min}, {"sum", sum}};
+  for (const auto& [op, reduction] : reductions) {
     for (const float nan : {kNan, -kNan}) {
       EveryVariant::check(
-          op, row_with({kInf, nan, -kInf}), [&](Value x) { return reduce(kind, x); },
+          op, row_with({kInf, nan, -kInf}), [&](Value x) { return reduction(x, {}, false); },
           [](const Tensor& y) { EXPECT_TRUE(std::isnan(y.real(0))); });
     }
   }
@@ -59,10 +57,10 @@ TEST(Rows, MaximumAndMinimumKeepNan) {
 
 TEST(Rows, MaximumOfInfinities) {
   EveryVariant::check(
-      "reduce_max", std::vector<float>(19, -kInf), [](Value x) { return reduce(ReduceKind::max, x); },
+      "max", std::vector<float>(19, -kInf), [](Value x) { return max(x); },
       [](const Tensor& y) { EXPECT_EQ(y.real(0), -kInf); });
   EveryVariant::check(
-      "reduce_min", row_with({-kInf}), [](Value x) { return reduce(ReduceKind::min, x); },
+      "min", row_with({-kInf}), [](Value x) { return min(x); },
       [](const Tensor& y) { EXPECT_EQ(y.real(0), -kInf); });
 }
 
@@ -135,15 +133,14 @@ TEST(Rows, LayerNormKeepsItsDigitsFarFromZero) {
 
 TEST(Rows, MeanOfNothingIsNan) {
   Graph g;
-  g.output("y", mean(g.input("x", DType::f32, Shape::of({2, 0})), {1}));
-  Session session(full_device());
-  const Tensor y = session.compile(g).run({{"x", Tensor::of<float>({2, 0}, {})}}).at("y");
+  g.output("y", mean(g.input("x", DType::f32, Shape({2, 0})), {1}));
+  const Tensor y = compile(g, full_device()).run({{"x", Tensor::of<float>({2, 0}, {})}}).at("y");
   EXPECT_TRUE(std::isnan(y.real(0)) && std::isnan(y.real(1)));
 }
 
 TEST(Rows, MistakesAreNamed) {
   Graph g;
-  const Value x = g.input("x", DType::f32, Shape::of({2, 3}));
+  const Value x = g.input("x", DType::f32, Shape({2, 3}));
   const auto message = [](const std::function<void()>& f) -> std::string {
     try {
       f();
@@ -155,7 +152,7 @@ TEST(Rows, MistakesAreNamed) {
   EXPECT_TRUE(message([&] { sum(x, {0, -2}); }).contains("axis 0 is named twice"));
   EXPECT_TRUE(message([&] { sum(x, {2}); }).contains("axis 2 is outside rank 2"));
   EXPECT_TRUE(message([&] { layer_norm(x, x); }).contains("gamma has shape [2, 3]"));
-  EXPECT_TRUE(message([&] { argmax(g.input("e", DType::f32, Shape::of({2, 0}))); }).contains("length 0"));
+  EXPECT_TRUE(message([&] { argmax(g.input("e", DType::f32, Shape({2, 0}))); }).contains("length 0"));
   EXPECT_TRUE(message([&] { softmax(cast(x, DType::i32)); }).contains("i32"));
 }
 

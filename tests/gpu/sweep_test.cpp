@@ -37,8 +37,7 @@ class Sweep : public ::testing::TestWithParam<std::string> {
     std::vector<TensorType> types;
     for (ValueId v : node.inputs) types.push_back(s.graph.type(v));
     try {
-      Session session(device);
-      Executable exe = session.compile(s.graph, options);
+      Executable exe = compile(s.graph, device, options);
       for (const auto& [name, value] : s.states) exe.write_state(name, value);
       const NamedTensors got = exe.run(s.inputs);
       for (const auto& [name, value] : want) {

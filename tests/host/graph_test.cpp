@@ -144,7 +144,7 @@ TEST(Mistakes, CountedOutputs) {
   const auto checked = [](const char* outputs) {
     return message([&] {
       verify(parse_graph(
-          std::string("graph g {\n %x = input : f32[4]\n %n = reduce_sum(%x)\n %i = cast(%n) {to=i64}\n ") +
+          std::string("graph g {\n %x = input : f32[4]\n %n = sum(%x)\n %i = cast(%n) {to=i64}\n ") +
           outputs + "\n}"));
     });
   };
@@ -159,7 +159,7 @@ TEST(Mistakes, CountedOutputs) {
 TEST(Mistakes, Tensors) {
   EXPECT_EQ(message([] { Tensor(DType::f32, {2, 3}, std::vector<std::byte>(20)); }),
             "a tensor of type f32[2, 3] needs 24 bytes, not 20");
-  EXPECT_EQ(message([] { Tensor::of<float>({1}, {1.0f}).to<int32_t>(); }),
+  EXPECT_EQ(message([] { Tensor::of<float>({1}, {1.0f}).to_vector<int32_t>(); }),
             "the tensor has type f32, not i32");
 }
 

@@ -112,7 +112,7 @@ TEST(Canonicalize, DropsViewsThatChangeNothingAndMergesOthers) {
                  %b = transpose(%a) {perm=[0, 2, 1]}
                  %c = reshape(%b) {shape=[6, 4]}
                  %d = reshape(%c) {shape=[24]}
-                 %e = narrow(%d) {axis=0, start=0, length=24}
+                 %e = slice(%d) {axis=0, start=0, length=24}
                  %f = mul(%e, 1)
                  %g = cast(%f) {to=f32}
                  %h = transpose(%x) {perm=[1, 0, 2]}
@@ -136,8 +136,8 @@ TEST(Canonicalize, SplitBecomesNarrows) {
                  output b = %s:1
               )g",
               R"g(%x = input : f32[6]
-                 %s = narrow(%x) {axis=0, start=0, length=2} : f32[2]
-                 %s.1 = narrow(%x) {axis=0, start=2, length=4} : f32[4]
+                 %s = slice(%x) {axis=0, start=0, length=2} : f32[2]
+                 %s.1 = slice(%x) {axis=0, start=2, length=4} : f32[4]
                  output a = %s
                  output b = %s.1
               )g");
@@ -251,8 +251,8 @@ TEST(JoinMatmuls, PutsTheWeightsOfOneInputSideBySide) {
                  %q.joined_weight = concat(%wq, %wk) {axis=1} : f32[8, 6]
                  %q.joined_weight_1 = concat(%bq, %bk) {axis=0} : f32[6]
                  %q.joined = matmul(%x, %q.joined_weight, %q.joined_weight_1) {epilogue="add($0,$1)"} : f32[batch, 6]
-                 %q = narrow(%q.joined) {axis=-1, start=0, length=4} : f32[batch, 4]
-                 %k = narrow(%q.joined) {axis=-1, start=4, length=2} : f32[batch, 2]
+                 %q = slice(%q.joined) {axis=-1, start=0, length=4} : f32[batch, 4]
+                 %k = slice(%q.joined) {axis=-1, start=4, length=2} : f32[batch, 2]
                  output q = %q
                  output k = %k
               )g");
@@ -308,9 +308,9 @@ TEST(Optimize, AttentionReadsPackedProjectionsUnlessToldNotTo) {
     %x = input : f32[1, 4, 8]
     %w = param : f32[8, 24]
     %p = matmul(%x, %w)
-    %q = narrow(%p) {axis=2, start=0, length=8}
-    %k = narrow(%p) {axis=2, start=8, length=8}
-    %v = narrow(%p) {axis=2, start=16, length=8}
+    %q = slice(%p) {axis=2, start=0, length=8}
+    %k = slice(%p) {axis=2, start=8, length=8}
+    %v = slice(%p) {axis=2, start=16, length=8}
     %y = attention(%q, %k, %v) {heads=2, layout="bsd"}
     output y = %y
   })g");

@@ -1,5 +1,6 @@
 // The reader takes what is right and refuses, with a sentence, everything else.
 #include "rlx/safetensors.h"
+#include "base/format.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -51,32 +52,32 @@ TEST(Safetensors, ReadsWhatItWrites) {
       {"bool", Tensor::from_ints(DType::bool_, {3}, std::vector<int64_t>{1, 0, 1})},
       {"scalar", Tensor::of<float>({}, {7})},
       {"empty", Tensor(DType::f32, {0, 4}, {})},
-      {"fill", Tensor::fill(DType::f32, {2, 2}, 3)},
+      {"fill", Tensor::full(DType::f32, {2, 2}, 3)},
   };
   const auto file = SafetensorsFile::parse(to_safetensors(tensors, {{"made_by", "a test"}}));
   EXPECT_EQ(file.metadata().at("made_by"), "a test");
   EXPECT_EQ(file.tensors().size(), tensors.size());
   for (const auto& [name, tensor] : tensors) {
     const Tensor read = file.tensor(name);
-    EXPECT_EQ(read.type(), tensor.type()) << name;
-    EXPECT_EQ(read.dims(), tensor.dims()) << name;
-    EXPECT_EQ(read.bytes(), tensor.bytes()) << name;
+    EXPECT_EQ(read.dtype(), tensor.dtype()) << name;
+    EXPECT_EQ(read.shape(), tensor.shape()) << name;
+    EXPECT_TRUE(std::ranges::equal(read.bytes(), tensor.bytes())) << name;
   }
   EXPECT_EQ(file.all().size(), tensors.size());
 }
 
 TEST(Safetensors, ReadsAFile) {
   const std::string path =
-      (std::filesystem::temp_directory_path() / std::format("rlx-test-{}.safetensors", getpid())).string();
+      (std::filesystem::temp_directory_path() / formatted("rlx-test-{}.safetensors", getpid())).string();
   save_safetensors(path, {{"w", Tensor::of<float>({2}, {1, 2})}});
-  EXPECT_EQ(SafetensorsFile::open(path).tensor("w").to<float>(), (std::vector<float>{1, 2}));
+  EXPECT_EQ(SafetensorsFile::open(path).tensor("w").to_vector<float>(), (std::vector<float>{1, 2}));
   std::filesystem::remove(path);
 }
 
 TEST(Safetensors, TheFixtureOfPyTorchIsValid) {
   const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/bert_tiny.safetensors");
   EXPECT_EQ(file.tensors().size(), 44u);
-  EXPECT_EQ(file.find("encoder.layer.1.output.dense.weight")->dims, (std::vector<int64_t>{32, 70}));
+  EXPECT_EQ(file.find("encoder.layer.1.output.dense.weight")->shape, (std::vector<int64_t>{32, 70}));
 }
 
 TEST(Safetensors, AcceptsPaddingAndAnEmptyFile) {
@@ -204,8 +205,8 @@ TEST(Safetensors, ErrorsOfCalls) {
   EXPECT_THROW(file.tensor("w"), Error);
   EXPECT_THROW(SafetensorsFile::open("/no/such/file.safetensors"), Error);
   EXPECT_THROW(SafetensorsFile::open("/"), Error);
-  EXPECT_THROW(to_safetensors({{"c", Tensor::fill(DType::c64, {2}, 0)}}), Error);
-  EXPECT_THROW(to_safetensors({{"__metadata__", Tensor::fill(DType::f32, {2}, 0)}}), Error);
+  EXPECT_THROW(to_safetensors({{"c", Tensor::full(DType::c64, {2}, 0)}}), Error);
+  EXPECT_THROW(to_safetensors({{"__metadata__", Tensor::full(DType::f32, {2}, 0)}}), Error);
   EXPECT_THROW(save_safetensors("/no/such/folder/x", {}), Error);
 }
 

@@ -81,11 +81,11 @@ TEST(ScalarTable, DeviceAndHostAgreeOnWhatIsDefined) {
 TEST(ScalarTable, DefinedFor) {
   EXPECT_TRUE(defined_for(row("exp"), DType::bf16));
   EXPECT_FALSE(defined_for(row("exp"), DType::i32));
-  EXPECT_TRUE(defined_for(row("bit_and"), DType::u8));
-  EXPECT_FALSE(defined_for(row("bit_and"), DType::f32));
+  EXPECT_TRUE(defined_for(row("bitwise_and"), DType::u8));
+  EXPECT_FALSE(defined_for(row("bitwise_and"), DType::f32));
   for (DType t : kAllDTypes) EXPECT_TRUE(defined_for(row("where"), t)) << to_string(t);
-  for (DType t : kAllDTypes) EXPECT_TRUE(defined_for(row("eq"), t)) << to_string(t);
-  EXPECT_FALSE(defined_for(row("lt"), DType::c64));
+  for (DType t : kAllDTypes) EXPECT_TRUE(defined_for(row("equal"), t)) << to_string(t);
+  EXPECT_FALSE(defined_for(row("less"), DType::c64));
 }
 
 TEST(ScalarTable, UnaryFunctionsKeepNan) {
@@ -98,13 +98,13 @@ TEST(ScalarTable, UnaryFunctionsKeepNan) {
 // ---- arithmetic ----
 
 TEST(Scalar, NanWinsInMaxAndMin) {
-  for (std::string_view name : {"max", "min"}) {
+  for (std::string_view name : {"maximum", "minimum"}) {
     EXPECT_TRUE(std::isnan(real(name, {kNan, 1}))) << name;
     EXPECT_TRUE(std::isnan(real(name, {1, kNan}))) << name;
   }
   EXPECT_TRUE(std::isnan(real("clamp", {kNan, 0, 1})));
-  EXPECT_EQ(real("max", {2, 3}), 3);
-  EXPECT_EQ(real("min", {2, 3}), 2);
+  EXPECT_EQ(real("maximum", {2, 3}), 3);
+  EXPECT_EQ(real("minimum", {2, 3}), 2);
   EXPECT_EQ(real("relu", {-kInf}), 0);
 }
 
@@ -183,51 +183,51 @@ TEST(Scalar, IntegerOverflowWraps) {
 }
 
 TEST(Scalar, Shifts) {
-  EXPECT_EQ(integer("shift_left", {1, 31}), int64_t{1} << 31);
-  EXPECT_EQ(static_cast<int32_t>(integer("shift_left", {-1, 32})), 0);
-  EXPECT_EQ(integer("shift_left", {1, 64}), 0);
-  EXPECT_EQ(integer("shift_left", {1, -1}), 0);
-  EXPECT_EQ(integer("shift_right", {-8, 1}), -4);
-  EXPECT_EQ(integer("shift_right", {-8, 32}), -1);
-  EXPECT_EQ(integer("shift_right", {-8, 100}), -1);
-  EXPECT_EQ(integer("shift_right", {8, 100}), 0);
-  EXPECT_EQ(integer("shift_right", {-8, -1}), -1);
-  EXPECT_EQ(integer("shift_right", {0xffffffff, 31}), 1);  // u32
+  EXPECT_EQ(integer("left_shift", {1, 31}), int64_t{1} << 31);
+  EXPECT_EQ(static_cast<int32_t>(integer("left_shift", {-1, 32})), 0);
+  EXPECT_EQ(integer("left_shift", {1, 64}), 0);
+  EXPECT_EQ(integer("left_shift", {1, -1}), 0);
+  EXPECT_EQ(integer("right_shift", {-8, 1}), -4);
+  EXPECT_EQ(integer("right_shift", {-8, 32}), -1);
+  EXPECT_EQ(integer("right_shift", {-8, 100}), -1);
+  EXPECT_EQ(integer("right_shift", {8, 100}), 0);
+  EXPECT_EQ(integer("right_shift", {-8, -1}), -1);
+  EXPECT_EQ(integer("right_shift", {0xffffffff, 31}), 1);  // u32
 }
 
 TEST(Scalar, Bits) {
-  EXPECT_EQ(integer("bit_and", {12, 10}), 8);
-  EXPECT_EQ(integer("bit_or", {12, 10}), 14);
-  EXPECT_EQ(integer("bit_xor", {12, 10}), 6);
-  EXPECT_EQ(integer("bit_not", {0}), -1);
+  EXPECT_EQ(integer("bitwise_and", {12, 10}), 8);
+  EXPECT_EQ(integer("bitwise_or", {12, 10}), 14);
+  EXPECT_EQ(integer("bitwise_xor", {12, 10}), 6);
+  EXPECT_EQ(integer("bitwise_not", {0}), -1);
 }
 
 // ---- comparisons ----
 
 TEST(Scalar, ComparisonsWithNan) {
-  for (std::string_view name : {"eq", "lt", "le", "gt", "ge"}) {
+  for (std::string_view name : {"equal", "less", "less_equal", "greater", "greater_equal"}) {
     EXPECT_FALSE(compare(name, {kNan, 1})) << name;
     EXPECT_FALSE(compare(name, {1, kNan})) << name;
     EXPECT_FALSE(compare(name, {kNan, kNan})) << name;
   }
-  EXPECT_TRUE(compare("ne", {kNan, kNan}));
-  EXPECT_TRUE(compare("ne", {1, kNan}));
-  EXPECT_TRUE(compare("eq", {0.0, -0.0}));
+  EXPECT_TRUE(compare("not_equal", {kNan, kNan}));
+  EXPECT_TRUE(compare("not_equal", {1, kNan}));
+  EXPECT_TRUE(compare("equal", {0.0, -0.0}));
   EXPECT_TRUE(compare("is_nan", {kNan}));
   EXPECT_FALSE(compare("is_nan", {kInf}));
   EXPECT_TRUE(compare("is_inf", {-kInf}));
 }
 
 TEST(Scalar, ComparisonsOfEqualAndUnequal) {
-  EXPECT_TRUE(compare("le", {2, 2}));
-  EXPECT_TRUE(compare("ge", {2, 2}));
-  EXPECT_FALSE(compare("lt", {2, 2}));
-  EXPECT_TRUE(compare("gt", {3, 2}));
-  EXPECT_EQ(integer("lt", {-1, 1}), 1);
-  EXPECT_EQ(integer("gt", {-1, 1}), 0);
+  EXPECT_TRUE(compare("less_equal", {2, 2}));
+  EXPECT_TRUE(compare("greater_equal", {2, 2}));
+  EXPECT_FALSE(compare("less", {2, 2}));
+  EXPECT_TRUE(compare("greater", {3, 2}));
+  EXPECT_EQ(integer("less", {-1, 1}), 1);
+  EXPECT_EQ(integer("greater", {-1, 1}), 0);
   const std::complex<double> pair[] = {{1, 2}, {1, 3}};
-  EXPECT_EQ(row("eq").complex(pair), 0.0);
-  EXPECT_EQ(row("ne").complex(pair), 1.0);
+  EXPECT_EQ(row("equal").complex(pair), 0.0);
+  EXPECT_EQ(row("not_equal").complex(pair), 1.0);
 }
 
 TEST(Scalar, Logic) {

@@ -22,7 +22,7 @@ TEST(ShapeOps, ReshapeInfersADimOfSymbols) {
   EXPECT_EQ(reshape(x, {-1, 12}).shape().text(), Shape({Dim("batch") * Dim("seq"), 12}).text());
   EXPECT_EQ(reshape(x, {"batch", -1, 3, 4}).shape().text(), "[batch, seq, 3, 4]");
   EXPECT_EQ(reshape(x, {"batch", "seq", -1}).shape().text(), "[batch, seq, 12]");
-  EXPECT_SAYS(reshape(x, {-1, 5}), "can not be divided by the 5");
+  EXPECT_SAYS(reshape(x, {-1, 5}), "cannot be divided by the 5");
   EXPECT_SAYS(reshape(x, {-1, -1}), "only one can be inferred");
   EXPECT_SAYS(reshape(x, {"batch", "seq", 13}), "has");
   // Another symbol may have the right value; that is known when it is bound.
@@ -48,22 +48,22 @@ TEST(ShapeOps, ExpandRepeatsAxesOfLengthOne) {
   const Value x = g.input("x", DType::f32, {1, 3});
   EXPECT_EQ(expand(x, {"n", -1}).shape().text(), "[n, 3]");
   EXPECT_EQ(expand(x, {4, "n", 3}).shape().text(), "[4, n, 3]");
-  EXPECT_SAYS(expand(x, {1, 6}), "has length 3; it can not become 6");
+  EXPECT_SAYS(expand(x, {1, 6}), "has length 3; it cannot become 6");
   EXPECT_SAYS(expand(x, {3}), "more axes than the target");
 }
 
 TEST(ShapeOps, NarrowStaysInside) {
   Graph g;
   const Value x = g.input("x", DType::f32, {8, "n"});
-  EXPECT_EQ(narrow(x, 0, "pos", 1).shape().text(), "[1, n]");
-  EXPECT_EQ(narrow(x, 1, 0, "n").shape().text(), "[8, n]");
-  EXPECT_EQ(narrow(x, 0, 7, 4, -2).shape().text(), "[4, n]");
-  EXPECT_SAYS(narrow(x, 0, 5, 4),
+  EXPECT_EQ(slice(x, 0, "pos", 1).shape().text(), "[1, n]");
+  EXPECT_EQ(slice(x, 1, 0, "n").shape().text(), "[8, n]");
+  EXPECT_EQ(slice(x, 0, 7, 4, -2).shape().text(), "[4, n]");
+  EXPECT_SAYS(slice(x, 0, 5, 4),
               "4 elements from 5 on in steps of 1 end at 8, outside the axis, which has length 8");
-  EXPECT_SAYS(narrow(x, 0, 2, 4, -1), "end at -1");
-  EXPECT_SAYS(narrow(x, 1, 1, "n"), "outside the axis");
-  EXPECT_SAYS(narrow(x, 0, -1, 1), "from -1 on");
-  EXPECT_SAYS(narrow(x, 0, 0, 1, 0), "the step is 0");
+  EXPECT_SAYS(slice(x, 0, 2, 4, -1), "end at -1");
+  EXPECT_SAYS(slice(x, 1, 1, "n"), "outside the axis");
+  EXPECT_SAYS(slice(x, 0, -1, 1), "from -1 on");
+  EXPECT_SAYS(slice(x, 0, 0, 1, 0), "the step is 0");
 }
 
 TEST(ShapeOps, ConcatSplitGatherPadAndStates) {

@@ -63,19 +63,19 @@ TEST(View, ReshapesWhereStridesAllow) {
   const View t = x.permute({1, 0, 2});  // strides 4, 12, 1
   EXPECT_EQ(t.reshape({3, 2, 2, 2})->strides, (std::vector<int64_t>{4, 12, 2, 1}));
   EXPECT_FALSE(t.reshape({6, 4}).has_value());
-  EXPECT_EQ(x.narrow(2, 1, 2).reshape({2, 3, 2, 1})->offset, 1);
+  EXPECT_EQ(x.slice(2, 1, 2).reshape({2, 3, 2, 1})->offset, 1);
   EXPECT_TRUE(View::contiguous({0, 3}).reshape({3, 0, 7}).has_value());
 }
 
 TEST(View, RangeCoversWhatIsTouched) {
   const View x = View::contiguous({4, 5});
-  const View back = x.narrow(0, 3, 4, -1);
+  const View back = x.slice(0, 3, 4, -1);
   EXPECT_EQ(back.range().begin, 0);
   EXPECT_EQ(back.range().end, 20);
-  EXPECT_EQ(x.narrow(1, 2, 2).range().begin, 2);
-  EXPECT_EQ(x.narrow(1, 2, 2).range().end, 19);
-  EXPECT_FALSE(x.narrow(1, 0, 4).is_contiguous());
-  EXPECT_TRUE(x.narrow(0, 1, 2).is_contiguous());
+  EXPECT_EQ(x.slice(1, 2, 2).range().begin, 2);
+  EXPECT_EQ(x.slice(1, 2, 2).range().end, 19);
+  EXPECT_FALSE(x.slice(1, 0, 4).is_contiguous());
+  EXPECT_TRUE(x.slice(0, 1, 2).is_contiguous());
 }
 
 }  // namespace

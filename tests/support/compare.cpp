@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/format.h"
 #include "ir/tolerance.h"
 
 namespace rlx::testing {
@@ -16,9 +17,9 @@ bool close_value(double got, double want, DType dtype, const Tolerance& t, doubl
 }  // namespace
 
 ::testing::AssertionResult close(const Tensor& got, const RefTensor& want, const Tolerance& tolerance) {
-  if (got.type() != want.dtype || got.dims() != want.dims) {
+  if (got.dtype() != want.dtype || got.shape() != want.dims) {
     return ::testing::AssertionFailure()
-           << "got " << got.type_text() << ", want " << to_string(want.dtype) << Shape::of(want.dims).text();
+           << "got " << got.type_text() << ", want " << to_string(want.dtype) << Shape(want.dims).text();
   }
   int64_t wrong = 0;
   std::string first;
@@ -37,19 +38,18 @@ bool close_value(double got, double want, DType dtype, const Tolerance& t, doubl
                       {tolerance.ulps, tolerance.terms, std::max(tolerance.scale, std::abs(want.complex[p]))},
                       &allowed);
       if (!good)
-        text = std::format("({}, {}) instead of ({}, {})", g.real(), g.imag(), want.complex[p].real(),
-                           want.complex[p].imag());
+        text = formatted("({}, {}) instead of ({}, {})", g.real(), g.imag(), want.complex[p].real(),
+                         want.complex[p].imag());
     } else if (is_float(want.dtype)) {
       good = close_value(got.real(i), want.real[p], want.dtype, tolerance, &allowed);
-      if (!good)
-        text = std::format("{} instead of {} (allowed error {})", got.real(i), want.real[p], allowed);
+      if (!good) text = formatted("{} instead of {} (allowed error {})", got.real(i), want.real[p], allowed);
     } else {
       // i64 is 32 bits wide on the device, where arithmetic wraps.
       const int64_t wanted = want.dtype == DType::i64 ? static_cast<int32_t>(want.ints[p]) : want.ints[p];
       good = got.integer(i) == wanted;
-      if (!good) text = std::format("{} instead of {}", got.integer(i), want.ints[p]);
+      if (!good) text = formatted("{} instead of {}", got.integer(i), want.ints[p]);
     }
-    if (!good && wrong++ == 0) first = std::format("element {}: {}", i, text);
+    if (!good && wrong++ == 0) first = formatted("element {}: {}", i, text);
   }
   if (wrong == 0) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << wrong << " of " << got.elements() << " elements differ; " << first;

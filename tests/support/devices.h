@@ -1,7 +1,7 @@
 // The devices tests run on: opened once for the process.
 #pragma once
 
-#include "rlx/session.h"
+#include "rlx/compile.h"
 
 namespace rlx::testing {
 

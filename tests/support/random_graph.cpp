@@ -43,8 +43,8 @@ class Generator {
   void leaf(bool input) {
     const std::vector<int64_t> s = shape();
     const std::string name = std::string(input ? "in" : "param") + std::to_string(pool_.size());
-    pool_.push_back(input ? out_.graph.input(name, dtype_, Shape::of(s))
-                          : out_.graph.param(name, dtype_, Shape::of(s)));
+    pool_.push_back(input ? out_.graph.input(name, dtype_, Shape(s))
+                          : out_.graph.param(name, dtype_, Shape(s)));
     out_.leaves[name] = random_tensor(dtype_, s, -1, 1, random_);
   }
 
@@ -77,7 +77,7 @@ class Generator {
       }
       case 2:
       case 3: {
-        static constexpr std::string_view kBinary[] = {"add", "sub", "max", "min"};
+        static constexpr std::string_view kBinary[] = {"add", "sub", "maximum", "minimum"};
         return apply(kBinary[pick(std::size(kBinary))], {x, partner(x)}) * 0.5;
       }
       case 4:
@@ -96,14 +96,14 @@ class Generator {
         const int64_t size = x.shape()[axis].value();
         if (size < 2) return {};
         const auto start = static_cast<int64_t>(pick(static_cast<size_t>(size - 1)));
-        return narrow(x, axis, start, 1 + static_cast<int64_t>(pick(static_cast<size_t>(size - start))));
+        return slice(x, axis, start, 1 + static_cast<int64_t>(pick(static_cast<size_t>(size - start))));
       }
       case 8:
         return rank > 0 ? softmax(x, static_cast<int64_t>(pick(static_cast<size_t>(rank)))) : Value{};
       case 9: {
         if (rank == 0) return {};
         const auto axis = static_cast<int64_t>(pick(static_cast<size_t>(rank)));
-        return reduce(pick(2) ? ReduceKind::mean : ReduceKind::max, x, {axis}, pick(2) == 0);
+        return pick(2) ? mean(x, {axis}, pick(2) == 0) : max(x, {axis}, pick(2) == 0);
       }
       case 10: {
         if (rank < 2) return {};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/format.h"
 #include "ops/scalar.h"
 
 namespace rlx::testing {
@@ -126,24 +127,24 @@ Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, R
     std::vector<int64_t> dims = a.type.shape.values();
     const auto rank = static_cast<int64_t>(dims.size());
     if (a.state) {
-      body += std::format("  %{} = state : {}\n", name, a.type.text());
+      body += formatted("  %{} = state : {}\n", name, a.type.text());
       out.states[name] = random_tensor(a.type.dtype, dims, a.low, a.high, random);
     } else if (reach == Reach::transposed && rank >= 2) {
       std::ranges::reverse(dims);
       std::string perm;
       for (int64_t i = rank - 1; i >= 0; --i) perm += (perm.empty() ? "" : ", ") + std::to_string(i);
-      body += std::format("  %{0}.t = input : {1}{2}\n  %{0} = transpose(%{0}.t) {{perm=[{3}]}}\n", name,
-                          to_string(a.type.dtype), Shape::of(dims).text(), perm);
+      body += formatted("  %{0}.t = input : {1}{2}\n  %{0} = transpose(%{0}.t) {{perm=[{3}]}}\n", name,
+                        to_string(a.type.dtype), Shape(dims).text(), perm);
       out.inputs[name + ".t"] = random_tensor(a.type.dtype, dims, a.low, a.high, random);
     } else if (reach == Reach::narrowed && rank >= 1) {
       const int64_t length = dims.back();
       dims.back() += 3;
       body +=
-          std::format("  %{0}.n = input : {1}{2}\n  %{0} = narrow(%{0}.n) {{axis=-1, start=1, length={3}}}\n",
-                      name, to_string(a.type.dtype), Shape::of(dims).text(), length);
+          formatted("  %{0}.n = input : {1}{2}\n  %{0} = slice(%{0}.n) {{axis=-1, start=1, length={3}}}\n",
+                    name, to_string(a.type.dtype), Shape(dims).text(), length);
       out.inputs[name + ".n"] = random_tensor(a.type.dtype, dims, a.low, a.high, random);
     } else {
-      body += std::format("  %{} = input : {}\n", name, a.type.text());
+      body += formatted("  %{} = input : {}\n", name, a.type.text());
       out.inputs[name] = random_tensor(a.type.dtype, dims, a.low, a.high, random);
     }
   }
@@ -155,8 +156,7 @@ Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, R
              "\n  output y = %y\n}\n";
   out.graph = parse_graph(out.text);
   const auto outputs = static_cast<int32_t>(out.graph.node(out.graph.find("y")).outputs.size());
-  for (int32_t o = 1; o < outputs; ++o)
-    out.graph.add_output({std::format("y{}", o), {out.graph.find("y"), o}});
+  for (int32_t o = 1; o < outputs; ++o) out.graph.add_output({formatted("y{}", o), {out.graph.find("y"), o}});
   return out;
 }
 

@@ -7,7 +7,7 @@
 
 #include "ir/reference.h"
 #include "ops/op_table.h"
-#include "rlx/session.h"
+#include "rlx/compile.h"
 
 namespace rlx::testing {
 

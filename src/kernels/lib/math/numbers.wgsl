@@ -27,7 +27,7 @@ fn with_sign_of(magnitude: f32, sign: f32) -> f32 {
   return bitcast<f32>(magnitude_bits(magnitude) | (bitcast<u32>(sign) & 0x80000000u));
 }
 
-// x, from which the compiler can not look back: it does not know that there is always a workgroup.
+// x, from which the compiler cannot look back: it does not know that there is always a workgroup.
 fn as_is(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | select(0u, 1u, views.group_count == 0u)); }
 
 // The leading 12 of the 24 bits: products of two such numbers are exact, and so is x - leading_half(x).
@@ -43,7 +43,7 @@ fn exact_product(a: f32, b: f32) -> vec2f {
   return vec2f(p, fma(al, bl, as_is(fma(al, bh, as_is(fma(ah, bl, as_is(fma(ah, bh, -p))))))));
 }
 
-// x * 2^n for x in [0.5, 2) and |n| <= 252: in two steps, since one power of two can not reach that far.
+// x * 2^n for x in [0.5, 2) and |n| <= 252: in two steps, since one power of two cannot reach that far.
 fn power_of_two(n: i32) -> f32 { return bitcast<f32>(bitcast<u32>(n + 127) << 23u); }
 fn scale_by_power(x: f32, n: i32) -> f32 {
   let half = n >> 1u;

@@ -11,12 +11,13 @@
 
 namespace rlx {
 
-class Instance {
+class DevicePlan {
  public:
   // `program` is the graph lowered; its storages may be larger than the graph needs, for `retarget` to grow
   // into.
-  Instance(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph, Program program,
-           const PlanOptions& options);
+  DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph, Program program,
+             Plan plan);
+  DevicePlan(const DevicePlan&) = delete;
 
   // Rewrites parameters and grids for the same graph at other sizes; false when that needs another plan.
   bool retarget(const Graph& graph, const Program& program);
@@ -25,6 +26,7 @@ class Instance {
     std::string name;
     TensorType type;
     Placement place;
+    size_t host_bytes = 0;
     bool resident = false;  // fed by an output of an earlier run
   };
   struct OutputSlot {
@@ -33,30 +35,41 @@ class Instance {
     std::vector<int64_t> dims;
     int32_t buffer = 0;
     uint64_t offset = 0;
-    uint64_t device_size = 0;  // bytes without padding
-    uint64_t host_size = 0;
+    uint64_t device_bytes = 0;  // without padding
+    uint64_t host_bytes = 0;
   };
 
   std::vector<InputSlot>& inputs() { return inputs_; }
-  const std::vector<OutputSlot>& outputs() const { return outputs_; }
+  const OutputSlot& output(std::string_view name) const;  // an error when there is none
   const gpu::Buffer& buffer(int32_t id) const;
 
   // Runs the load phase when the weights changed since it last ran.
   void load(const Weights& weights);
-  std::span<const gpu::Dispatch> dispatches() const { return main_; }
+  std::span<const gpu::DispatchCommand> dispatches() const {
+    return std::span(commands_).subspan(plan_.load.size());
+  }
+  // What a node of the graph holds, after a run of a plan that keeps intermediates.
+  Tensor read_value(std::string_view node, int32_t output) const;
 
   const Graph& graph() const { return graph_; }
   const Program& program() const { return program_; }
   const Plan& plan() const { return plan_; }
 
  private:
-  void create_pipelines();
-  gpu::BindGroup make_group(size_t index, const BoundDispatch& dispatch);
+  // What a dispatch needs on the device.
+  struct Step {
+    gpu::Pipeline pipeline;
+    gpu::BindGroup group;
+    uint64_t views_offset = 0;  // of its two slots in `uniforms_`
+    uint64_t params_offset = 0;
+  };
+
+  void create_steps();
+  gpu::BindGroup make_group(const Step& step, const BoundDispatch& dispatch);
   void write_uniforms();
   void read_slots();
   bool same_memory(const Dispatch& planned, const Dispatch& now) const;
-  void adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundDispatch>& now, size_t first,
-             std::vector<gpu::Dispatch>& encoded);
+  void adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundDispatch>& now, size_t first);
 
   std::shared_ptr<gpu::Device> device_;
   const std::vector<gpu::Buffer>& fixed_;
@@ -66,11 +79,8 @@ class Instance {
   std::vector<gpu::Buffer> buffers_;
   gpu::Buffer uniforms_;
   std::vector<std::byte> uniform_bytes_;
-  std::vector<gpu::Pipeline> pipelines_;   // load phase first
-  std::vector<uint64_t> uniform_offsets_;  // of each dispatch's slots
-  std::vector<gpu::BindGroup> groups_;
-  std::vector<gpu::Dispatch> load_;
-  std::vector<gpu::Dispatch> main_;
+  std::vector<Step> steps_;                     // the load phase first
+  std::vector<gpu::DispatchCommand> commands_;  // of the steps, as a submit takes them
   std::vector<InputSlot> inputs_;
   std::vector<OutputSlot> outputs_;
   uint64_t loaded_version_ = 0;  // of the weights; theirs begin with 1

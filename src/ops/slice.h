@@ -5,18 +5,18 @@
 namespace rlx {
 
 // `length` elements along `axis` from `start` on, `step` apart. A negative step walks backwards from `start`.
-struct Narrow final : ViewOf<Narrow> {
-  static constexpr auto kName = "narrow";
+struct Slice final : ViewOf<Slice> {
+  static constexpr auto kName = "slice";
   int64_t axis = 0;
   Dim start = 0;
   Dim length = 0;
   int64_t step = 1;
 
-  void fields(Fields& f) override {
-    f("axis", axis);
-    f("start", start);
-    f("length", length);
-    f("step", step, 1);
+  void visit_attributes(AttributeVisitor& v) override {
+    v("axis", axis);
+    v("start", start);
+    v("length", length);
+    v("step", step, 1);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;

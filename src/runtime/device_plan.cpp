@@ -1,24 +1,14 @@
-#include "runtime/instance.h"
+#include "runtime/device_plan.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/fail.h"
 #include "ir/op.h"
+#include "runtime/transfer.h"
 
 namespace rlx {
 namespace {
-
-std::vector<Placement> fixed_placements(const Program& program, const Graph& graph, const Weights& weights) {
-  std::vector<Placement> fixed(program.storages.size());
-  for (size_t s = 0; s < fixed.size(); ++s) {
-    const Storage& storage = program.storages[s];
-    if (storage.kind == Storage::Kind::temp || storage.kind == Storage::Kind::input) continue;
-    const Weights::Entry* entry = weights.find(graph.node(storage.node).name);
-    check(entry != nullptr, "every param, constant and state has a place");
-    fixed[s] = entry->place;
-  }
-  return fixed;
-}
 
 // Each dispatch has a slot for the words of its views and one for its own parameters.
 uint64_t slot_bytes(size_t bytes) {
@@ -27,28 +17,27 @@ uint64_t slot_bytes(size_t bytes) {
 
 }  // namespace
 
-Instance::Instance(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph, Program program,
-                   const PlanOptions& options)
+DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph,
+                       Program program, Plan plan)
     : device_(std::move(device)),
       fixed_(weights.buffers()),
       graph_(std::move(graph)),
-      program_(std::move(program)) {
-  plan_ = make_plan(program_, fixed_placements(program_, graph_, weights),
-                    static_cast<int32_t>(fixed_.size()), device_->caps(), options);
+      program_(std::move(program)),
+      plan_(std::move(plan)) {
   for (int64_t bytes : plan_.buffers) {
     buffers_.push_back(device_->create_buffer(
         gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)), graph_.name));
   }
-  create_pipelines();
+  create_steps();
   read_slots();
 }
 
-const gpu::Buffer& Instance::buffer(int32_t id) const {
+const gpu::Buffer& DevicePlan::buffer(int32_t id) const {
   return id < plan_.fixed_buffers ? fixed_[static_cast<size_t>(id)]
                                   : buffers_[static_cast<size_t>(id - plan_.fixed_buffers)];
 }
 
-void Instance::create_pipelines() {
+void DevicePlan::create_steps() {
   std::vector<const BoundDispatch*> all;
   for (const BoundDispatch& d : plan_.load) all.push_back(&d);
   for (const BoundDispatch& d : plan_.main) all.push_back(&d);
@@ -62,61 +51,59 @@ void Instance::create_pipelines() {
       request.bindings.push_back(b.writable ? gpu::BindingKind::read_write : gpu::BindingKind::read);
     }
     requests.push_back(std::move(request));
-    uniform_size += slot_bytes(d->views.size() * 4) + slot_bytes(d->params.size());
+    Step& step = steps_.emplace_back();
+    step.views_offset = uniform_size;
+    step.params_offset = uniform_size += slot_bytes(d->views.size() * 4);
+    uniform_size += slot_bytes(d->params.size());
   }
-  pipelines_ = device_->pipelines(requests);
   uniforms_ = device_->create_buffer(gpu::BufferUse::uniform,
                                      std::max<uint64_t>(uniform_size, kBindingAlignment), "params");
   uniform_bytes_.resize(uniform_size);
   write_uniforms();
-
-  uint64_t offset = 0;
+  std::vector<gpu::Pipeline> pipelines = device_->pipelines(requests);
   for (size_t i = 0; i < all.size(); ++i) {
-    uniform_offsets_.push_back(offset);
-    groups_.push_back(make_group(i, *all[i]));
-    offset += slot_bytes(all[i]->views.size() * 4) + slot_bytes(all[i]->params.size());
-  }
-  for (size_t i = 0; i < all.size(); ++i) {
-    (i < plan_.load.size() ? load_ : main_)
-        .push_back({&pipelines_[i], &groups_[i], all[i]->grid[0], all[i]->grid[1], all[i]->grid[2]});
+    Step& step = steps_[i];
+    step.pipeline = std::move(pipelines[i]);
+    step.group = make_group(step, *all[i]);
+    commands_.push_back({&step.pipeline, &step.group, all[i]->grid[0], all[i]->grid[1], all[i]->grid[2]});
   }
 }
 
-gpu::BindGroup Instance::make_group(size_t index, const BoundDispatch& d) {
-  const uint64_t views = uniform_offsets_[index];
-  const uint64_t params = d.params.empty() ? views : views + slot_bytes(d.views.size() * 4);
-  std::vector<gpu::BufferRange> ranges = {
-      {&uniforms_, views, d.views.size() * 4},
-      // A kernel without parameters declares no binding 1; the layout has one all the same.
-      {&uniforms_, params, d.params.empty() ? d.views.size() * 4 : d.params.size()},
-  };
+gpu::BindGroup DevicePlan::make_group(const Step& step, const BoundDispatch& d) {
+  const size_t views_bytes = d.views.size() * 4;
+  std::vector<gpu::BufferRange> ranges = {{&uniforms_, step.views_offset, views_bytes}};
+  if (d.params.empty()) {
+    ranges.push_back(ranges[0]);  // a kernel without parameters declares no binding 1; the layout has one
+  } else {
+    ranges.push_back({&uniforms_, step.params_offset, d.params.size()});
+  }
   for (const BoundRange& r : d.ranges) {
     ranges.push_back({&buffer(r.buffer), static_cast<uint64_t>(r.offset), static_cast<uint64_t>(r.bytes)});
   }
-  return device_->bind_group(pipelines_[index], ranges);
+  return device_->bind_group(step.pipeline, ranges);
 }
 
-void Instance::write_uniforms() {
-  uint64_t offset = 0;
-  const auto put = [&](const BoundDispatch& d) {
-    std::memcpy(uniform_bytes_.data() + offset, d.views.data(), d.views.size() * 4);
-    offset += slot_bytes(d.views.size() * 4);
-    if (!d.params.empty()) std::memcpy(uniform_bytes_.data() + offset, d.params.data(), d.params.size());
-    offset += slot_bytes(d.params.size());
+void DevicePlan::write_uniforms() {
+  const auto put = [&](const Step& step, const BoundDispatch& d) {
+    std::memcpy(uniform_bytes_.data() + step.views_offset, d.views.data(), d.views.size() * 4);
+    if (!d.params.empty())
+      std::memcpy(uniform_bytes_.data() + step.params_offset, d.params.data(), d.params.size());
   };
-  for (const BoundDispatch& d : plan_.load) put(d);
-  for (const BoundDispatch& d : plan_.main) put(d);
+  size_t i = 0;
+  for (const BoundDispatch& d : plan_.load) put(steps_[i++], d);
+  for (const BoundDispatch& d : plan_.main) put(steps_[i++], d);
   if (!uniform_bytes_.empty()) device_->write(uniforms_, 0, uniform_bytes_);
 }
 
-void Instance::read_slots() {
+void DevicePlan::read_slots() {
   inputs_.clear();
   outputs_.clear();
   for (const Node& n : graph_.nodes()) {
-    if (n.op->name() != Input::kName) continue;
+    if (!n.op->is(LeafKind::input)) continue;
     const ValueId v{graph_.find(n.name), 0};
     const Placement& place = plan_.placements[static_cast<size_t>(program_.values.at(v).storage)];
-    inputs_.push_back({n.name, n.outputs[0], place, false});
+    const auto elements = static_cast<size_t>(n.outputs[0].shape.elements().value());
+    inputs_.push_back({n.name, n.outputs[0], place, elements * host_bytes(n.outputs[0].dtype), false});
   }
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
     const Operand& o = program_.outputs[i].operand;
@@ -130,15 +117,49 @@ void Instance::read_slots() {
   }
 }
 
-void Instance::load(const Weights& weights) {
+const DevicePlan::OutputSlot& DevicePlan::output(std::string_view name) const {
+  const auto it = std::ranges::find(outputs_, name, &OutputSlot::name);
+  if (it == outputs_.end()) {
+    fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", graph_.name, name);
+  }
+  return *it;
+}
+
+Tensor DevicePlan::read_value(std::string_view node, int32_t output) const {
+  const int32_t id = graph_.find(node);
+  if (id < 0) fail(ErrorKind::invalid_argument, "the graph '{}' has no node named '{}'", graph_.name, node);
+  const auto outputs = std::ssize(graph_.node(id).outputs);
+  if (output < 0 || output >= outputs) {
+    fail(ErrorKind::invalid_argument, "output {} is asked of the node '{}', which has {}", output, node,
+         outputs);
+  }
+  const Operand& o = program_.values.at({id, output});
+  const Placement& place = plan_.placements[static_cast<size_t>(o.storage)];
+  // Reads the whole storage and applies the view here.
+  std::vector<std::byte> raw(static_cast<size_t>(place.bytes));
+  if (place.buffer >= 0) device_->read(buffer(place.buffer), static_cast<uint64_t>(place.offset), raw);
+  const size_t element = host_bytes(o.dtype);
+  std::vector<std::byte> host(raw.size() / device_bytes(o.dtype) * element);
+  from_device(o.dtype, raw, host);
+  std::vector<std::byte> out(static_cast<size_t>(o.view.elements()) * element);
+  std::byte* to = out.data();
+  o.view.for_each_position([&](int64_t at) {
+    std::memcpy(to, host.data() + static_cast<size_t>(at) * element, element);
+    to += element;
+  });
+  return Tensor(o.dtype, o.view.dims, std::move(out));
+}
+
+void DevicePlan::load(const Weights& weights) {
   if (loaded_version_ == weights.version()) return;
-  if (!load_.empty()) device_->submit({.dispatches = load_});
+  const auto load = std::span(commands_).first(plan_.load.size());
+  if (!load.empty()) device_->submit({.dispatches = load});
   loaded_version_ = weights.version();
 }
 
 // Whether the dispatch works on the memory of `planned`: the same storages, and where the plan lets two of
 // them share a place, that must still be allowed.
-bool Instance::same_memory(const Dispatch& planned, const Dispatch& now) const {
+bool DevicePlan::same_memory(const Dispatch& planned, const Dispatch& now) const {
   if (!std::ranges::equal(planned.operands, now.operands, {}, &Operand::storage, &Operand::storage))
     return false;
   const auto place = [&](int32_t operand) {
@@ -151,10 +172,10 @@ bool Instance::same_memory(const Dispatch& planned, const Dispatch& now) const {
   });
 }
 
-bool Instance::retarget(const Graph& graph, const Program& program) {
+bool DevicePlan::retarget(const Graph& graph, const Program& program) {
   if (program.storages.size() != program_.storages.size()) return false;
   for (size_t s = 0; s < program.storages.size(); ++s) {
-    if (program.storages[s].kind != program_.storages[s].kind) return false;
+    if (program.storages[s].leaf != program_.storages[s].leaf) return false;
     if (program.storages[s].bytes > plan_.placements[s].bytes && plan_.placements[s].buffer >= 0)
       return false;
   }
@@ -180,8 +201,8 @@ bool Instance::retarget(const Graph& graph, const Program& program) {
   std::vector<BoundDispatch> load;
   std::vector<BoundDispatch> main;
   if (!bind_all(program.load, plan_.load, load) || !bind_all(program.main, plan_.main, main)) return false;
-  adopt(plan_.load, load, 0, load_);
-  adopt(plan_.main, main, load.size(), main_);
+  adopt(plan_.load, load, 0);
+  adopt(plan_.main, main, load.size());
   const auto same_work = [](const BoundDispatch& a, const BoundDispatch& b) {
     return a.views == b.views && a.params == b.params && a.ranges == b.ranges;
   };
@@ -200,12 +221,11 @@ bool Instance::retarget(const Graph& graph, const Program& program) {
 }
 
 // Takes over the grids of `now`, and its ranges where those that are bound do not hold all that is touched.
-void Instance::adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundDispatch>& now, size_t first,
-                     std::vector<gpu::Dispatch>& encoded) {
+void DevicePlan::adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundDispatch>& now,
+                       size_t first) {
   for (size_t i = 0; i < now.size(); ++i) {
-    encoded[i].x = now[i].grid[0];
-    encoded[i].y = now[i].grid[1];
-    encoded[i].z = now[i].grid[2];
+    Step& step = steps_[first + i];
+    commands_[first + i] = {&step.pipeline, &step.group, now[i].grid[0], now[i].grid[1], now[i].grid[2]};
     const bool holds =
         std::ranges::equal(now[i].ranges, bound[i].ranges, [](const BoundRange& a, const BoundRange& b) {
           return a.buffer == b.buffer && a.offset == b.offset && a.bytes <= b.bytes;
@@ -213,7 +233,7 @@ void Instance::adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundD
     if (holds) {
       now[i].ranges = bound[i].ranges;
     } else {
-      groups_[first + i] = make_group(first + i, now[i]);
+      step.group = make_group(step, now[i]);
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "ops/narrow.h"
+#include "ops/slice.h"
 
 #include "ops/op_table.h"
 #include "rlx/ops.h"
@@ -22,22 +22,22 @@ void check_slice(std::string_view what, const Dim& size, const Dim& start, const
        length.text(), start.text(), step, last.text(), size.text());
 }
 
-std::vector<TensorType> Narrow::infer(const InferArgs& in) const {
+std::vector<TensorType> Slice::infer(const InferArgs& in) const {
   in.expect_count(1);
   Shape out = in.shape(0);
   const int64_t a = in.axis(axis, out.rank());
-  check_slice("narrow", out[a], start, length, step);
+  check_slice("slice", out[a], start, length, step);
   out[a] = length;
   return {TensorType{in.dtype(0), out}};
 }
 
-std::optional<View> Narrow::view(const View& input, const std::vector<int64_t>& out_dims) const {
+std::optional<View> Slice::view(const View& input, const std::vector<int64_t>& out_dims) const {
   const int64_t a = normal_axis(axis, input.rank());
-  return input.narrow(a, start.value(), out_dims[static_cast<size_t>(a)], step);
+  return input.slice(a, start.value(), out_dims[static_cast<size_t>(a)], step);
 }
 
-Value narrow(Value x, int64_t axis, Dim start, Dim length, int64_t step) {
-  auto op = std::make_shared<Narrow>();
+Value slice(Value x, int64_t axis, Dim start, Dim length, int64_t step) {
+  auto op = std::make_shared<Slice>();
   op->axis = axis;
   op->start = std::move(start);
   op->length = std::move(length);
@@ -46,18 +46,17 @@ Value narrow(Value x, int64_t axis, Dim start, Dim length, int64_t step) {
 }
 
 namespace ops {
-void register_narrow(OpTable& table) {
-  table.add<Narrow>(
+void register_slice(OpTable& table) {
+  table.add<Slice>(
       {.formula = "y[.., j, ..] = x[.., start + j*step, ..] along axis",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
-       .samples = {"narrow(T[3,17]) {axis=1, start=3, length=7}",
-                   "narrow(T[3,17]) {axis=0, start=1, length=1}",
-                   "narrow(T[17,5]) {axis=-2, start=16, length=6, step=-3}",
-                   "narrow(T[257]) {axis=0, start=1, length=128, step=2}",
-                   "narrow(T[2,3,5]) {axis=-1, start=4, length=5, step=-1}",
-                   "narrow(T[0,3]) {axis=0, start=0, length=0}", "narrow(T[4,3]) {axis=0, start=4, length=0}",
-                   "narrow(T[65541]) {axis=0, start=3, length=65537}"}});
+       .samples = {"slice(T[3,17]) {axis=1, start=3, length=7}", "slice(T[3,17]) {axis=0, start=1, length=1}",
+                   "slice(T[17,5]) {axis=-2, start=16, length=6, step=-3}",
+                   "slice(T[257]) {axis=0, start=1, length=128, step=2}",
+                   "slice(T[2,3,5]) {axis=-1, start=4, length=5, step=-1}",
+                   "slice(T[0,3]) {axis=0, start=0, length=0}", "slice(T[4,3]) {axis=0, start=4, length=0}",
+                   "slice(T[65541]) {axis=0, start=3, length=65537}"}});
 }
 }  // namespace ops
 

@@ -1,0 +1,69 @@
+// From a graph to something that runs.
+//
+//   rlx::Device device = rlx::Device::open();
+//   rlx::Executable exe = rlx::compile(graph, device);
+//   exe.set_param("w", weights);
+//   auto outputs = exe.run({{"x", x}});
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "rlx/device.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+
+namespace rlx {
+
+// What an executable tells of itself while it works. Everything is off by default and costs nothing then.
+// Each has an environment flag (docs/flags.md), which is read when a graph is compiled.
+struct DebugOptions {
+  // With each new plan: how many dispatches, how much memory, which kernels how often ($RLX_DISPATCH_REPORT).
+  bool dispatch_report = false;
+  // The same with every dispatch ($RLX_WGPU_SCHEDULE).
+  bool schedule = false;
+  // After each run: the first node whose value has a NaN or an infinity, with its inputs
+  // ($RLX_WGPU_NAN_TRACE).
+  bool nan_trace = false;
+  // After each run: max |x| and the number of non-zeros of this many nodes; 0 is off, less than 0 all
+  // ($RLX_WGPU_DUMP_NODES, $RLX_WGPU_DUMP_NODES_LIMIT).
+  int64_t dump_nodes = 0;
+  // Runs read nothing back and do not wait; outputs are zeros ($RLX_BENCH_DISPATCH_ONLY).
+  bool dispatch_only = false;
+  // Every dispatch of every run is timed and added to this Chrome/Perfetto trace ($RLX_TRACE_PERFETTO).
+  std::string trace_path = {};
+  // Where reports go; stderr when empty.
+  std::function<void(const std::string& text)> log = {};
+};
+
+struct CompileOptions {
+  // Symbols bound for good; those left are bound by the shapes of the inputs of each run.
+  SymbolValues symbols = {};
+  // Kernel variants by op, as `rlx ops` lists them: {"matmul", "plain"}. Also
+  // $RLX_KERNELS="matmul=plain,...".
+  std::map<std::string, std::string, std::less<>> kernels = {};
+  // Off: the graph runs as it is written, node by node.
+  bool optimize = true;
+  // Reads q, k and v straight out of one packed projection. Off with $RLX_WGPU_NO_PACKED_BSHD_ATTN.
+  bool packed_attention = true;
+  // Every intermediate keeps memory of its own and can be read after a run (Executable::value).
+  bool keep_intermediates = false;
+  // How many plans for different shapes are kept.
+  int64_t max_plans = 8;
+  // No matmul may multiply or sum in less than f32. Also $RLX_WGPU_MATMUL_F32_ONLY.
+  bool matmul_f32_only = false;
+  // Inputs that feed() keeps on the device must be given to every run all the same. Also
+  // $RLX_WGPU_FORCE_INPUT_UPLOAD.
+  bool force_input_upload = false;
+  DebugOptions debug = {};
+};
+
+// Verifies, optimises and plans the graph, which is copied. With unbound symbols, planning waits for the
+// first run. Any number of graphs may be compiled for one device, from any threads; executables share nothing
+// but the device.
+Executable compile(const Graph& graph, const Device& device = Device::open(),
+                   const CompileOptions& options = {});
+
+}  // namespace rlx

@@ -1,0 +1,149 @@
+// A compiled graph: weights in, runs, results out.
+//
+// Threads: every member of an Executable may be called from any thread at any time, except that moving or
+// destroying one must not happen beside other calls. Runs take effect in the order of the calls; only the
+// wait for results happens in parallel. Lifetime: an Executable, a Run and a Device may be destroyed in any
+// order; each keeps what it needs. Errors: an rlx::Error leaves the executable usable, unless the device is
+// lost: rebuild() it on a new one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rlx/device.h"
+#include "rlx/graph.h"
+#include "rlx/list.h"
+#include "rlx/report.h"
+#include "rlx/tensor.h"
+
+namespace rlx {
+
+struct CompileOptions;
+
+// Data for an input, read during the call only.
+struct InputRef {
+  std::string_view name;
+  DType dtype = DType::f32;
+  const void* data = nullptr;
+  size_t bytes = 0;
+  // May stay empty where the graph has a static shape, or one symbol that the length tells.
+  std::vector<int64_t> shape = {};
+};
+
+// Memory for an output; its size must be the output's.
+struct OutputRef {
+  std::string_view name;
+  DType dtype = DType::f32;
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
+// rlx::input("x", values) and rlx::output("y", results), of vectors, arrays or spans.
+template <ElementRange R>
+InputRef input(std::string_view name, const R& values, std::vector<int64_t> shape = {}) {
+  return {name, DTypeOf<std::remove_cv_t<std::ranges::range_value_t<R>>>::value, std::ranges::data(values),
+          std::ranges::size(values) * sizeof(std::ranges::range_value_t<R>), std::move(shape)};
+}
+template <ElementRange R>
+OutputRef output(std::string_view name, R&& values) {
+  return {name, DTypeOf<std::ranges::range_value_t<R>>::value, std::ranges::data(values),
+          std::ranges::size(values) * sizeof(std::ranges::range_value_t<R>)};
+}
+
+// Values for symbols that no input's shape tells, such as the length of a cache: {{"pos", 2}}.
+using SymbolList = List<std::pair<std::string_view, int64_t>>;
+
+// What a graph takes or gives under a name.
+struct TensorInfo {
+  std::string name;
+  TensorType type;
+};
+
+// A run under way. Dropping it is safe; the run goes on. One thread at a time may use it.
+class Run {
+ public:
+  Run();
+  Run(Run&&) noexcept;
+  Run& operator=(Run&&) noexcept;
+  ~Run();
+
+  bool ready();        // get() would not block
+  NamedTensors get();  // once
+
+ private:
+  friend class Executable;
+  struct Impl;
+  explicit Run(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+class Executable {
+ public:
+  Executable(Executable&&) noexcept;
+  Executable& operator=(Executable&&) noexcept;
+  ~Executable();
+
+  // What the graph that was compiled has, in its order; symbols that were bound when compiling are numbers.
+  std::vector<TensorInfo> inputs() const;
+  std::vector<TensorInfo> params() const;
+  std::vector<TensorInfo> states() const;
+  std::vector<TensorInfo> outputs() const;
+
+  // The value must have the param's shape and type; f32 values are rounded for f16 and bf16 params.
+  void set_param(std::string_view name, const Tensor& value);
+  void set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes);
+  template <ElementRange R>
+  void set_param(std::string_view name, const R& values) {
+    set_param(name, DTypeOf<std::remove_cv_t<std::ranges::range_value_t<R>>>::value,
+              std::as_bytes(std::span(std::ranges::data(values), std::ranges::size(values))));
+  }
+
+  // Runs and waits: auto outputs = exe.run({{"x", x}}, {{"pos", 2}}).
+  NamedTensors run(const NamedTensors& inputs, SymbolList symbols = {});
+  // The same with memory of the caller: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
+  // outputs are read back, whole (Graph::Output::count). Allocates nothing once a plan for the shapes exists.
+  void run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
+  // Returns when the work is handed to the device. No names: all outputs.
+  Run run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs = {},
+                SymbolList symbols = {});
+
+  // After each run, copies an output into an input on the device; that input then needs no data.
+  void feed(std::string_view input, std::string_view output);
+  Tensor read_state(std::string_view name) const;
+  void write_state(std::string_view name, const Tensor& value);
+  void reset_states();  // all of them to zeros
+
+  // Starts over on another device, after a loss: params must be set again, states are zero, feeds stay.
+  void rebuild(const Device& device);
+
+  // The graph after optimisation.
+  std::shared_ptr<const Graph> graph() const;
+  // The plan for these values of the symbols, which is made if there is none.
+  std::string plan_text(const SymbolValues& symbols = {}) const;
+  PlanReport plan_report(const SymbolValues& symbols = {}) const;
+  int64_t dispatch_count() const;  // of the plan that ran last
+  int64_t load_dispatch_count() const;
+  int64_t submit_count() const;  // so far
+  int64_t plan_count() const;    // made so far; symbols with a capacity need one for all their values
+  MemoryReport memory() const;
+
+  // One run with a timestamp around each dispatch.
+  std::vector<DispatchReport> profile(const NamedTensors& inputs, SymbolList symbols = {});
+  // With CompileOptions::keep_intermediates: what a node of graph() had in the last run.
+  Tensor value(std::string_view node, int32_t output = 0) const;
+
+ private:
+  friend Executable compile(const Graph& graph, const Device& device, const CompileOptions& options);
+  struct Impl;
+  explicit Executable(std::unique_ptr<Impl> impl);
+  Impl& impl() const;  // an error after a move
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rlx

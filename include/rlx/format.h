@@ -1,0 +1,28 @@
+// std::format for the types of rlx: std::format("{} of {}", tensor, shape).
+#pragma once
+
+#include <format>
+
+#include "rlx/error.h"
+#include "rlx/graph.h"
+#include "rlx/tensor.h"
+
+namespace rlx {
+
+// Anything of rlx that to_string(), or its text(), turns into a text.
+template <class T>
+concept Printable = std::same_as<T, Tensor> || std::same_as<T, DType> || std::same_as<T, ErrorKind> ||
+                    std::same_as<T, Dim> || std::same_as<T, Shape> || std::same_as<T, TensorType>;
+
+}  // namespace rlx
+
+template <rlx::Printable T>
+struct std::formatter<T> : std::formatter<std::string_view> {
+  auto format(const T& value, std::format_context& context) const {
+    if constexpr (requires { value.text(); }) {
+      return std::formatter<std::string_view>::format(value.text(), context);
+    } else {
+      return std::formatter<std::string_view>::format(to_string(value), context);
+    }
+  }
+};

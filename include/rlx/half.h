@@ -1,0 +1,36 @@
+// 16-bit floats on the host: storage with conversions, no arithmetic of their own (they convert to float).
+#pragma once
+
+#include <cstdint>
+
+namespace rlx {
+
+// IEEE 754 half precision: 5 bits of exponent, 10 of mantissa.
+struct f16 {
+  f16() = default;
+  f16(float value);  // to nearest even; beyond 65504 infinity
+  operator float() const;
+  static f16 from_bits(uint16_t bits) {
+    f16 h;
+    h.bits = bits;
+    return h;
+  }
+
+  uint16_t bits = 0;
+};
+
+// The upper half of an f32: 8 bits of exponent, 7 of mantissa.
+struct bf16 {
+  bf16() = default;
+  bf16(float value);  // to nearest even
+  operator float() const;
+  static bf16 from_bits(uint16_t bits) {
+    bf16 b;
+    b.bits = bits;
+    return b;
+  }
+
+  uint16_t bits = 0;
+};
+
+}  // namespace rlx

@@ -1,0 +1,45 @@
+// What an executable tells of its plans and runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rlx {
+
+struct MemoryReport {
+  int64_t weight_bytes = 0;   // params and constants
+  int64_t derived_bytes = 0;  // weights rewritten by the load phase
+  int64_t state_bytes = 0;
+  int64_t input_bytes = 0;
+  int64_t intermediate_bytes = 0;
+  int64_t lower_bound_bytes = 0;  // what the schedule needs at least for intermediates
+};
+
+// One dispatch of a plan.
+struct StepReport {
+  std::string node;
+  std::string op;
+  std::string kernel;
+  std::string variant;  // the row of the op's kernel table; "" where there is only one
+  uint32_t grid[3] = {0, 0, 0};
+  int64_t bindings = 0;
+  int64_t bytes = 0;  // of the memory bound, read or written
+};
+
+struct PlanReport {
+  std::vector<StepReport> load;  // before the first run after a change of params
+  std::vector<StepReport> run;   // in every run
+  MemoryReport memory;
+};
+
+// One dispatch of a run that was timed.
+struct DispatchReport {
+  std::string node;
+  std::string kernel;
+  std::string variant;
+  uint64_t begin_ns = 0;  // from the first dispatch
+  uint64_t end_ns = 0;
+};
+
+}  // namespace rlx

@@ -1,0 +1,14 @@
+// What is computed before runs, and not in each of them.
+#pragma once
+
+#include <vector>
+
+#include "rlx/graph.h"
+
+namespace rlx {
+
+// For each node, whether it depends on params and constants alone: it then runs once after a change of
+// params.
+std::vector<bool> in_load_phase(const Graph& graph);
+
+}  // namespace rlx

@@ -1,0 +1,53 @@
+#include "runtime/run.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "runtime/transfer.h"
+
+namespace rlx {
+
+Run::Run() = default;
+Run::Run(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Run::Run(Run&&) noexcept = default;
+Run& Run::operator=(Run&&) noexcept = default;
+Run::~Run() = default;
+
+bool Run::ready() { return !impl_ || !impl_->readback || impl_->readback.ready(); }
+
+NamedTensors Run::get() {
+  if (!impl_)
+    fail(ErrorKind::invalid_argument, "the run was never started, or its outputs were taken already");
+  const std::unique_ptr<Impl> run = std::move(impl_);
+  return run->get();
+}
+
+Run::Impl::Impl(const std::vector<Graph::Output>& outputs, const std::vector<std::string>& wanted)
+    : names_(wanted) {
+  if (wanted.empty()) {
+    for (const Graph::Output& o : outputs) names_.push_back(o.name);
+  }
+  for (const Graph::Output& o : outputs) {
+    if (o.count.empty() || !std::ranges::contains(names_, o.name)) continue;
+    const bool count_wanted = wanted.empty() || std::ranges::contains(wanted, o.count);
+    counted_.push_back({o.name, o.count, o.axis, count_wanted});
+    if (!std::ranges::contains(names_, o.count)) names_.push_back(o.count);
+  }
+}
+
+NamedTensors Run::Impl::get() {
+  const std::span<const std::byte> bytes = readback ? readback.wait() : std::span<const std::byte>();
+  NamedTensors out;
+  for (const Slot& slot : slots) {
+    std::vector<std::byte> host(slot.host_bytes);
+    if (!zeros) from_device(slot.dtype, bytes.subspan(slot.offset, slot.device_bytes), host);
+    out.emplace(slot.name, Tensor(slot.dtype, slot.shape, std::move(host)));
+  }
+  for (const Counted& c : counted_) out.at(c.name) = out.at(c.name).head(c.axis, out.at(c.count).integer(0));
+  for (const Counted& c : counted_) {
+    if (!c.count_wanted) out.erase(c.count);
+  }
+  return out;
+}
+
+}  // namespace rlx

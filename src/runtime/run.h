@@ -1,0 +1,40 @@
+// The inside of a Run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpu/device.h"
+#include "rlx/executable.h"
+
+namespace rlx {
+
+struct Run::Impl {
+  // The outputs that are wanted, all when there are no names, with what counts them.
+  Impl(const std::vector<Graph::Output>& outputs, const std::vector<std::string>& wanted);
+  // Those to be read back: the wanted ones, then counts that nobody asked for.
+  const std::vector<std::string>& names() const { return names_; }
+
+  NamedTensors get();
+
+  struct Slot {
+    std::string name;
+    DType dtype;
+    std::vector<int64_t> shape;
+    uint64_t offset, device_bytes, host_bytes;
+  };
+  gpu::Readback readback;  // empty when nothing is to be read
+  std::vector<Slot> slots;
+  bool zeros = false;  // DebugOptions::dispatch_only
+
+ private:
+  struct Counted {
+    std::string name, count;
+    int64_t axis;
+    bool count_wanted;  // else it was read for this output only
+  };
+  std::vector<std::string> names_;
+  std::vector<Counted> counted_;
+};
+
+}  // namespace rlx

@@ -1,0 +1,124 @@
+#include "runtime/run_symbols.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "ir/op.h"
+
+namespace rlx {
+
+RunSymbols::RunSymbols(const Graph& graph) {
+  for (const std::string& name : graph.symbols()) {
+    const auto it = graph.capacities().find(name);
+    symbols_.push_back({name, -1, it == graph.capacities().end() ? 0 : it->second});
+  }
+}
+
+RunSymbols::Symbol* RunSymbols::find(std::string_view name) {
+  const auto it = std::ranges::find(symbols_, name, &Symbol::name);
+  return it == symbols_.end() ? nullptr : &*it;
+}
+
+void RunSymbols::set(std::string_view name, int64_t value, std::string_view from) {
+  Symbol* symbol = find(name);
+  if (!symbol) fail(ErrorKind::invalid_argument, "the graph has no symbol named '{}'", name);
+  if (value < 0) {
+    fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}; it cannot be negative", from, name,
+         value);
+  }
+  if (symbol->value >= 0 && symbol->value != value) {
+    fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, but it is {} elsewhere in this run",
+         from, name, value, symbol->value);
+  }
+  if (symbol->capacity > 0 && value > symbol->capacity) {
+    fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, more than its capacity {}", from, name,
+         value, symbol->capacity);
+  }
+  symbol->value = value;
+}
+
+// Without a shape, the number of elements tells one unknown symbol.
+void RunSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
+  int64_t known = 1;
+  const Dim* unknown = nullptr;
+  for (const Dim& d : shape) {
+    const auto name = d.as_symbol();
+    const Symbol* symbol = name ? find(*name) : nullptr;
+    if (d.is_static()) {
+      known *= d.value();
+    } else if (symbol && symbol->value >= 0) {
+      known *= symbol->value;
+    } else if (symbol && !unknown) {
+      unknown = &d;
+    } else {
+      fail(ErrorKind::invalid_argument,
+           "the input '{}' is {}: give its shape, its length alone does not tell it", input.name,
+           shape.text());
+    }
+  }
+  if (!unknown) return;
+  const auto count = static_cast<int64_t>(input.bytes / host_bytes(input.dtype));
+  if (known == 0 || count % known != 0) {
+    fail(ErrorKind::invalid_argument, "the input '{}' is {}, which {} elements cannot fill", input.name,
+         shape.text(), count);
+  }
+  set(*unknown->as_symbol(), count / known, input.name);
+}
+
+void RunSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList given) {
+  for (Symbol& s : symbols_) s.value = -1;
+  for (const auto& [name, value] : given) set(name, value, "the symbols given");
+  for (const InputRef& in : inputs) {
+    const int32_t node = graph.find(in.name);
+    if (node < 0 || !graph.node(node).op->is(LeafKind::input)) continue;  // reported when inputs are uploaded
+    const Shape& shape = graph.node(node).outputs[0].shape;
+    if (shape.is_static()) continue;
+    if (in.shape.empty()) {
+      bind_by_length(shape, in);
+      continue;
+    }
+    if (static_cast<int64_t>(in.shape.size()) != shape.rank()) {
+      fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", in.name, shape.text(),
+           Shape(in.shape).text());
+    }
+    for (int64_t axis = 0; axis < shape.rank(); ++axis) {
+      if (const auto name = shape[axis].as_symbol()) set(*name, in.shape[static_cast<size_t>(axis)], in.name);
+    }
+  }
+  for (const Symbol& s : symbols_) {
+    if (s.value < 0)
+      fail(ErrorKind::invalid_argument, "no input of this run tells the symbol '{}'; give its value", s.name);
+  }
+}
+
+bool RunSymbols::equal(const SymbolValues& values) const {
+  return std::ranges::equal(symbols_, values, [](const Symbol& s, const auto& item) {
+    return s.name == item.first && s.value == item.second;
+  });
+}
+
+SymbolValues RunSymbols::values() const {
+  SymbolValues out;
+  for (const Symbol& s : symbols_) out[s.name] = s.value;
+  return out;
+}
+
+SymbolValues RunSymbols::at_capacity(const SymbolValues& values) const {
+  SymbolValues out = values;
+  for (const Symbol& s : symbols_) {
+    if (s.capacity > 0) out[s.name] = s.capacity;
+  }
+  return out;
+}
+
+void RunSymbols::check_complete(const SymbolValues& values) const {
+  for (const Symbol& s : symbols_) {
+    const auto it = values.find(s.name);
+    if (it == values.end())
+      fail(ErrorKind::invalid_argument, "the plan depends on the symbol '{}'; give its value", s.name);
+    if (it->second < 0)
+      fail(ErrorKind::invalid_argument, "the symbol '{}' is {}; it cannot be negative", s.name, it->second);
+  }
+}
+
+}  // namespace rlx

@@ -1,0 +1,65 @@
+#include "runtime/transfer.h"
+
+#include <cstring>
+#include <limits>
+
+#include "base/fail.h"
+#include "base/half.h"
+
+namespace rlx {
+namespace {
+
+std::vector<std::byte> i64_to_i32(std::span<const std::byte> host, std::string_view what) {
+  std::vector<std::byte> out(host.size() / 2);
+  for (size_t i = 0; i < host.size() / 8; ++i) {
+    int64_t wide;
+    std::memcpy(&wide, host.data() + 8 * i, 8);
+    if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max()) {
+      fail(ErrorKind::invalid_argument, "{}: element {} is {}; i64 tensors are 32 bits wide on the device",
+           what, i, wide);
+    }
+    const auto short_form = static_cast<int32_t>(wide);
+    std::memcpy(out.data() + 4 * i, &short_form, 4);
+  }
+  return out;
+}
+
+}  // namespace
+
+void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
+            std::span<const std::byte> host, std::string_view what) {
+  if (host.empty()) return;
+  const auto at = static_cast<uint64_t>(offset);
+  if (dtype == DType::i64) {
+    device.write(buffer, at, i64_to_i32(host, what));
+  } else {
+    device.write(buffer, at, host);
+  }
+}
+
+void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host) {
+  if (dtype != DType::i64) {
+    if (!host.empty()) std::memcpy(host.data(), device.data(), host.size());
+    return;
+  }
+  for (size_t i = 0; i < host.size() / 8; ++i) {
+    int32_t short_form;
+    std::memcpy(&short_form, device.data() + 4 * i, 4);
+    const int64_t wide = short_form;
+    std::memcpy(host.data() + 8 * i, &wide, 8);
+  }
+}
+
+std::vector<std::byte> rounded_to(DType dtype, std::span<const std::byte> f32_values) {
+  const size_t count = f32_values.size() / 4;
+  std::vector<std::byte> out(2 * count);
+  for (size_t i = 0; i < count; ++i) {
+    float f;
+    std::memcpy(&f, f32_values.data() + 4 * i, 4);
+    const uint16_t bits = dtype == DType::f16 ? f16_from_float(f) : bf16_from_float(f);
+    std::memcpy(out.data() + 2 * i, &bits, 2);
+  }
+  return out;
+}
+
+}  // namespace rlx

@@ -1,0 +1,28 @@
+// Moving tensors between host and device: how elements are stored there, and where results lie in a readback.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "gpu/device.h"
+#include "kernels/binder.h"
+#include "rlx/tensor.h"
+
+namespace rlx {
+
+// Writes host bytes to a place on the device. i64 becomes i32 there: a number that does not fit is an error
+// that names `what`.
+void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
+            std::span<const std::byte> host, std::string_view what);
+// Elements as the device stores them, as host elements.
+void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host);
+// f32 values rounded to f16 or bf16.
+std::vector<std::byte> rounded_to(DType dtype, std::span<const std::byte> f32_values);
+
+// Results stand in a readback one after the other, each at a multiple of four bytes.
+constexpr uint64_t readback_bytes(uint64_t device_bytes) { return (device_bytes + 3) / 4 * 4; }
+
+}  // namespace rlx
