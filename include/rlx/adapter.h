@@ -53,7 +53,8 @@ struct DeviceOptions {
 
   // Compiled shaders are kept on disk, so that a second start does not translate them again.
   bool disk_cache = true;
-  // "" is cache_folder() of base/flags.h + "/pipelines".
+  // In the folder `pipelines` there; "" reads $RLX_CACHE_DIR, which means the same folder, and failing that
+  // is $XDG_CACHE_HOME/rlx or ~/.cache/rlx.
   std::string cache_dir = {};
 
   // Where the WGSL of every kernel that is compiled is written to, one file each; "" reads

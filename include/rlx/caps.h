@@ -23,12 +23,8 @@ struct Caps {
   uint32_t max_uniform_bytes = 65536;
 };
 
-// Every offset that is bound is a multiple of this, the largest alignment that any device asks for.
-inline constexpr int64_t kBindingAlignment = 256;
-// The least that bindings may be limited to.
-inline constexpr uint64_t kLeastBindingBytes = 4096;
-
-// The limits that a user or a test may lower below what the device offers; 0 and false leave them.
+// The limits that a user or a test may lower below what the device offers; 0 and false leave them. Bindings
+// of less than 4096 bytes are refused when the device is opened.
 struct CapsOverride {
   uint64_t max_binding_bytes = 0;
   uint64_t max_buffer_bytes = 0;
@@ -36,8 +32,6 @@ struct CapsOverride {
   uint32_t max_workgroups_per_dimension = 0;
   bool no_f16 = false;
   bool no_subgroups = false;
-
-  Caps apply(Caps caps) const;  // an error if a limit is too low to work with
 };
 
 }  // namespace rlx

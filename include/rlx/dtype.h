@@ -27,16 +27,12 @@ inline constexpr DType kAllDTypes[] = {DType::f32, DType::f16,   DType::bf16, DT
 std::string_view to_string(DType type);
 std::optional<DType> parse_dtype(std::string_view text);
 
-size_t host_bytes(DType type);    // of one element in a host tensor
-size_t device_bytes(DType type);  // of one element in device memory
+size_t host_bytes(DType type);  // of one element in a host tensor
 
 constexpr bool is_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 constexpr bool is_integer(DType t) {
   return t == DType::i32 || t == DType::u32 || t == DType::i64 || t == DType::i8 || t == DType::u8;
 }
 constexpr bool is_signed_integer(DType t) { return t == DType::i32 || t == DType::i64 || t == DType::i8; }
-
-// The distance between 1 and the next number of a float type, the unit in which tolerances are stated.
-double epsilon(DType type);
 
 }  // namespace rlx

@@ -83,9 +83,9 @@ void check_against_reference(const Options& o, const Graph& graph, const NamedTe
 std::string dispatches_text(const PlanReport& plan, int64_t layers) {
   const auto in_layers = std::ranges::count_if(
       plan.run, [](const StepReport& s) { return s.node.starts_with("encoder.layer."); });
-  std::string out = formatted("{} a run", plan.run.size());
+  std::string out = formatted("{} per run", plan.run.size());
   if (layers > 0) {
-    out += formatted(" ({:.3g} a layer, {} around them)",
+    out += formatted(" ({:.3g} per layer, {} around them)",
                      static_cast<double>(in_layers) / static_cast<double>(layers),
                      std::ssize(plan.run) - in_layers);
   }

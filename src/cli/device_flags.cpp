@@ -1,5 +1,7 @@
 #include "cli/device_flags.h"
 
+#include "base/limits.h"
+
 #include <algorithm>
 #include <charconv>
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "gpu/adapter.h"
 #include "gpu/call_scope.h"
 

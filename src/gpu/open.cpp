@@ -3,6 +3,7 @@
 
 #include "base/flags.h"
 #include "base/format.h"
+#include "base/limits.h"
 #include "gpu/adapter_search.h"
 #include "gpu/core.h"
 
@@ -12,8 +13,7 @@ namespace {
 
 std::filesystem::path cache_path(const DeviceOptions& options) {
   if (!options.disk_cache) return {};
-  if (!options.cache_dir.empty()) return options.cache_dir;
-  const std::string folder = cache_folder();
+  const std::string folder = options.cache_dir.empty() ? cache_folder() : options.cache_dir;
   return folder.empty() ? std::filesystem::path() : std::filesystem::path(folder) / "pipelines";
 }
 
@@ -167,7 +167,7 @@ std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   auto core = std::make_shared<Core>(cache_path(options));
   core->instance = search.instance;
   core->info = best.info;
-  core->caps = options.limits.apply(best.info.caps);
+  core->caps = lowered(best.info.caps, options.limits);
   core->wgsl_dir = options.wgsl_dir.empty() ? env_text("RLX_WGPU_DUMP_WGSL") : options.wgsl_dir;
   request_device(*core, best.adapter, options);
   return std::shared_ptr<Device>(new Device(std::move(core)));

@@ -1,4 +1,4 @@
-#include "rlx/dtype.h"
+#include "ir/dtype.h"
 
 namespace rlx {
 namespace {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "ir/dtype.h"
 #include "ir/leaf.h"
 #include "ir/view.h"
 #include "rlx/graph.h"

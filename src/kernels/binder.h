@@ -12,8 +12,8 @@
 //   x_get4(p)         four elements from position p on, a multiple of four (declared x4)
 //   x_has(p)          whether position p lies in the operand's window
 //   y_put(p, v), y_put4(p, v)   writes
-//   y_from_bits(w)    a value from the bits of its f32, i32 or u32, or 0 and 1 for bool: constants in
-//   parameters y_pack, y_store(first)      whole words of element(i), for kernels that use lib/flat
+//   y_from_bits(w)    a value from its bits (bool: 0 or 1), for constants in parameters
+//   y_pack, y_store(first)      whole words of element(i), for kernels that use lib/flat
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/limits.h"
+#include "ir/dtype.h"
 #include "ir/view.h"
 #include "rlx/caps.h"
 #include "rlx/dtype.h"

@@ -142,7 +142,7 @@ class OperandWriter {
     out += formatted("fn {0}_from_bits(bits: u32) -> {0}_t {{ return {1}; }}\n", x_, value);
   }
 
-  // How many 32-bit units one array element of the binding has, and elements of the tensor in it.
+  // The size of one array element of the binding.
   int64_t element_bytes() const {
     switch (element_) {
       case Element::f16:

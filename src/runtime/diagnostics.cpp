@@ -159,7 +159,7 @@ std::string schedule_summary(const PlanReport& plan) {
   std::ranges::stable_sort(rows, std::greater<>(), &std::pair<std::string, int64_t>::second);
   const MemoryReport& m = plan.memory;
   std::string out = formatted(
-      "{} dispatches a run, {} in the load phase\n"
+      "{} dispatches per run, {} in the load phase\n"
       "memory: weights {:.2f} MiB, derived weights {:.2f}, states {:.2f}, inputs {:.2f}, intermediates "
       "{:.2f} (lower bound "
       "{:.2f})\n",

@@ -214,7 +214,7 @@ TEST_F(Cli, EnvironmentFlagsAct) {
           "RLX_TRACE_PERFETTO='" +
               trace + "'");
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_TRUE(r.out.contains("2 dispatches a run")) << r.out;
+  EXPECT_TRUE(r.out.contains("2 dispatches per run")) << r.out;
   EXPECT_TRUE(r.out.contains("no NaN and no infinity")) << r.out;
   EXPECT_TRUE(r.out.contains("matmul")) << r.out;
   EXPECT_EQ(json::parse(slurp(trace)).at("traceEvents").size(),

@@ -76,7 +76,7 @@ TEST(Diagnostics, OptionsReportThroughTheLog) {
                      log += text;
                    }};
   Executable exe = compile(log_graph(), full_device(), options);
-  EXPECT_TRUE(log.contains("3 dispatches a run, 0 in the load phase")) << log;
+  EXPECT_TRUE(log.contains("3 dispatches per run, 0 in the load phase")) << log;
   log.clear();
   exe.run({{"x", kBad}});
   EXPECT_TRUE(log.contains("first NaN or infinity: l (log)")) << log;

@@ -187,7 +187,7 @@ TEST(Executable, TwoThousandRunsKeepMemoryFlat) {
   const int64_t before = resident_kib();
   for (int i = 0; i < 2000; ++i) exe.run(in);
   malloc_trim(0);
-  // A leak of a page a run would be 8 MB.
+  // A leak of a page per run would be 8 MB.
   EXPECT_LT(resident_kib() - before, 2048);
 }
 
@@ -297,6 +297,92 @@ TEST(Executable, WrongCallsSayWhatIsWrongAndChangeNothing) {
             "the graph 'scale' has no input named 'z'");
   EXPECT_EQ(message([&] { exe.run_async(in, {"q"}); }), "the graph 'scale' has no output named 'q'");
   EXPECT_EQ(exe.run(in).at("y").to_vector<float>()[0], 2);
+}
+
+TEST(Executable, TellsWhatItTakesAndGives) {
+  Executable exe = compile(parse_graph(R"(graph g {
+    %x = input : f32[batch, 4]
+    %w = param : f16[4]
+    %unused = param : f32[2]
+    %s = state : f32[4]
+    %n = write_state(%s, %s) {start=0}
+    %y = relu(%x)
+    %z = cast(%w) {to=f32}
+    output y = %y
+    output z = %z
+    output n = %n
+  })"),
+                           full_device(), {.symbols = {{"batch", 3}}});
+  const auto text = [](const std::vector<TensorInfo>& infos) {
+    std::string out;
+    for (const TensorInfo& i : infos) out += i.name + " " + i.type.text() + "; ";
+    return out;
+  };
+  EXPECT_EQ(text(exe.inputs()), "x f32[3, 4]; ");
+  EXPECT_EQ(text(exe.params()), "w f16[4]; unused f32[2]; ");
+  EXPECT_EQ(text(exe.states()), "s f32[4]; ");
+  EXPECT_EQ(text(exe.outputs()), "y f32[3, 4]; z f32[4]; n f32[4]; ");
+}
+
+TEST(Executable, CallsTakeVectorsAndBraces) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {"n"});
+  const Value w = g.param("w", DType::f32, {8});
+  g.set_capacity("pos", 4);
+  g.output("y", x * sum(slice(w, 0, 0, "pos")));
+  Executable exe = compile(g, full_device());
+  exe.set_param("w", std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_EQ(exe.run({{"x", Tensor::of({2}, {1.f, 2.f})}}, {{"pos", 3}}).at("y"),
+            Tensor::of({2}, {6.f, 12.f}));
+  const std::vector<float> in = {10, 20, 30};
+  std::vector<float> out(3);
+  exe.run({input("x", in)}, {output("y", out)}, {{"pos", 2}});
+  EXPECT_EQ(out, (std::vector<float>{30, 60, 90}));
+  exe.run({input("x", in, {3})}, {output("y", std::span(out).first(3))}, {{"pos", 1}});
+  EXPECT_EQ(out, in);
+  EXPECT_SAYS(exe.run({{"x", floats({1})}}, {{"pos", -2}}),
+              "makes the symbol 'pos' -2; it cannot be negative");
+  EXPECT_SAYS(exe.run({{"x", floats({1})}}, {{"pos", 5}}), "more than its capacity 4");
+  EXPECT_SAYS(exe.run({{"x", floats({1})}}), "no input of this run tells the symbol 'pos'");
+  EXPECT_SAYS(exe.plan_report({{"n", 1}, {"pos", -1}}), "the symbol 'pos' is -1");
+}
+
+TEST(Executable, AnyNumberOfOutputs) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {1});
+  std::vector<float> results(50);
+  std::vector<std::string> names;
+  std::vector<OutputRef> refs;
+  for (size_t i = 0; i < results.size(); ++i) names.push_back("y" + std::to_string(i));
+  for (size_t i = 0; i < results.size(); ++i) {
+    g.output(names[i], x + static_cast<double>(i));
+    refs.push_back(output(names[i], std::span(&results[i], 1)));
+  }
+  Executable exe = compile(g, full_device(), {.optimize = false});
+  const std::vector<float> one = {1};
+  exe.run({input("x", one)}, refs);
+  for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i], 1 + static_cast<float>(i));
+}
+
+TEST(Executable, ValuesOfNodesAreReadByName) {
+  Executable exe =
+      compile(parse_graph("graph g { %x = input : f32[3]\n %h = neg(%x)\n %y = relu(%h)\n output y = %y }"),
+              full_device(), {.optimize = false, .keep_intermediates = true});
+  exe.run({{"x", floats({1, -2, 3})}});
+  EXPECT_EQ(exe.value("h"), floats({-1, 2, -3}));
+  EXPECT_EQ(exe.value("x"), floats({1, -2, 3}));
+  EXPECT_SAYS(exe.value("nobody"), "the graph 'g' has no node named 'nobody'");
+  EXPECT_SAYS(exe.value("h", 7), "output 7 is asked of the node 'h', which has 1");
+}
+
+TEST(Executable, AMovedFromOneSaysSo) {
+  Executable exe = compile(scale_graph(), full_device());
+  Executable other = std::move(exe);
+  EXPECT_SAYS(exe.run(NamedTensors{}), "used after it was moved from");
+  EXPECT_SAYS(exe.dispatch_count(), "moved from");
+  EXPECT_SAYS(exe.rebuild(full_device()), "moved from");
+  exe = std::move(other);
+  EXPECT_EQ(exe.dispatch_count(), 1);
 }
 
 TEST(Executable, EmptyTensorsRun) {

@@ -76,7 +76,9 @@ class TempFolder {
   std::string string() const { return path_.string(); }
   std::vector<fs::path> files() const {
     std::vector<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(path_)) files.push_back(entry.path());
+    for (const auto& entry : fs::recursive_directory_iterator(path_)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
     return files;
   }
 

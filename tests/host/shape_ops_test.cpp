@@ -10,12 +10,6 @@ namespace {
 
 using testing::message;
 
-#define EXPECT_SAYS(action, text)                                    \
-  do {                                                               \
-    const std::string said = message([&] { action; });               \
-    EXPECT_TRUE(said.contains(text)) << "it says: " << said << "\n"; \
-  } while (false)
-
 TEST(ShapeOps, ReshapeInfersADimOfSymbols) {
   Graph g;
   const Value x = g.input("x", DType::f32, {"batch", "seq", 12});

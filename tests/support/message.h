@@ -18,3 +18,10 @@ inline std::string message(const std::function<void()>& action) {
 }
 
 }  // namespace rlx::testing
+
+// The action fails with a message that has this in it.
+#define EXPECT_SAYS(action, text)                                                         \
+  do {                                                                                    \
+    const std::string said = ::rlx::testing::message([&] { static_cast<void>(action); }); \
+    EXPECT_TRUE(said.contains(text)) << said;                                             \
+  } while (false)

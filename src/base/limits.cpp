@@ -1,0 +1,26 @@
+#include "base/limits.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+
+namespace rlx {
+
+Caps lowered(Caps caps, const CapsOverride& limits) {
+  if (limits.max_binding_bytes != 0 && limits.max_binding_bytes < kLeastBindingBytes) {
+    fail(ErrorKind::invalid_argument, "bindings cannot be limited to {} bytes; {} is the least",
+         limits.max_binding_bytes, kLeastBindingBytes);
+  }
+  const auto lower = [](auto& limit, auto wanted) {
+    if (wanted != 0) limit = std::min(limit, wanted);
+  };
+  lower(caps.max_binding_bytes, limits.max_binding_bytes);
+  lower(caps.max_buffer_bytes, limits.max_buffer_bytes);
+  lower(caps.max_storage_buffers, limits.max_storage_buffers);
+  lower(caps.max_workgroups_per_dimension, limits.max_workgroups_per_dimension);
+  if (limits.no_f16) caps.shader_f16 = false;
+  if (limits.no_subgroups) caps.subgroups = false;
+  return caps;
+}
+
+}  // namespace rlx
