@@ -91,7 +91,7 @@ const Weights::Entry* Weights::find(std::string_view name) const {
   return it == entries_.end() ? nullptr : &it->second;
 }
 
-const Weights::Entry& Weights::require(std::string_view name, bool state) const {
+Weights::Entry& Weights::require(std::string_view name, bool state) {
   const auto it = entries_.find(name);
   if (it != entries_.end() && (state ? it->second.is_state : it->second.is_param)) return it->second;
   std::string known;
@@ -103,7 +103,7 @@ const Weights::Entry& Weights::require(std::string_view name, bool state) const 
 }
 
 void Weights::set_param(std::string_view name, DType dtype, std::span<const std::byte> host) {
-  Entry& entry = const_cast<Entry&>(require(name, false));
+  Entry& entry = require(name, false);
   const int64_t elements = entry.type.shape.elements().value();
   const bool rounds =
       dtype == DType::f32 && (entry.type.dtype == DType::f16 || entry.type.dtype == DType::bf16);
@@ -132,7 +132,7 @@ void Weights::write_state(std::string_view name, const Tensor& value) {
   upload(entry, value.bytes(), name);
 }
 
-Tensor Weights::read_state(std::string_view name) const {
+Tensor Weights::read_state(std::string_view name) {
   const Entry& entry = require(name, true);
   const auto elements = static_cast<size_t>(entry.type.shape.elements().value());
   std::vector<std::byte> device(elements * device_bytes(entry.type.dtype));

@@ -28,7 +28,7 @@ class Weights {
 
   void set_param(std::string_view name, DType dtype, std::span<const std::byte> host);
   void write_state(std::string_view name, const Tensor& value);
-  Tensor read_state(std::string_view name) const;
+  Tensor read_state(std::string_view name);
   void reset_states();
   // An error that names the params that were never set.
   void require_all() const;
@@ -43,7 +43,7 @@ class Weights {
   int64_t state_bytes() const { return state_bytes_; }
 
  private:
-  const Entry& require(std::string_view name, bool state) const;
+  Entry& require(std::string_view name, bool state);
   void upload(const Entry& entry, std::span<const std::byte> host, std::string_view what);
 
   std::shared_ptr<gpu::Device> device_;
