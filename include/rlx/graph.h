@@ -36,22 +36,24 @@ struct TensorType {
 };
 std::ostream& operator<<(std::ostream& out, const TensorType& type);
 
-// Output `output` of node number `node`.
+// Output `output` of node number `node`; -1 stands for an optional input that is not given.
 struct ValueId {
   int32_t node = -1;
   int32_t output = 0;
+  bool is_absent() const { return node < 0; }
   friend auto operator<=>(const ValueId&, const ValueId&) = default;
 };
 
 struct Node {
   OpPtr op;
-  std::string name;  // unique in the graph; for inputs, params and states the name callers use
-  std::vector<ValueId> inputs;
+  std::string name;             // unique in the graph; for inputs, params and states the name callers use
+  std::vector<ValueId> inputs;  // optional ones that are not given are absent; the last is never absent
   std::vector<TensorType> outputs;
 };
 
 // A handle on a value while a graph is built. It follows the graph when that is moved; using it after the
-// graph is gone is an error. A copy of a graph has values of its own.
+// graph is gone is an error. A copy of a graph has values of its own. An empty Value in place of an optional
+// input means that it is not given.
 class Value {
  public:
   Value() = default;
@@ -97,6 +99,7 @@ class Graph {
   // A weight: set by name after compiling, any number of times.
   Value param(std::string name, DType dtype, Shape shape);
   Value constant(Tensor value, std::string name = "");
+  // A number that the type cannot hold is an error: 1.5 or 300 as u8, 1e6 as f16.
   Value scalar(DType dtype, double value);
   // Memory that stays on the device from run to run, zero at first; write_state (rlx/ops.h) updates it.
   Value state(std::string name, DType dtype, Shape shape);
@@ -106,16 +109,25 @@ class Graph {
   // The largest value of a symbol: memory is planned for it, and smaller values need no new plan.
   void set_capacity(std::string symbol, int64_t largest);
 
-  // Adds a node; its output types are inferred and a mistake is an error that names the node.
+  // Adds a node; its output types are inferred and a mistake is an error that names the node. Absent inputs
+  // at the end are dropped.
   ValueId add(OpPtr op, std::vector<ValueId> inputs, std::string name = "");
   Value add_value(OpPtr op, const std::vector<Value>& inputs, std::string name = "");
   // A handle on a value of this graph.
   Value value(ValueId id);
 
   const std::vector<Node>& nodes() const { return nodes_; }
-  const Node& node(int32_t id) const { return nodes_[static_cast<size_t>(id)]; }
+  // An error for a node, or an output of one, that does not exist.
+  const Node& node(int32_t id) const {
+    if (id < 0 || id >= size()) no_node(id);
+    return nodes_[static_cast<size_t>(id)];
+  }
   const Node& producer(ValueId v) const { return node(v.node); }
-  const TensorType& type(ValueId v) const { return node(v.node).outputs[static_cast<size_t>(v.output)]; }
+  const TensorType& type(ValueId v) const {
+    const std::vector<TensorType>& outputs = node(v.node).outputs;
+    if (v.output < 0 || v.output >= static_cast<int32_t>(outputs.size())) no_output(v);
+    return outputs[static_cast<size_t>(v.output)];
+  }
   const std::vector<Output>& outputs() const { return outputs_; }
   const std::map<std::string, int64_t>& capacities() const { return capacities_; }
   int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
@@ -128,6 +140,8 @@ class Graph {
   bool is_static() const { return symbols().empty(); }
 
  private:
+  [[noreturn]] void no_node(int32_t id) const;
+  [[noreturn]] void no_output(ValueId v) const;
   std::string unique_name(std::string wanted) const;
 
   std::vector<Node> nodes_;

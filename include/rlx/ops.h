@@ -159,8 +159,9 @@ Value log_softmax(Value x, int64_t axis = -1);
 
 // --- Normalisation over the trailing axes from `axis` on ---
 
-Value layer_norm(Value x, Value gamma, Value beta = {}, double eps = 1e-5, int64_t axis = -1);
-Value rms_norm(Value x, Value gamma, Value beta = {}, double eps = 1e-5, int64_t axis = -1);
+// Without gamma or beta nothing is multiplied or added.
+Value layer_norm(Value x, Value gamma = {}, Value beta = {}, double eps = 1e-5, int64_t axis = -1);
+Value rms_norm(Value x, Value gamma = {}, Value beta = {}, double eps = 1e-5, int64_t axis = -1);
 
 // --- Attention ---
 

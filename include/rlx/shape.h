@@ -71,13 +71,16 @@ class Shape {
   Shape(const std::vector<int64_t>& dims) : dims_(dims.begin(), dims.end()) {}
 
   int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
-  const Dim& operator[](int64_t axis) const { return dims_[static_cast<size_t>(axis)]; }
-  Dim& operator[](int64_t axis) { return dims_[static_cast<size_t>(axis)]; }
+  // From 0 to rank() - 1; an error beyond.
+  const Dim& operator[](int64_t axis) const { return dims_[checked(axis, rank())]; }
+  Dim& operator[](int64_t axis) { return dims_[checked(axis, rank())]; }
   auto begin() const { return dims_.begin(); }
   auto end() const { return dims_.end(); }
   void push_back(Dim d) { dims_.push_back(std::move(d)); }
-  void insert(int64_t at, Dim d) { dims_.insert(dims_.begin() + at, std::move(d)); }
-  void erase(int64_t at) { dims_.erase(dims_.begin() + at); }
+  void insert(int64_t at, Dim d) {
+    dims_.insert(dims_.begin() + static_cast<std::ptrdiff_t>(checked(at, rank() + 1)), std::move(d));
+  }
+  void erase(int64_t at) { dims_.erase(dims_.begin() + static_cast<std::ptrdiff_t>(checked(at, rank()))); }
   friend bool operator==(const Shape&, const Shape&) = default;
 
   bool is_static() const;
@@ -87,6 +90,12 @@ class Shape {
   std::string text() const;  // [batch, 128, 768]
 
  private:
+  size_t checked(int64_t axis, int64_t end) const {
+    if (axis < 0 || axis >= end) no_axis(axis);
+    return static_cast<size_t>(axis);
+  }
+  [[noreturn]] void no_axis(int64_t axis) const;
+
   std::vector<Dim> dims_;
 };
 

@@ -14,4 +14,7 @@ std::string formatted(std::format_string<Args...> form, Args&&... args) {
   return vformatted(form.get(), std::make_format_args(args...));
 }
 
+// Quoted input in a message: the beginning, where it is long.
+std::string excerpt(std::string_view text, size_t most = 60);
+
 }  // namespace rlx

@@ -22,6 +22,8 @@ bool has_kernel(const OpInfo& info) {
 
 std::string where(const OpInfo& info) { return has_kernel(info) ? "GPU" : "view"; }
 
+std::string listed_name(const OpInfo& info) { return info.name + (info.internal ? " (internal)" : ""); }
+
 std::string listed(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& w : words) out += (out.empty() ? "" : " ") + w;
@@ -34,40 +36,30 @@ class AttributeLister : public AttributeVisitor {
   std::vector<std::vector<std::string>> rows;
 
  protected:
-  void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise) override {
+  void visit(std::string_view name, AttrValue&, const std::optional<AttrValue>& otherwise,
+             AttrKind kind) override {
     const std::string fallback = otherwise ? attribute_text(*otherwise) : "must be given";
-    rows.push_back({std::string(name), kind(value), fallback});
-  }
-
- private:
-  static std::string kind(const AttrValue& value) {
-    const char* const names[] = {"true or false", "whole number", "number", "text",   "element type", "dim",
-                                 "list",          "shape",        "type",   "tensor", "graph"};
-    static_assert(std::size(names) == std::variant_size_v<AttrValue>);
-    return names[value.index()];
+    rows.push_back({std::string(name), std::string(attr_kind_name(kind)), fallback});
   }
 };
 
 nlohmann::json to_json(const OpInfo& info) {
-  return {{"name", info.name},
-          {"host", false},
-          {"types", split(info.types, ' ')},
-          {"gradient", false},
-          {"kernels", info.variants}};
+  return {{"name", info.name},         {"host", false},
+          {"internal", info.internal}, {"types", split(info.types, ' ')},
+          {"gradient", false},         {"kernels", info.variants}};
 }
 
 const OpInfo& find_op(const std::string& name) {
-  if (const OpInfo* info = op_table().find(name)) return *info;
-  std::string near;
-  for (const auto& [known, info] : op_table().all()) {
-    if (known.contains(name) || name.contains(known)) near += (near.empty() ? "" : ", ") + known;
+  try {
+    return op_table().at(name);
+  } catch (const Error& e) {
+    throw Misuse(e.what());
   }
-  throw Misuse(formatted("there is no op '{}'{}; `rlx ops` lists them", name,
-                         near.empty() ? "" : " (near: " + near + ")"));
 }
 
 void show_op(const OpInfo& info) {
   print(formatted("{}: {}\n\n", info.name, info.formula));
+  if (info.internal) print("internal: passes make it, and rlx/ops.h has no function for it\n\n");
   print(formatted("types    {}\nruns on  {}\nkernels  {}\n", info.types, where(info), listed(info.variants)));
   AttributeLister lister;
   info.make()->visit_attributes(lister);
@@ -98,10 +90,12 @@ void list_ops(const Options& o) {
   }
   std::vector<std::vector<std::string>> rows = {{"op", "runs on", "types", "kernels"}};
   for (const auto& [name, info] : op_table().all())
-    rows.push_back({name, where(info), info.types, listed(info.variants)});
+    rows.push_back({listed_name(info), where(info), info.types, listed(info.variants)});
   print(table(rows));
-  print(formatted("\n{} ops, none of them on the host; `rlx ops NAME` tells what one computes\n",
-                  rows.size() - 1));
+  print(
+      formatted("\n{} ops, none of them on the host; `rlx ops NAME` tells what one computes; "
+                "passes make the internal ones\n",
+                rows.size() - 1));
 }
 
 }  // namespace
@@ -111,7 +105,8 @@ void add_ops(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("ops", "All ops, or one of them: formula, types, attributes, kernels");
   command->add_option("NAME", o->name, "The op to tell about");
-  command->add_flag("--json", o->json, "As JSON: an array of {name, host, types, gradient, kernels}");
+  command->add_flag("--json", o->json,
+                    "As JSON: an array of {name, host, internal, types, gradient, kernels}");
   command->footer("Examples:\n  rlx ops\n  rlx ops softmax\n  rlx ops --json");
   command->callback([o] { list_ops(*o); });
 }

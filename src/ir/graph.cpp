@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ostream>
 
+#include "base/checked.h"
+#include "ir/literal.h"
 #include "ir/op.h"
 
 namespace rlx {
@@ -65,7 +67,19 @@ Graph::~Graph() {
   if (self_) *self_ = nullptr;
 }
 
+void Graph::no_node(int32_t id) const {
+  if (id < 0) fail("the graph '{}' is asked for an absent value", excerpt(name));
+  fail("the graph '{}' has {} nodes; there is no node {}", excerpt(name), size(), id);
+}
+
+void Graph::no_output(ValueId v) const {
+  const Node& n = node(v.node);
+  fail("node '{}' ({}) has {} output{}; there is no output {}", excerpt(n.name), n.op->name(),
+       n.outputs.size(), n.outputs.size() == 1 ? "" : "s", v.output);
+}
+
 Value Graph::value(ValueId id) {
+  type(id);  // an error if there is no such value
   if (!self_) self_ = std::make_shared<Graph*>(this);
   return Value(self_, id);
 }
@@ -90,7 +104,7 @@ Value Graph::constant(Tensor tensor, std::string name) {
   return value(add(op, {}, std::move(name)));
 }
 
-Value Graph::scalar(DType dtype, double value) { return constant(Tensor::full(dtype, {}, value)); }
+Value Graph::scalar(DType dtype, double value) { return constant(literal(dtype, value)); }
 
 void Graph::output(std::string name, Value value) { output(std::move(name), value, "", 0); }
 
@@ -101,7 +115,8 @@ void Graph::output(std::string name, Value value, std::string count, int64_t axi
 
 void Graph::add_output(Output output) {
   if (std::ranges::contains(outputs_, output.name, &Output::name))
-    fail("the output name '{}' is used twice", output.name);
+    fail("the output name '{}' is used twice", excerpt(output.name));
+  type(output.value);  // an error if there is no such value
   outputs_.push_back(std::move(output));
 }
 
@@ -118,32 +133,50 @@ std::string Graph::unique_name(std::string wanted) const {
   }
 }
 
+namespace {
+
+// An op that gives a type that no tensor can have; kernels and plans count bytes in 64 bits, padded a little.
+void check_output(const Op& op, const TensorType& t) {
+  int64_t bytes = 16;
+  for (const Dim& d : t.shape) {
+    if (!d.is_static()) continue;
+    if (d.value() < 0) fail("{}: the result has the shape {}", op.name(), excerpt(t.shape.text()));
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(d.value(), 1), &bytes))
+      fail("{}: the result {} is larger than 64 bits can count", op.name(), excerpt(t.text()));
+  }
+}
+
+std::vector<TensorType> infer_outputs(const Graph& graph, const Op& op, const std::vector<ValueId>& inputs) {
+  std::vector<TensorType> types;
+  std::vector<bool> present;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    present.push_back(!inputs[i].is_absent());
+    types.push_back(inputs[i].is_absent() ? TensorType{} : graph.type(inputs[i]));
+    if (inputs[i].is_absent() && !op.optional_input(static_cast<int64_t>(i)))
+      fail("{}: input {} must be given", op.name(), i);
+  }
+  std::vector<TensorType> outputs = op.infer(InferArgs(op.name(), types, present));
+  for (const TensorType& t : outputs) check_output(op, t);
+  return outputs;
+}
+
+}  // namespace
+
 ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
   const bool is_named = op->is_leaf() && !op->is(LeafKind::constant);
   if (name.empty()) {
     name = unique_name(std::string(op->name()) + "." + std::to_string(nodes_.size()));
   } else if (by_name_.contains(name)) {
     // Inputs, params and states are addressed by name, so theirs must be the wanted one.
-    if (is_named) fail("the name '{}' is used twice", name);
+    if (is_named) fail("the name '{}' is used twice", excerpt(name));
     name = unique_name(name);
   }
-  std::vector<TensorType> types;
-  for (ValueId v : inputs) {
-    check(v.node >= 0 && v.node < size(), "an input of a node stands before it");
-    types.push_back(type(v));
-  }
+  while (!inputs.empty() && inputs.back().is_absent()) inputs.pop_back();
   std::vector<TensorType> outputs;
   try {
-    outputs = op->infer(InferArgs(op->name(), types));
-    for (const TensorType& t : outputs) {
-      for (const Dim& d : t.shape) {
-        if (d.is_static() && d.value() < 0)
-          fail("{}: the result has the shape {}", op->name(), t.shape.text());
-      }
-      if (t.shape.is_static()) t.shape.elements();  // overflow is an error here
-    }
+    outputs = infer_outputs(*this, *op, inputs);
   } catch (const Error& e) {
-    throw e.within("node '" + name + "'");
+    throw e.within("node '" + excerpt(name) + "'");
   }
   by_name_[name] = size();
   nodes_.push_back(Node{std::move(op), std::move(name), std::move(inputs), std::move(outputs)});
@@ -153,15 +186,19 @@ ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
 Value Graph::add_value(OpPtr op, const std::vector<Value>& inputs, std::string name) {
   std::vector<ValueId> ids;
   for (const Value& v : inputs) {
-    if (&v.graph() != this) fail("{}: an input belongs to another graph", op->name());
+    if (v && &v.graph() != this) fail("{}: an input belongs to another graph", op->name());
     ids.push_back(v.id());
   }
   return value(add(std::move(op), std::move(ids), std::move(name)));
 }
 
 void Graph::rename(int32_t id, std::string name) {
+  if (node(id).name == name) return;
+  if (name.empty()) fail("node '{}' cannot be renamed to nothing", node(id).name);
+  // As in add(): these are addressed by their names.
+  if (node(id).op->is_leaf() && !node(id).op->is(LeafKind::constant) && by_name_.contains(name))
+    fail("the name '{}' is used twice", excerpt(name));
   Node& n = nodes_[static_cast<size_t>(id)];
-  if (n.name == name) return;
   by_name_.erase(n.name);
   n.name = unique_name(std::move(name));
   by_name_[n.name] = id;

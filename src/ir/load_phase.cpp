@@ -9,7 +9,7 @@ namespace rlx {
 std::vector<bool> in_load_phase(const Graph& graph) {
   std::vector<bool> known;
   for (const Node& n : graph.nodes()) {
-    const auto loaded = [&](ValueId v) { return static_cast<bool>(known[static_cast<size_t>(v.node)]); };
+    const auto loaded = [&](ValueId v) { return v.is_absent() || known[static_cast<size_t>(v.node)]; };
     const bool is_weight = n.op->is(LeafKind::param) || n.op->is(LeafKind::constant);
     known.push_back(is_weight || (!n.inputs.empty() && std::ranges::all_of(n.inputs, loaded)));
   }

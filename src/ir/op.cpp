@@ -12,7 +12,7 @@ size_t AttributeVisitor::find_choice(std::string_view name, const std::string& v
   if (it != names.end()) return static_cast<size_t>(it - names.begin());
   std::string known;
   for (std::string_view n : names) known += (known.empty() ? "" : ", ") + std::string(n);
-  fail("the attribute {} is '{}'; it can be {}", name, value, known);
+  fail("the attribute {} is '{}'; it can be {}", name, excerpt(value), known);
 }
 
 void InferArgs::expect_count(int64_t low, int64_t high) const {
@@ -50,50 +50,90 @@ class AttributeCollector final : public AttributeVisitor {
   Attrs all;    // every attribute
   Attrs shown;  // those that differ from their default
  private:
-  void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise) override {
+  void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise,
+             AttrKind) override {
     all.emplace_back(name, value);
     if (value != otherwise) shown.emplace_back(name, value);
   }
 };
 
+// What a text says as another kind of value that it can stand for: texts do not tell 1 from 1.0, a number
+// from a dim, or a list of numbers from a shape.
+std::optional<AttrValue> converted(const AttrValue& given, AttrKind kind) {
+  if (given.index() == kind) return given;
+  if (given.index() == 0 && kind == attr_kind<GraphPtr>()) return GraphPtr();
+  if (const auto* number = std::get_if<int64_t>(&given)) {
+    if (kind == attr_kind<double>()) return static_cast<double>(*number);
+    if (kind == attr_kind<Dim>()) return Dim(*number);
+  }
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&given)) {
+    if (kind == attr_kind<Shape>()) return Shape(*list);
+    if (kind == attr_kind<std::vector<std::string>>() && list->empty()) return std::vector<std::string>();
+    if (kind == attr_kind<std::vector<double>>()) return std::vector<double>(list->begin(), list->end());
+  }
+  return std::nullopt;
+}
+
+// Attributes that had another name once.
+constexpr std::pair<std::string_view, std::string_view> kFormerAttributes[] = {{"keep", "keepdims"}};
+
 class AttributeSetter final : public AttributeVisitor {
  public:
   explicit AttributeSetter(const Attrs& attrs) : attrs_(attrs), used_(attrs.size(), false) {}
+
+  // Reports what was given twice, what the op does not have, and what was left out.
   void finish(std::string_view op) const {
     for (size_t i = 0; i < attrs_.size(); ++i) {
-      if (!used_[i]) fail("{}: has no attribute '{}'", op, attrs_[i].first);
+      const std::string& name = attrs_[i].first;
+      if (!used_[i]) fail("{}: has no attribute '{}' ({})", op, excerpt(name), hint(name));
+      for (size_t j = 0; j < i; ++j) {
+        if (attrs_[j].first == name) fail("{}: the attribute '{}' is given twice", op, name);
+      }
     }
+    if (!missing_.empty()) fail("{}: the attribute '{}' is missing", op, missing_);
   }
-  std::string missing;
 
  private:
-  void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise) override {
+  void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise,
+             AttrKind kind) override {
+    known_.emplace_back(name);
+    bool given = false;
     for (size_t i = 0; i < attrs_.size(); ++i) {
       if (attrs_[i].first != name) continue;
-      used_[i] = true;
-      value = convert(name, attrs_[i].second, value);
-      return;
+      used_[i] = given = true;
+      value = accept(attrs_[i], otherwise, kind);
     }
+    if (given) return;
     if (otherwise) {
       value = *otherwise;
-    } else if (missing.empty()) {
-      missing = name;
+    } else if (missing_.empty()) {
+      missing_ = name;
     }
   }
 
-  // Texts do not tell 1 from 1.0, a number from a dim, or a list of numbers from a shape.
-  static AttrValue convert(std::string_view name, const AttrValue& given, const AttrValue& like) {
-    if (given.index() == like.index()) return given;
-    const auto* number = std::get_if<int64_t>(&given);
-    const auto* list = std::get_if<std::vector<int64_t>>(&given);
-    if (number && std::holds_alternative<double>(like)) return static_cast<double>(*number);
-    if (number && std::holds_alternative<Dim>(like)) return Dim(*number);
-    if (list && std::holds_alternative<Shape>(like)) return Shape(*list);
-    fail("the attribute {} has a value of the wrong kind", name);
+  static AttrValue accept(const Attrs::value_type& attr, const std::optional<AttrValue>& otherwise,
+                          AttrKind kind) {
+    if (attr.second.index() == 0 && otherwise && otherwise->index() == 0) return {};
+    if (std::optional<AttrValue> value = converted(attr.second, kind)) return *std::move(value);
+    fail("the attribute {} takes a value of the kind '{}', not {}", attr.first, attr_kind_name(kind),
+         excerpt(attribute_text(attr.second)));
+  }
+
+  std::string hint(std::string_view given) const {
+    for (const auto& [former, present] : kFormerAttributes) {
+      if (given == former && std::ranges::contains(known_, present))
+        return formatted("it is named {} now", present);
+    }
+    if (known_.empty()) return "it has none";
+    std::string all;
+    for (const std::string& name : known_) all += (all.empty() ? "it has: " : ", ") + name;
+    return all;
   }
 
   const Attrs& attrs_;
   std::vector<bool> used_;
+  std::vector<std::string> known_;
+  std::string missing_;
 };
 
 class SymbolBinder final : public AttributeVisitor {
@@ -101,7 +141,7 @@ class SymbolBinder final : public AttributeVisitor {
   explicit SymbolBinder(const SymbolValues& values) : values_(values) {}
 
  private:
-  void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&) override {
+  void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&, AttrKind) override {
     if (auto* dim = std::get_if<Dim>(&value)) {
       *dim = dim->bind(values_);
     } else if (auto* shape = std::get_if<Shape>(&value)) {
@@ -123,13 +163,31 @@ AttributeCollector collect(const Op& op) {
 
 }  // namespace
 
+std::string_view attr_kind_name(AttrKind kind) {
+  static constexpr std::string_view kNames[] = {"value that is not given",
+                                                "true or false",
+                                                "whole number",
+                                                "number",
+                                                "text",
+                                                "element type",
+                                                "dim",
+                                                "list of whole numbers",
+                                                "list of numbers",
+                                                "list of texts",
+                                                "shape",
+                                                "type",
+                                                "tensor",
+                                                "graph"};
+  static_assert(std::size(kNames) == std::variant_size_v<AttrValue>);
+  return kNames[kind];
+}
+
 Attrs attributes(const Op& op) { return collect(op).shown; }
 
 void set_attributes(Op& op, const Attrs& attrs) {
   AttributeSetter fields(attrs);
   op.visit_attributes(fields);
   fields.finish(op.name());
-  if (!fields.missing.empty()) fail("{}: the attribute '{}' is missing", op.name(), fields.missing);
 }
 
 void collect_symbols(const Op& op, std::set<std::string>& into) {

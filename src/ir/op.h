@@ -1,6 +1,7 @@
 // What an op is: its attributes, shape inference, lowering and reference, in one class (see ARCHITECTURE.md).
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -21,8 +22,23 @@ namespace rlx {
 class Lowering;    // kernels/lowering.h: emits dispatches
 class RefContext;  // ir/reference.h: typed values on the host
 
-using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Dim, std::vector<int64_t>, Shape,
-                               TensorType, Tensor, GraphPtr>;
+// monostate: an optional attribute that is not given.
+using AttrValue =
+    std::variant<std::monostate, bool, int64_t, double, std::string, DType, Dim, std::vector<int64_t>,
+                 std::vector<double>, std::vector<std::string>, Shape, TensorType, Tensor, GraphPtr>;
+
+// Which alternative of AttrValue an attribute has when it is given.
+using AttrKind = size_t;
+
+template <class T, size_t kIndex = 0>
+constexpr AttrKind attr_kind() {
+  static_assert(kIndex < std::variant_size_v<AttrValue>, "this type cannot be an attribute");
+  if constexpr (std::same_as<T, std::variant_alternative_t<kIndex, AttrValue>>) {
+    return kIndex;
+  } else {
+    return attr_kind<T, kIndex + 1>();
+  }
+}
 
 // Visits the attributes of an op: one `fields` function serves printing, parsing, comparing and binding
 // symbols.
@@ -35,6 +51,13 @@ class AttributeVisitor {
   void operator()(std::string_view name, T& field) {
     exchange(name, field, std::nullopt);
   }
+  // One that may be absent, which is no value of its type.
+  template <class T>
+  void operator()(std::string_view name, std::optional<T>& field) {
+    AttrValue value = field ? AttrValue(*field) : AttrValue();
+    visit(name, value, AttrValue(), attr_kind<T>());
+    field = value.index() == 0 ? std::optional<T>() : std::get<T>(std::move(value));
+  }
   template <class T>
   void operator()(std::string_view name, T& field, std::type_identity_t<T> otherwise) {
     exchange(name, field, AttrValue(std::move(otherwise)));
@@ -45,19 +68,21 @@ class AttributeVisitor {
               std::optional<Enum> otherwise = std::nullopt) {
     const auto text = [&](Enum e) { return std::string(names.begin()[static_cast<size_t>(e)]); };
     AttrValue value = text(field);
-    visit(name, value, otherwise ? std::optional<AttrValue>(text(*otherwise)) : std::nullopt);
+    visit(name, value, otherwise ? std::optional<AttrValue>(text(*otherwise)) : std::nullopt,
+          attr_kind<std::string>());
     field = static_cast<Enum>(find_choice(name, std::get<std::string>(value), names));
   }
 
  protected:
-  // Reads or replaces `value`; what comes back has the same alternative.
-  virtual void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise) = 0;
+  // Reads or replaces `value`; what comes back is of this kind, or absent where `otherwise` is.
+  virtual void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise,
+                     AttrKind kind) = 0;
 
  private:
   template <class T>
   void exchange(std::string_view name, T& field, const std::optional<AttrValue>& otherwise) {
     AttrValue value = field;
-    visit(name, value, otherwise);
+    visit(name, value, otherwise, attr_kind<T>());
     field = std::get<T>(std::move(value));
   }
   static size_t find_choice(std::string_view name, const std::string& value,
@@ -67,10 +92,19 @@ class AttributeVisitor {
 // The input types that inference sees, with the checks every op needs.
 class InferArgs {
  public:
-  InferArgs(std::string_view op, std::span<const TensorType> inputs) : op_(op), inputs_(inputs) {}
+  // `present` is empty if all inputs are; the type of an absent one is not looked at.
+  InferArgs(std::string_view op, std::span<const TensorType> inputs, const std::vector<bool>& present = {})
+      : op_(op), inputs_(inputs), present_(present) {}
 
+  // With the absent ones before the last that is given.
   int64_t count() const { return static_cast<int64_t>(inputs_.size()); }
-  const TensorType& operator[](int64_t i) const { return inputs_[static_cast<size_t>(i)]; }
+  bool has(int64_t i) const {
+    return i >= 0 && i < count() && (present_.empty() || present_[static_cast<size_t>(i)]);
+  }
+  const TensorType& operator[](int64_t i) const {
+    check(has(i), "an op looks at inputs that are given");
+    return inputs_[static_cast<size_t>(i)];
+  }
   const Shape& shape(int64_t i) const { return (*this)[i].shape; }
   DType dtype(int64_t i) const { return (*this)[i].dtype; }
   std::string_view op() const { return op_; }
@@ -86,6 +120,7 @@ class InferArgs {
  private:
   std::string_view op_;
   std::span<const TensorType> inputs_;
+  std::vector<bool> present_;
 };
 
 enum class Trait {
@@ -113,6 +148,10 @@ class Op {
   virtual void lower(Lowering& l) const;
 
   virtual bool has(Trait) const { return false; }
+  // Whether the input may be left out, wherever it stands in the list.
+  virtual bool optional_input(int64_t /*input*/) const { return false; }
+  // Whether a number that stands for another operand in a text takes the type of this one.
+  virtual bool types_numbers(int64_t /*input*/) const { return true; }
   // What kind of leaf it is; nothing for an op that computes.
   virtual std::optional<LeafKind> leaf() const { return std::nullopt; }
   bool is(LeafKind kind) const { return leaf() == kind; }
@@ -127,6 +166,7 @@ class Op {
   virtual bool overwrites(int64_t /*input*/) const { return false; }
   // Sub-graphs (If, Loop, Scan), for passes that walk them.
   virtual std::vector<GraphPtr> subgraphs() const { return {}; }
+  // An absent input has the type f32[] here.
   virtual Tolerance tolerance(std::span<const TensorType> /*inputs*/) const { return {}; }
 };
 
@@ -145,11 +185,17 @@ const T* op_cast(const Op& op) {
   return dynamic_cast<const T*>(&op);
 }
 
+// For people: "whole number", "list of texts".
+std::string_view attr_kind_name(AttrKind kind);
+
 // Attributes as name and value, those that have their default left out.
 using Attrs = std::vector<std::pair<std::string, AttrValue>>;
 Attrs attributes(const Op& op);
 // As the text form writes it.
 std::string attribute_text(const AttrValue& value);
+// Back from a text. Texts do not tell 1 from 1.0 or a dim, nor a list of numbers from a shape:
+// set_attributes converts to what the attribute is.
+AttrValue parse_attribute(std::string_view text);
 // Sets attributes; a name that the op does not have, or a value of the wrong kind, is an error.
 void set_attributes(Op& op, const Attrs& attrs);
 // The op with the symbols in its attributes bound; the same pointer when it has none.

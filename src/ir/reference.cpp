@@ -75,7 +75,8 @@ void compute_node(const Node& node, const NamedTensors& leaves, NodeValues& valu
   }
   std::vector<const RefTensor*> inputs;
   for (ValueId v : node.inputs) {
-    inputs.push_back(&values[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)]);
+    inputs.push_back(v.is_absent() ? nullptr
+                                   : &values[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)]);
   }
   values.push_back(run_reference(node, inputs));
 }
@@ -108,7 +109,9 @@ std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTe
                                                const ReferenceProgress& progress) {
   std::vector<int32_t> last_use(graph.nodes().size());
   for (int32_t id = 0; id < graph.size(); ++id) {
-    for (ValueId v : graph.node(id).inputs) last_use[static_cast<size_t>(v.node)] = id;
+    for (ValueId v : graph.node(id).inputs) {
+      if (!v.is_absent()) last_use[static_cast<size_t>(v.node)] = id;
+    }
   }
   for (const Graph::Output& out : graph.outputs())
     last_use[static_cast<size_t>(out.value.node)] = graph.size();
@@ -118,7 +121,8 @@ std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTe
   for (int32_t id = 0; id < graph.size(); ++id) {
     compute_node(graph.node(id), leaves, values);
     for (ValueId v : graph.node(id).inputs) {
-      if (last_use[static_cast<size_t>(v.node)] == id) values[static_cast<size_t>(v.node)].clear();
+      if (!v.is_absent() && last_use[static_cast<size_t>(v.node)] == id)
+        values[static_cast<size_t>(v.node)].clear();
     }
     if (progress) progress(id + 1);
   }

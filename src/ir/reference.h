@@ -55,7 +55,16 @@ class RefContext {
   RefContext(std::vector<const RefTensor*> inputs, std::span<const TensorType> output_types);
 
   int64_t input_count() const { return static_cast<int64_t>(inputs_.size()); }
-  const RefTensor& in(int64_t i) const { return *inputs_[static_cast<size_t>(i)]; }
+  bool has(int64_t i) const { return optional_in(i) != nullptr; }
+  const RefTensor& in(int64_t i) const {
+    const RefTensor* tensor = optional_in(i);
+    check(tensor != nullptr, "a reference reads inputs that are given");
+    return *tensor;
+  }
+  // Null if the input is absent.
+  const RefTensor* optional_in(int64_t i) const {
+    return i >= 0 && i < input_count() ? inputs_[static_cast<size_t>(i)] : nullptr;
+  }
   RefTensor& out(int64_t i = 0) { return outputs_[static_cast<size_t>(i)]; }
   std::vector<RefTensor> take_outputs() { return std::move(outputs_); }
 
@@ -73,7 +82,7 @@ std::vector<T> gather_view(const std::vector<T>& source, const View& view) {
   return out;
 }
 
-// Runs one node.
+// Runs one node; a null input is absent.
 std::vector<RefTensor> run_reference(const Node& node, const std::vector<const RefTensor*>& inputs);
 
 // All values of a static graph, by node; `leaves` gives inputs, params and states by name (states default to

@@ -48,8 +48,9 @@ Dim Dim::from_terms(int64_t constant, Terms terms) {
 Dim Dim::symbol(std::string name) {
   const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
   const auto inner = [&](char c) { return letter(c) || std::isdigit(static_cast<unsigned char>(c)); };
-  if (name.empty() || !letter(name[0]) || !std::ranges::all_of(name, inner) || name == "floor") {
-    fail("'{}' is not a name for a symbolic dimension; use letters, digits and _", name);
+  if (name.empty() || !letter(name[0]) || !std::ranges::all_of(name, inner) || name == "floor" ||
+      name == "inf" || name == "nan") {
+    fail("'{}' is not a name for a symbolic dimension; use letters, digits and _", excerpt(name));
   }
   return from_terms(0, {Term{1, {Atom{std::move(name), nullptr, 1}}}});
 }
@@ -288,7 +289,9 @@ class DimParser {
   void expect(char c) {
     if (!take(c)) wrong();
   }
-  [[noreturn]] void wrong() { fail("'{}' is not a dimension (stopped at character {})", text_, at_ + 1); }
+  [[noreturn]] void wrong() {
+    fail("'{}' is not a dimension (stopped at character {})", excerpt(text_), at_ + 1);
+  }
 
   std::string_view text_;
   size_t at_ = 0;
@@ -298,6 +301,10 @@ class DimParser {
 }  // namespace
 
 Dim Dim::parse(std::string_view text) { return DimParser(text).all(); }
+
+void Shape::no_axis(int64_t axis) const {
+  fail("the shape {} has rank {}; there is no axis {}", excerpt(text()), rank(), axis);
+}
 
 bool Shape::is_static() const { return std::ranges::all_of(dims_, &Dim::is_static); }
 

@@ -22,6 +22,7 @@ int64_t count(const std::vector<int64_t>& shape) {
     if (d < 0) fail(ErrorKind::invalid_argument, "a tensor cannot have the dimension {}", d);
     n = checked_mul(n, d);
   }
+  checked_mul(n, 8);  // the bytes of the largest type
   return n;
 }
 

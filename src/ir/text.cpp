@@ -8,17 +8,21 @@
 //   }
 //
 // The type behind the colon may be left out except for inputs, params and states. A number in place of an
-// operand is a scalar constant of the type of the first tensor operand. %n:1 is the second output of node n.
+// operand is a scalar constant of the type of the first tensor operand, `none` an optional one that is not
+// given. %n:1 is the second output of node n. docs/text-form.md has the grammar.
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "base/format.h"
+#include "ir/literal.h"
 #include "ir/op.h"
 
 namespace rlx {
 namespace {
+
+constexpr size_t kLongestMessage = 400;
 
 bool plain_name(std::string_view name) {
   if (name.empty()) return false;
@@ -70,13 +74,35 @@ std::string tensor_text(const Tensor& t, int64_t max_constant) {
     }
     return is_float(t.dtype()) ? number_text(t.real(i)) : std::to_string(t.integer(i));
   };
-  if (t.is_uniform() && t.elements() > 0) return out + " fill " + value(0);
+  if (t.is_uniform() && t.elements() > 0)
+    return out + " fill " +
+           (is_integer(t.dtype()) || t.dtype() == DType::bool_ ? std::to_string(t.integer(0))
+                                                               : number_text(t.real(0)));
   if (max_constant > 0 && t.elements() > max_constant) return out + " (...)";
   // Long constants as raw bytes: exact, and half the size of numbers.
   if (t.elements() > 64) return out + " hex " + hex_text(t.bytes());
   out += " (";
   for (int64_t i = 0; i < t.elements(); ++i) out += (i ? "," : "") + value(i);
   return out + ")";
+}
+
+std::string types_text(const std::vector<TensorType>& types) {
+  std::string out;
+  for (const TensorType& t : types) out += (out.empty() ? "" : ", ") + t.text();
+  return out.empty() ? "nothing" : out;
+}
+
+std::string value_text(const Graph& graph, ValueId v) {
+  if (v.is_absent()) return "none";
+  std::string out = "%" + name_text(graph.producer(v).name);
+  if (v.output != 0) out += ":" + std::to_string(v.output);
+  return out;
+}
+
+std::string list_text(const auto& values, const auto& text) {
+  std::string out = "[";
+  for (const auto& v : values) out += (out.size() > 1 ? ", " : "") + text(v);
+  return out + "]";
 }
 
 std::string attr_text(const AttrValue& value, int64_t max_constant, const std::string& indent);
@@ -92,10 +118,7 @@ std::string print_graph(const Graph& graph, int64_t max_constant, const std::str
     const bool is_leaf = dynamic_cast<const Leaf*>(n.op.get()) != nullptr;
     if (!n.inputs.empty()) {
       out += "(";
-      for (size_t i = 0; i < n.inputs.size(); ++i) {
-        out += (i ? ", %" : "%") + name_text(graph.producer(n.inputs[i]).name);
-        if (n.inputs[i].output != 0) out += ":" + std::to_string(n.inputs[i].output);
-      }
+      for (size_t i = 0; i < n.inputs.size(); ++i) out += (i ? ", " : "") + value_text(graph, n.inputs[i]);
       out += ")";
     }
     std::string attrs;
@@ -109,8 +132,7 @@ std::string print_graph(const Graph& graph, int64_t max_constant, const std::str
     out += "\n";
   }
   for (const Graph::Output& o : graph.outputs()) {
-    out += inner + "output " + name_text(o.name) + " = %" + name_text(graph.producer(o.value).name);
-    if (o.value.output != 0) out += ":" + std::to_string(o.value.output);
+    out += inner + "output " + name_text(o.name) + " = " + value_text(graph, o.value);
     if (!o.count.empty()) out += formatted(" counted {} along {}", name_text(o.count), o.axis);
     out += "\n";
   }
@@ -121,6 +143,7 @@ std::string attr_text(const AttrValue& value, int64_t max_constant, const std::s
   struct Printer {
     int64_t max_constant;
     const std::string& indent;
+    std::string operator()(std::monostate) { return "none"; }
     std::string operator()(bool b) { return b ? "true" : "false"; }
     std::string operator()(int64_t n) { return std::to_string(n); }
     std::string operator()(double d) { return number_text(d); }
@@ -128,6 +151,8 @@ std::string attr_text(const AttrValue& value, int64_t max_constant, const std::s
     std::string operator()(DType t) { return std::string(to_string(t)); }
     std::string operator()(const Dim& d) { return d.is_static() ? d.text() : "dim(" + d.text() + ")"; }
     std::string operator()(const std::vector<int64_t>& v) { return Shape(v).text(); }
+    std::string operator()(const std::vector<double>& v) { return list_text(v, number_text); }
+    std::string operator()(const std::vector<std::string>& v) { return list_text(v, quoted); }
     std::string operator()(const Shape& s) { return s.text(); }
     std::string operator()(const TensorType& t) { return "type " + t.text(); }
     std::string operator()(const Tensor& t) { return "tensor " + tensor_text(t, max_constant); }
@@ -147,6 +172,13 @@ class Parser {
     return graph;
   }
 
+  AttrValue single_value() {
+    AttrValue v = value();
+    skip();
+    if (at_ != text_.size()) wrong("more text after the end of the value");
+    return v;
+  }
+
  private:
   Graph parse_graph_body() {
     if (++depth_ > 32) wrong("graphs are nested more than 32 deep");
@@ -155,103 +187,141 @@ class Parser {
     graph.name = name();
     expect("{");
     while (!take("}")) {
-      if (take_word("symbol")) {
-        const std::string symbol = name();
-        expect("<=");
-        graph.set_capacity(symbol, integer());
-      } else if (take_word("output")) {
-        Graph::Output output{.name = name()};
-        expect("=");
-        output.value = operand(graph);
-        if (take_word("counted")) {
-          output.count = name();
-          if (take_word("along")) output.axis = integer();
-        }
-        graph.add_output(std::move(output));
-      } else {
-        node(graph);
+      const size_t line = line_number();
+      try {
+        statement(graph);
+      } catch (const Error& e) {
+        if (std::string_view(e.what()).starts_with("line ")) throw;
+        throw e.within(formatted("line {}", line));
       }
     }
     --depth_;
     return graph;
   }
 
-  void node(Graph& graph) {
-    const size_t line = line_number();
-    try {
-      expect("%");
-      const std::string node_name = name();
-      if (graph.find(node_name) >= 0) fail("the name '{}' is used twice", node_name);
+  void statement(Graph& graph) {
+    if (take_word("symbol")) {
+      const std::string symbol = name();
+      if (graph.capacities().contains(symbol)) fail("the capacity of '{}' is given twice", excerpt(symbol));
+      expect("<=");
+      graph.set_capacity(symbol, integer());
+    } else if (take_word("output")) {
+      Graph::Output output{.name = name()};
       expect("=");
-      const std::shared_ptr<Op> op = make_op(word());
-      std::vector<ValueId> inputs;
-      std::vector<std::pair<size_t, double>> numbers;
-      if (take("(") && !take(")")) {
-        do {
-          if (peek() == '%') {
-            inputs.push_back(operand(graph));
-          } else {
-            numbers.emplace_back(inputs.size(), number());
-            inputs.push_back({});
-          }
-        } while (take(","));
-        expect(")");
+      output.value = operand(graph);
+      if (take_word("counted")) {
+        output.count = name();
+        if (output.count.empty()) wrong("the name of an output is empty");
+        if (take_word("along")) output.axis = integer();
       }
-      add_scalars(graph, node_name, inputs, numbers);
-      Attrs attrs;
-      if (take("{") && !take("}")) {
-        do {
-          std::string attr = word();
-          expect("=");
-          attrs.emplace_back(std::move(attr), value());
-        } while (take(","));
-        expect("}");
-      }
-      std::vector<TensorType> types;
-      if (take(":")) {
-        do types.push_back(type());
-        while (take(","));
-      }
-      if (dynamic_cast<Leaf*>(op.get())) {
-        if (types.size() != 1) fail("{} '{}' needs its type: `: f32[2, 3]`", op->name(), node_name);
-        attrs.emplace_back("type", types[0]);
-      }
-      set_attributes(*op, attrs);
-      const ValueId id = graph.add(op, inputs, node_name);
-      if (!types.empty() && graph.node(id.node).outputs != types) {
-        fail("node '{}' says its type is {}, but its inputs give {}", node_name, types[0].text(),
-             graph.node(id.node).outputs[0].text());
-      }
-    } catch (const Error& e) {
-      if (std::string_view(e.what()).starts_with("line ")) throw;
-      throw e.within(formatted("line {}", line));
+      graph.add_output(std::move(output));
+    } else {
+      node(graph);
     }
   }
 
-  static void add_scalars(Graph& graph, const std::string& node_name, std::vector<ValueId>& inputs,
-                          const std::vector<std::pair<size_t, double>>& numbers) {
-    if (numbers.empty()) return;
-    const TensorType* like = nullptr;
-    for (const ValueId& v : inputs) {
-      if (v.node >= 0 && !like) like = &graph.type(v);
+  // A number in place of operand `input`.
+  struct Number {
+    size_t input;
+    double real;
+    std::optional<int64_t> whole;  // where it is written as one, and fits
+  };
+
+  void node(Graph& graph) {
+    expect("%");
+    const std::string node_name = name();
+    if (node_name.empty()) wrong("the name of a node is empty");
+    if (graph.find(node_name) >= 0) fail("the name '{}' is used twice", excerpt(node_name));
+    expect("=");
+    const std::shared_ptr<Op> op = make_op(word());
+    std::vector<Number> numbers;
+    std::vector<ValueId> inputs = operands(graph, numbers);
+    Attrs attrs = attribute_list();
+    std::vector<TensorType> types;
+    if (take(":")) {
+      do types.push_back(type());
+      while (take(","));
     }
-    if (!like) fail("node '{}': a number needs a tensor beside it, whose type it takes", node_name);
-    const DType dtype = like->dtype;
-    for (const auto& [index, number] : numbers) inputs[index] = graph.scalar(dtype, number).id();
+    if (dynamic_cast<Leaf*>(op.get())) {
+      if (types.size() != 1) fail("{} '{}' needs its type: `: f32[2, 3]`", op->name(), excerpt(node_name));
+      attrs.emplace_back("type", types[0]);
+    }
+    set_attributes(*op, attrs);
+    try {
+      add_scalars(graph, *op, inputs, numbers);
+    } catch (const Error& e) {
+      throw e.within("node '" + excerpt(node_name) + "'");
+    }
+    const ValueId id = graph.add(op, std::move(inputs), node_name);
+    if (const auto& inferred = graph.node(id.node).outputs; !types.empty() && inferred != types) {
+      fail("node '{}' says its type is {}, but its inputs give {}", excerpt(node_name),
+           excerpt(types_text(types)), excerpt(types_text(inferred)));
+    }
+  }
+
+  std::vector<ValueId> operands(Graph& graph, std::vector<Number>& numbers) {
+    std::vector<ValueId> inputs;
+    if (!take("(") || take(")")) return inputs;
+    do {
+      if (peek() == '%') {
+        inputs.push_back(operand(graph));
+        continue;
+      }
+      if (!take_word("none")) {
+        const std::string_view token = number_token();
+        numbers.push_back({.input = inputs.size(), .real = number_in(token), .whole = whole_number(token)});
+      }
+      inputs.push_back({});
+    } while (take(","));
+    expect(")");
+    return inputs;
+  }
+
+  Attrs attribute_list() {
+    Attrs attrs;
+    if (!take("{") || take("}")) return attrs;
+    do {
+      std::string attr = word();
+      expect("=");
+      attrs.emplace_back(std::move(attr), value());
+    } while (take(","));
+    expect("}");
+    return attrs;
+  }
+
+  static void add_scalars(Graph& graph, const Op& op, std::vector<ValueId>& inputs,
+                          const std::vector<Number>& numbers) {
+    if (numbers.empty()) return;
+    std::optional<DType> dtype;
+    for (size_t i = 0; i < inputs.size() && !dtype; ++i) {
+      if (!inputs[i].is_absent() && op.types_numbers(static_cast<int64_t>(i)))
+        dtype = graph.type(inputs[i]).dtype;
+    }
+    if (!dtype) {
+      fail(
+          "{}: a number needs a tensor beside it, whose type it takes; or write it as a constant: "
+          "{{value=tensor f32[] fill 1}}",
+          op.name());
+    }
+    for (const Number& n : numbers) {
+      inputs[n.input] = graph.constant(n.whole ? literal(*dtype, *n.whole) : literal(*dtype, n.real)).id();
+    }
   }
 
   ValueId operand(Graph& graph) {
     expect("%");
     const std::string wanted = name();
     ValueId id{graph.find(wanted), 0};
-    if (id.node < 0) wrong("no value is named '%" + wanted + "' so far");
-    if (at_ < text_.size() && text_[at_] == ':' && at_ + 1 < text_.size() && std::isdigit(text_[at_ + 1])) {
+    if (id.node < 0) wrong("no value is named '%" + excerpt(wanted) + "' so far");
+    int64_t output = 0;
+    if (at_ + 1 < text_.size() && text_[at_] == ':' &&
+        std::isdigit(static_cast<unsigned char>(text_[at_ + 1]))) {
       ++at_;
-      id.output = static_cast<int32_t>(integer());
-      if (id.output >= static_cast<int32_t>(graph.node(id.node).outputs.size())) {
-        wrong("'" + wanted + "' has no output " + std::to_string(id.output));
-      }
+      output = integer();
     }
+    if (output >= static_cast<int64_t>(graph.node(id.node).outputs.size()))
+      wrong(formatted("'{}' has no output {}", excerpt(wanted), output));
+    id.output = static_cast<int32_t>(output);
     return id;
   }
 
@@ -259,7 +329,8 @@ class Parser {
     skip();
     if (peek() == '"') return string();
     if (peek() == '[') return list();
-    if (std::isdigit(static_cast<unsigned char>(peek())) || peek() == '-') return integer_or_double();
+    if (std::isdigit(static_cast<unsigned char>(peek())) || peek() == '-' || peek() == '.')
+      return integer_or_double();
     const size_t start = at_;
     const std::string w = word();
     if (w == "true") return true;
@@ -268,31 +339,53 @@ class Parser {
     if (w == "dim") return dim_in_parentheses();
     if (w == "type") return type();
     if (w == "tensor") return tensor();
-    if (w == "none") return GraphPtr();
+    if (w == "none") return std::monostate();
     if (w == "graph") {
       at_ = start;
       return std::make_shared<const Graph>(parse_graph_body());
     }
     if (const auto dtype = parse_dtype(w)) return *dtype;
-    wrong("'" + w + "' is not a value for an attribute");
+    wrong("'" + excerpt(w) + "' is not a value for an attribute");
   }
 
   AttrValue integer_or_double() {
-    const size_t start = at_;
-    if (take("-") && take_word("inf")) return -std::numeric_limits<double>::infinity();
-    at_ = start;
     const std::string_view token = number_token();
-    int64_t n = 0;
-    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), n);
-    if (error == std::errc() && end == token.data() + token.size()) return n;
-    at_ = start;
-    return number();
+    if (const auto whole = whole_number(token)) return *whole;
+    return number_in(token);
   }
 
+  // Of texts, of numbers if all are and one is not whole, else of dims; those as whole numbers if all are.
   AttrValue list() {
+    const size_t start = at_;
+    expect("[");
+    if (peek() == '"') {
+      std::vector<std::string> texts;
+      do texts.push_back(string());
+      while (take(","));
+      expect("]");
+      return texts;
+    }
+    if (const auto numbers = list_of_numbers()) return *numbers;
+    at_ = start;
     const Shape shape = dims();
     if (shape.is_static()) return shape.values();
     return shape;
+  }
+
+  // Behind the bracket; nothing if it is another kind of list.
+  std::optional<std::vector<double>> list_of_numbers() {
+    std::vector<double> numbers;
+    bool all_whole = true;
+    if (take("]")) return std::nullopt;
+    do {
+      const std::string_view token = number_token();
+      const std::optional<double> number = real_number(token);
+      if (!number) return std::nullopt;
+      numbers.push_back(*number);
+      all_whole = all_whole && whole_number(token);
+    } while (take(","));
+    if (all_whole || !take("]")) return std::nullopt;
+    return numbers;
   }
 
   Shape dims() {
@@ -318,16 +411,17 @@ class Parser {
     const std::string w = word();
     const auto dtype = parse_dtype(w);
     if (!dtype)
-      wrong("'" + w + "' is not an element type (f32, f16, bf16, i32, u32, i64, bool, i8, u8, c64)");
+      wrong("'" + excerpt(w) + "' is not an element type (f32, f16, bf16, i32, u32, i64, bool, i8, u8, c64)");
     return TensorType{*dtype, dims()};
   }
 
   Tensor tensor() {
     const TensorType t = type();
     const std::vector<int64_t> shape = t.shape.values();
-    if (take_word("fill")) return Tensor::full(t.dtype, shape, number());
+    if (take_word("fill")) return fill(t.dtype, shape);
     if (take_word("hex")) return Tensor(t.dtype, shape, hex());
     expect("(");
+    if (take("...")) wrong("a constant was abbreviated when this text was printed; its values are gone");
     std::vector<double> reals;
     std::vector<int64_t> ints;
     const bool whole = is_integer(t.dtype) || t.dtype == DType::bool_;
@@ -335,8 +429,10 @@ class Parser {
       do {
         if (whole) {
           ints.push_back(integer());
+          expect_fits(t.dtype, ints.back());
         } else {
           reals.push_back(number());
+          expect_fits(t.dtype, reals.back());
         }
       } while (take(","));
       expect(")");
@@ -346,6 +442,21 @@ class Parser {
     const std::vector<float> parts(reals.begin(), reals.end());
     const auto bytes = std::as_bytes(std::span(parts));
     return Tensor(t.dtype, shape, std::vector<std::byte>(bytes.begin(), bytes.end()));
+  }
+
+  Tensor fill(DType dtype, const std::vector<int64_t>& shape) {
+    const std::string_view token = number_token();
+    const std::optional<int64_t> whole = whole_number(token);
+    const double value = whole ? static_cast<double>(*whole) : number_in(token);
+    if (whole) {
+      expect_fits(dtype, *whole);
+    } else {
+      expect_fits(dtype, value);
+    }
+    Tensor all = Tensor::full(dtype, shape, value);
+    if (whole && dtype == DType::i64 && all.elements() > 0 && all.integer(0) != *whole)
+      wrong(formatted("`fill` keeps a double, which cannot be {}", *whole));
+    return all;
   }
 
   std::vector<std::byte> hex() {
@@ -362,9 +473,11 @@ class Parser {
   }
 
   std::string_view until(std::string_view stops) {
+    skip();
     const size_t end = text_.find_first_of(stops, at_);
     if (end == std::string_view::npos) wrong("a list is not closed");
-    const std::string_view part = text_.substr(at_, end - at_);
+    std::string_view part = text_.substr(at_, end - at_);
+    while (!part.empty() && std::isspace(static_cast<unsigned char>(part.back()))) part.remove_suffix(1);
     at_ = end;
     return part;
   }
@@ -381,23 +494,31 @@ class Parser {
     return token;
   }
 
-  double number() {
-    const std::string_view token = number_token();
-    double value = 0;
+  template <class T>
+  static std::optional<T> parsed(std::string_view token) {
+    T value = 0;
     const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
-    if (error != std::errc() || end != token.data() + token.size())
-      wrong("'" + std::string(token) + "' is no number");
+    if (error != std::errc() || end != token.data() + token.size()) return std::nullopt;
     return value;
   }
+  static std::optional<int64_t> whole_number(std::string_view token) { return parsed<int64_t>(token); }
+  static std::optional<double> real_number(std::string_view token) {
+    const std::string_view unsigned_part = token.substr(token.starts_with('-') ? 1 : 0);
+    const bool word = !unsigned_part.empty() && std::isalpha(static_cast<unsigned char>(unsigned_part[0]));
+    if (word && unsigned_part != "inf" && unsigned_part != "nan") return std::nullopt;
+    return parsed<double>(token);
+  }
+
+  double number_in(std::string_view token) {
+    if (const auto value = real_number(token)) return *value;
+    wrong("'" + excerpt(token) + "' is no number that a double holds");
+  }
+  double number() { return number_in(number_token()); }
 
   int64_t integer() {
     const std::string_view token = number_token();
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
-    if (error != std::errc() || end != token.data() + token.size()) {
-      wrong("'" + std::string(token) + "' is no whole number");
-    }
-    return value;
+    if (const auto value = whole_number(token)) return *value;
+    wrong("'" + excerpt(token) + "' is no whole number of 64 bits");
   }
 
   std::string string() {
@@ -417,16 +538,15 @@ class Parser {
     return out;
   }
 
-  std::string name() {
+  std::string name() { return peek() == '"' ? string() : word(); }
+
+  std::string word() {
     skip();
-    if (peek() == '"') return string();
     const size_t start = at_;
     while (at_ < text_.size() && plain_name(text_.substr(at_, 1))) ++at_;
     if (start == at_) wrong("a name is missing");
     return std::string(text_.substr(start, at_ - start));
   }
-
-  std::string word() { return name(); }
 
   void skip() {
     while (at_ < text_.size()) {
@@ -464,20 +584,22 @@ class Parser {
     if (!take_word(token)) wrong("expected '" + std::string(token) + "'");
   }
   size_t line_number() {
-    skip();
-    size_t line = 1;
-    for (char c : text_.substr(0, at_)) line += c == '\n';
-    return line;
+    if (at_ < counted_to_) counted_to_ = 0, line_ = 1;
+    for (; counted_to_ < at_; ++counted_to_) line_ += text_[counted_to_] == '\n';
+    return line_;
   }
   [[noreturn]] void wrong(const std::string& what) {
+    const size_t line = line_number();
     skip();
     const std::string_view rest = text_.substr(at_, std::min<size_t>(20, text_.size() - at_));
-    fail("line {}: {}, at '{}'", line_number(), what, rest.substr(0, rest.find('\n')));
+    fail("line {}: {}, at '{}'", line, what, rest.substr(0, rest.find('\n')));
   }
 
   std::string_view text_;
   size_t at_ = 0;
   int depth_ = 0;
+  size_t counted_to_ = 0;  // line_ is the line of this place: lines are counted once, not once for each node
+  size_t line_ = 1;
 };
 
 }  // namespace
@@ -488,6 +610,19 @@ std::string print(const Graph& graph, int64_t max_constant) {
 
 std::string attribute_text(const AttrValue& value) { return attr_text(value, 64, ""); }
 
-Graph parse_graph(std::string_view text) { return Parser(text).all(); }
+AttrValue parse_attribute(std::string_view text) { return Parser(text).single_value(); }
+
+Graph parse_graph(std::string_view text) {
+  try {
+    return Parser(text).all();
+  } catch (const Error& e) {
+    // A long name can be quoted anywhere in what an op says.
+    const std::string_view all = e.what();
+    if (all.size() <= kLongestMessage) throw;
+    constexpr size_t kTail = 80;
+    throw Error(e.kind(),
+                excerpt(all, kLongestMessage - kTail) + std::string(all.substr(all.size() - kTail)));
+  }
+}
 
 }  // namespace rlx

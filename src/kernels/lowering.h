@@ -67,8 +67,12 @@ class Lowering {
 
   const Caps& caps() const { return caps_; }
   int64_t input_count() const { return static_cast<int64_t>(inputs_.size()); }
-  const Operand& in(int64_t i) const { return inputs_[static_cast<size_t>(i)]; }
-  // An absent operand beyond the last input: optional inputs come last.
+  // An input that must be given; optional ones are absent operands here, too.
+  const Operand& in(int64_t i) const {
+    check(i >= 0 && i < input_count(), "an op lowers inputs that are given");
+    return inputs_[static_cast<size_t>(i)];
+  }
+  // An absent operand if the input is not given.
   Operand optional_in(int64_t i) const { return i < input_count() ? in(i) : Operand{}; }
   const Operand& out(int64_t i = 0) const { return outputs_[static_cast<size_t>(i)]; }
   const std::vector<Operand>& inputs() const { return inputs_; }

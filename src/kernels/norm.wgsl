@@ -1,6 +1,6 @@
 // y = (s - mean) / sqrt(variance + eps) * gamma + beta over rows of s = x + residual + bias, or, for the root-mean-square
-// norm, s / sqrt(mean(s^2) + eps) * gamma + beta. The mean first, then the squares of what differs from it: one pass with
-// E[s^2] - mean^2 loses all digits where the mean is large.
+// norm, s / sqrt(mean(s^2) + eps) * gamma + beta; an absent gamma is 1. The mean first, then the squares of what differs
+// from it: one pass with E[s^2] - mean^2 loses all digits where the mean is large.
 //@ in x float x4
 //@ in residual float x4
 //@ in bias float x4
@@ -70,7 +70,9 @@ fn sum_of_squares(row: Row, mean: f32, lane: u32) -> f32 {
 
 fn put_one(row: u32, to: u32, j: u32, s: f32, mean: f32, scale: f32) {
   if (total_present) { total_put(total_base(row) + total_step(j), s); }
-  y_put(to + y_step(j), fma((s - mean) * scale, gamma_get(gamma_step(j)), beta_get(beta_step(j))));
+  var factor = 1.0;
+  if (gamma_present) { factor = gamma_get(gamma_step(j)); }
+  y_put(to + y_step(j), fma((s - mean) * scale, factor, beta_get(beta_step(j))));
 }
 
 fn row_task(index: u32, lane: u32, width: u32) {
@@ -86,7 +88,9 @@ fn row_task(index: u32, lane: u32, width: u32) {
     let s = four(row, j);
     if (FOUR) {
       if (total_present) { total_put4(total_base(index) + j, s); }
-      y_put4(to + j, fma((s - mean) * scale, gamma_get4(j), beta_get4(j)));
+      var factor = vec4f(1.0);
+      if (gamma_present) { factor = gamma_get4(j); }
+      y_put4(to + j, fma((s - mean) * scale, factor, beta_get4(j)));
     } else {
       put_one(index, to, j, s.x, mean, scale);
       put_one(index, to, j + 1u, s.y, mean, scale);

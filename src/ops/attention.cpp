@@ -19,12 +19,12 @@ void Attention::visit_attributes(AttributeVisitor& v) {
   v.choice("layout", layout, {"bhsd", "bshd", "bsd"}, std::optional(AttentionLayout::bhsd));
   v.choice("mask", mask, {"none", "causal", "sliding_window"}, std::optional(MaskKind::none));
   v("window", window, 0);
-  v("scale", scale, 0);
-  v("soft_cap", soft_cap, 0);
+  v("scale", scale);
+  v("soft_cap", soft_cap);
 }
 
 double Attention::scale_for(int64_t head) const {
-  return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(head, 1)));
+  return scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(head, 1)));
 }
 
 namespace {
@@ -89,9 +89,10 @@ std::vector<TensorType> Attention::infer(const InferArgs& in) const {
   in.expect_same_dtype(0, 1);
   in.expect_same_dtype(0, 2);
   if (window < 0) fail("attention: the window is {}; it cannot be negative", window);
-  if (!(soft_cap >= 0)) fail("attention: the soft cap is {}; it must be positive, or 0 for none", soft_cap);
+  if (scale && !std::isfinite(*scale)) fail("attention: the scale is {}; it must be finite", *scale);
+  if (soft_cap && !(*soft_cap > 0)) fail("attention: the soft cap is {}; it must be positive", *soft_cap);
   const Checked c = check_inputs(*this, in);
-  if (in.count() == 4) {
+  if (in.has(3)) {
     in.expect_dtype(3, in.dtype(3) == DType::bool_ || is_float(in.dtype(3)), "bool or a float type");
     const Shape scores{c.q.batch, Dim(c.heads), c.q.length, c.k.length};
     if (in.shape(3).rank() > 4 || !(broadcast(scores, in.shape(3), "attention") == scores)) {
@@ -117,8 +118,9 @@ Tolerance Attention::tolerance(std::span<const TensorType> inputs) const {
   // value by as much, relative to it, and the exponential adds its own. tanh is 2 units off, of a number as
   // large as the cap.
   const double score_ulps = std::fabs(scale_for(c.q.head.value())) * head * 4 / 3;
-  return {
-      .ulps = 8 + score_ulps + 4 * soft_cap, .terms = static_cast<double>(c.k.length.value()), .scale = 2};
+  return {.ulps = 8 + score_ulps + 4 * soft_cap.value_or(0),
+          .terms = static_cast<double>(c.k.length.value()),
+          .scale = 2};
 }
 
 namespace {
@@ -206,7 +208,7 @@ Params common_params(const Problem& p) {
   params.mask_row = stride(p.mask, 3);
   params.mask_key = stride(p.mask, 4);
   params.scale = static_cast<float>(p.op->scale_for(p.head()));
-  params.soft_cap = static_cast<float>(p.op->soft_cap);
+  params.soft_cap = static_cast<float>(p.op->soft_cap.value_or(1));
   return params;
 }
 
@@ -216,7 +218,7 @@ Spec common_spec(const Problem& p) {
   spec.HEAD = to_u32(p.head());
   spec.VALUE = to_u32(p.value());
   spec.CAUSAL = p.op->mask != MaskKind::none;
-  spec.CAPPED = p.op->soft_cap != 0;
+  spec.CAPPED = p.op->soft_cap.has_value();
   spec.KEEP = p.mask.present() && p.mask.dtype == DType::bool_;
   spec.Q4 = quads(p.q.view);
   spec.K4 = quads(p.k.view);
@@ -396,18 +398,15 @@ void Attention::lower(Lowering& l) const {
 }
 
 Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask) {
-  if (options.scale && *options.scale == 0) fail("attention: the scale is 0, which makes every score 0");
   auto op = std::make_shared<Attention>();
   op->heads = options.heads;
   op->kv_heads = options.kv_heads;
   op->layout = options.layout;
   op->mask = options.mask;
   op->window = options.window;
-  op->scale = options.scale.value_or(0);
-  op->soft_cap = options.soft_cap.value_or(0);
-  std::vector<Value> inputs = {q, k, v};
-  if (mask) inputs.push_back(mask);
-  return q.graph().add_value(std::move(op), inputs);
+  op->scale = options.scale;
+  op->soft_cap = options.soft_cap;
+  return q.graph().add_value(std::move(op), {q, k, v, mask});
 }
 
 namespace ops {
@@ -440,6 +439,7 @@ void register_attention(OpTable& table) {
            "attention(T[1,2,7,17], T[1,2,7,17], T[1,2,7,1])",
            "attention(T[1,2,7,1], T[1,2,7,1], T[1,2,7,17])",
            "attention(T[1,2,5,12], T[1,2,20,12], T[1,2,20,80]) {scale=0.5, soft_cap=1.5}",
+           "attention(T[1,2,5,12], T[1,2,20,12], T[1,2,20,12]) {scale=0}",
            "attention(T[1,1,3,80], T[1,1,17,80], T[1,1,17,80]) {soft_cap=30, mask=\"causal\"}",
            "attention(T[1,1,9,128], T[1,1,17,128], T[1,1,17,128])",
            "attention(T[1,1,9,256], T[1,1,17,256], T[1,1,17,256])",

@@ -21,10 +21,11 @@ struct Attention final : OpOf<Attention> {
   AttentionLayout layout = AttentionLayout::bhsd;
   MaskKind mask = MaskKind::none;
   int64_t window = 0;
-  double scale = 0;     // 0: 1 / sqrt(head size)
-  double soft_cap = 0;  // 0: none
+  std::optional<double> scale;     // 1 / sqrt(head size) when not given
+  std::optional<double> soft_cap;  // none when not given
 
   void visit_attributes(AttributeVisitor& v) override;
+  bool optional_input(int64_t input) const override { return input == 3; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -1,12 +1,13 @@
 // The element-wise functions of rlx/ops.h; other ops define theirs beside the op.
 #include "ops/elementwise.h"
+#include "ops/op_table.h"
 #include "rlx/ops.h"
 
 namespace rlx {
 
 Value apply(std::string_view function, const std::vector<Value>& inputs) {
   const ScalarFn* fn = find_scalar(function);
-  if (!fn) fail("there is no element-wise function named '{}' (`rlx ops` lists them)", function);
+  if (!fn) fail("the op '{}' is no element-wise function", op_table().at(function).name);
   if (inputs.empty()) fail("{}: takes {} inputs, not 0", function, fn->arity);
   return inputs[0].graph().add_value(elementwise(function), inputs);
 }

@@ -58,17 +58,20 @@ void register_call(OpTable& table) {
       {.formula = "the outputs of a sub-graph for these inputs",
        .types = "f32",
        .variants = {"inlined"},
-       .samples = {
-           "call(f32[3,4]) {body=graph b { %x = input : f32[3,4] %y = neg(%x) output y = %y }}",
-           "call(f32[17], f32[]) {body=graph b { %x = input : f32[17] %s = input : f32[] %y = mul(%x, %s) "
-           "%z = add(%y, 1) output y = %y output z = %z }}",
-           "call(f32[5]) {body=graph outer { %x = input : f32[5] %y = call(%x) {body=graph inner { %x = "
-           "input : f32[5] "
-           "%y = relu(%x) output y = %y }} %z = sub(%y, %x) output z = %z }}",
-           "call(f32[1]) {body=graph same { %x = input : f32[1] output x = %x }}",
-           "call(f32[0,3]) {body=graph b { %x = input : f32[0,3] %y = abs(%x) output y = %y }}",
-           "call(f32[257,3]) {body=graph b { %x = input : f32[257,3] %y = transpose(%x) output y = %y }}",
-       }});
+       .samples =
+           {
+               "call(f32[3,4]) {body=graph b { %x = input : f32[3,4] %y = neg(%x) output y = %y }}",
+               "call(f32[17], f32[]) {body=graph b { %x = input : f32[17] %s = input : f32[] %y = mul(%x, "
+               "%s) "
+               "%z = add(%y, 1) output y = %y output z = %z }}",
+               "call(f32[5]) {body=graph outer { %x = input : f32[5] %y = call(%x) {body=graph inner { %x = "
+               "input : f32[5] "
+               "%y = relu(%x) output y = %y }} %z = sub(%y, %x) output z = %z }}",
+               "call(f32[1]) {body=graph same { %x = input : f32[1] output x = %x }}",
+               "call(f32[0,3]) {body=graph b { %x = input : f32[0,3] %y = abs(%x) output y = %y }}",
+               "call(f32[257,3]) {body=graph b { %x = input : f32[257,3] %y = transpose(%x) output y = %y }}",
+           },
+       .internal = true});
 }
 }  // namespace ops
 

@@ -68,7 +68,8 @@ void register_contiguous(OpTable& table) {
                          .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
                          .variants = {"copy"},
                          .samples = {"contiguous(T[3,17])", "contiguous(T[1])", "contiguous(T[0,3])",
-                                     "contiguous(T[257])", "contiguous(T[65537])", "contiguous(T[])"}});
+                                     "contiguous(T[257])", "contiguous(T[65537])", "contiguous(T[])"},
+                         .internal = true});
 }
 }  // namespace ops
 

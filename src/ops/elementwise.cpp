@@ -272,9 +272,10 @@ void register_elementwise(OpTable& table) {
       {.formula = "an expression of scalar functions over broadcast inputs",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
-       .samples = {
-           "fused_elementwise(T[3,17], T[17]) {expr=\"t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)\"}",
-           "fused_elementwise(T[8,64], T[64], T[8,1]) {expr=\"t0=add($0,$1); t1=tanh(t0); sub(t1,$2)\"}"}});
+       .samples =
+           {"fused_elementwise(T[3,17], T[17]) {expr=\"t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)\"}",
+            "fused_elementwise(T[8,64], T[64], T[8,1]) {expr=\"t0=add($0,$1); t1=tanh(t0); sub(t1,$2)\"}"},
+       .internal = true});
 }
 
 }  // namespace ops

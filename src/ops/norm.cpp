@@ -13,8 +13,9 @@
 namespace rlx {
 namespace {
 
-// Checks that input `i` is a float tensor with the shape of the trailing axes of x.
+// Checks that input `i`, if it is given, is a float tensor with the shape of the trailing axes of x.
 void expect_trailing(const InferArgs& in, int64_t i, std::string_view what, int64_t axis) {
+  if (!in.has(i)) return;
   in.expect_float(i);
   Shape trailing;
   for (int64_t a = axis; a < in.shape(0).rank(); ++a) trailing.push_back(in.shape(0)[a]);
@@ -37,8 +38,8 @@ struct NormValues {
   NormKind kind;
   double eps;
   int64_t axis;
-  const RefTensor* gamma;
-  const RefTensor* beta;  // may be null
+  const RefTensor* gamma;  // both may be null
+  const RefTensor* beta;
 };
 
 void reference_norm(const NormValues& n, const std::vector<double>& s, const std::vector<int64_t>& dims,
@@ -56,7 +57,8 @@ void reference_norm(const NormValues& n, const std::vector<double>& s, const std
     for (double v : row) variance += (v - mean) * (v - mean) / count;
     const double scale = 1 / std::sqrt(variance + n.eps);
     for (size_t j = 0; j < row.size(); ++j) {
-      y.real[start + j] = (row[j] - mean) * scale * n.gamma->real[j] + (n.beta ? n.beta->real[j] : 0);
+      y.real[start + j] =
+          (row[j] - mean) * scale * (n.gamma ? n.gamma->real[j] : 1) + (n.beta ? n.beta->real[j] : 0);
     }
   }
 }
@@ -84,7 +86,7 @@ void lower_staged(Lowering& l, const NormCase& c) {
   if (c.kind == NormKind::layer) s = staged.map("sub($0,$1)", {s, mean(s)});
   const Operand variance = mean(staged.map("mul($0,$0)", {s}));
   s = staged.map("mul($0,$1)", {s, staged.map(formatted("t0=add($0,{}); rsqrt(t0)", c.eps), {variance})});
-  s = staged.map("mul($0,$1)", {s, staged.f32(c.gamma)});
+  if (c.gamma.present()) s = staged.map("mul($0,$1)", {s, staged.f32(c.gamma)});
   if (c.beta.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.beta)});
   staged.store(s, c.y);
 }
@@ -114,19 +116,19 @@ void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
 // --- layer_norm, rms_norm ---
 
 std::vector<TensorType> Norm::infer(const InferArgs& in) const {
-  in.expect_count(2, 3);
+  in.expect_count(1, 3);
   in.expect_float(0);
   const int64_t from = in.axis(axis, in.shape(0).rank());
   expect_trailing(in, 1, "gamma", from);
-  if (in.count() == 3) expect_trailing(in, 2, "beta", from);
+  expect_trailing(in, 2, "beta", from);
   return {in[0]};
 }
 
 void Norm::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
-  reference_norm({kind, eps, normal_axis(axis, static_cast<int64_t>(x.dims.size())), &r.in(1),
-                  r.input_count() == 3 ? &r.in(2) : nullptr},
-                 x.real, x.dims, r.out());
+  reference_norm(
+      {kind, eps, normal_axis(axis, static_cast<int64_t>(x.dims.size())), r.optional_in(1), r.optional_in(2)},
+      x.real, x.dims, r.out());
 }
 
 void Norm::lower(Lowering& l) const {
@@ -135,7 +137,7 @@ void Norm::lower(Lowering& l) const {
               .eps = eps,
               .axis = normal_axis(axis, l.out().view.rank()),
               .x = l.in(0),
-              .gamma = l.in(1),
+              .gamma = l.optional_in(1),
               .beta = l.optional_in(2),
               .y = l.out()});
 }
@@ -147,8 +149,7 @@ Tolerance Norm::tolerance(std::span<const TensorType> inputs) const {
 // --- residual_layer_norm, residual_rms_norm ---
 
 std::vector<TensorType> ResidualNorm::infer(const InferArgs& in) const {
-  const int64_t gamma = has_bias ? 3 : 2;
-  in.expect_count(gamma + 1, gamma + 2);
+  in.expect_count(2, 5);
   in.expect_float(0);
   in.expect_float(1);
   const int64_t from = in.axis(axis, in.shape(0).rank());
@@ -156,38 +157,37 @@ std::vector<TensorType> ResidualNorm::infer(const InferArgs& in) const {
     fail("{}: the residual has shape {}, which is larger than the input's {}", name(), in.shape(1).text(),
          in.shape(0).text());
   }
-  if (has_bias) expect_trailing(in, 2, "the bias", from);
-  expect_trailing(in, gamma, "gamma", from);
-  if (in.count() == gamma + 2) expect_trailing(in, gamma + 1, "beta", from);
+  expect_trailing(in, 2, "the bias", from);
+  expect_trailing(in, 3, "gamma", from);
+  expect_trailing(in, 4, "beta", from);
   return keep_sum ? std::vector<TensorType>{in[0], in[0]} : std::vector<TensorType>{in[0]};
 }
 
 void ResidualNorm::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
   std::vector<double> s = x.real;
-  const int64_t gamma = has_bias ? 3 : 2;
-  for (int64_t i = 1; i < gamma; ++i) {
+  for (int64_t i = 1; i < 3; ++i) {
+    if (!r.has(i)) continue;
     const View view = View::contiguous(r.in(i).dims).broadcast_to(x.dims);
     const std::vector<double> addend = gather_view(r.in(i).real, view);
     for (size_t k = 0; k < s.size(); ++k) s[k] += addend[k];
   }
-  reference_norm({kind, eps, normal_axis(axis, static_cast<int64_t>(x.dims.size())), &r.in(gamma),
-                  r.input_count() == gamma + 2 ? &r.in(gamma + 1) : nullptr},
-                 s, x.dims, r.out());
+  reference_norm(
+      {kind, eps, normal_axis(axis, static_cast<int64_t>(x.dims.size())), r.optional_in(3), r.optional_in(4)},
+      s, x.dims, r.out());
   if (keep_sum) r.out(1).real = s;
 }
 
 void ResidualNorm::lower(Lowering& l) const {
-  const int64_t gamma = has_bias ? 3 : 2;
   lower_norm(l, name(),
              {.kind = kind,
               .eps = eps,
               .axis = normal_axis(axis, l.out().view.rank()),
               .x = l.in(0),
               .residual = l.in(1),
-              .bias = has_bias ? l.in(2) : Operand{},
-              .gamma = l.in(gamma),
-              .beta = l.optional_in(gamma + 1),
+              .bias = l.optional_in(2),
+              .gamma = l.optional_in(3),
+              .beta = l.optional_in(4),
               .y = l.out(),
               .total = keep_sum ? l.out(1) : Operand{}});
 }
@@ -201,9 +201,7 @@ Value norm_value(NormKind kind, Value x, Value gamma, Value beta, double eps, in
   auto op = std::make_shared<Norm>(kind);
   op->eps = eps;
   op->axis = axis;
-  std::vector<Value> inputs = {x, gamma};
-  if (beta) inputs.push_back(beta);
-  return x.graph().add_value(op, inputs);
+  return x.graph().add_value(op, {x, gamma, beta});
 }
 }  // namespace
 
@@ -230,7 +228,8 @@ void register_norm(OpTable& table) {
     info.samples = {op + "(T[3,17], T[17], T[17])",
                     op + "(T[3,17], T[17])",
                     op + "(T[2,3,8], T[3,8], T[3,8]) {axis=1, eps=0.001}",
-                    op + "(T[257], T[257])",
+                    op + "(T[257])",
+                    op + "(T[3,20], none, T[20])",
                     op + "(T[8,256] in 90..94, T[256], T[256]) {axis=-1}",
                     op + "(T[4,1], T[1], T[1])",
                     op + "(T[0,4], T[4])",
@@ -243,16 +242,16 @@ void register_norm(OpTable& table) {
     info.name = ResidualNorm(kind).name();
     info.formula = std::string(Norm(kind).name()) + " of s = x + residual + bias; with keep_sum also s";
     const std::string both = info.name;
-    info.samples = {
-        both + "(T[3,17], T[3,17], T[17], T[17])",
-        both + "(T[3,17], T[3,17], T[17]) {keep_sum=true}",
-        both + "(T[2,3,8], T[3,8], T[3,8], T[3,8], T[3,8]) {axis=1, has_bias=true, keep_sum=true}",
-        both + "(T[4,256], T[1,256], T[256], T[256], T[256]) {has_bias=true}",
-        both + "(T[2,5,12], T[2,1,12], T[12]) {eps=0.001}",
-        both + "(T[0,4], T[0,4], T[4])",
-        both + "(T[257,300], T[257,300], T[300], T[300], T[300]) {has_bias=true, keep_sum=true}",
-        both + "(T[2,40000], T[2,40000], T[40000], T[40000]) {keep_sum=true}",
-        both + "(T[1], T[1], T[1])"};
+    info.samples = {both + "(T[3,17], T[3,17], none, T[17], T[17])",
+                    both + "(T[3,17], T[3,17], none, T[17]) {keep_sum=true}",
+                    both + "(T[2,3,8], T[3,8], T[3,8], T[3,8], T[3,8]) {axis=1, keep_sum=true}",
+                    both + "(T[4,256], T[1,256], T[256], T[256], T[256])",
+                    both + "(T[2,5,12], T[2,1,12], T[12], none, T[12]) {eps=0.001}",
+                    both + "(T[0,4], T[0,4], none, T[4])",
+                    both + "(T[257,300], T[257,300], T[300], T[300], T[300]) {keep_sum=true}",
+                    both + "(T[2,40000], T[2,40000], none, T[40000], T[40000]) {keep_sum=true}",
+                    both + "(T[1], T[1])"};
+    info.internal = true;
     info.make = [kind] { return std::make_shared<ResidualNorm>(kind); };
     table.add(std::move(info));
   }

@@ -7,7 +7,7 @@ namespace rlx {
 
 enum class NormKind { layer, rms };
 
-// layer_norm and rms_norm (x, gamma, [beta]); gamma and beta have the shape of the axes from `axis` on.
+// layer_norm and rms_norm (x, [gamma], [beta]); gamma and beta have the shape of the axes from `axis` on.
 struct Norm final : Op {
   NormKind kind = NormKind::layer;
   double eps = 1e-5;
@@ -20,18 +20,18 @@ struct Norm final : Op {
     v("eps", eps, 1e-5);
     v("axis", axis, -1);
   }
+  bool optional_input(int64_t input) const override { return input > 0; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
 
-// residual_layer_norm and residual_rms_norm (x, residual, [bias], gamma, [beta]): the norm of s = x +
+// residual_layer_norm and residual_rms_norm (x, residual, [bias], [gamma], [beta]): the norm of s = x +
 // residual + bias, and with keep_sum s as a second output. `residual` broadcasts to x; bias has the shape of
-// gamma.
+// the axes from `axis` on.
 struct ResidualNorm final : Op {
   NormKind kind = NormKind::layer;
-  bool has_bias = false;
   bool keep_sum = false;
   double eps = 1e-5;
   int64_t axis = -1;
@@ -42,11 +42,11 @@ struct ResidualNorm final : Op {
   }
   std::shared_ptr<Op> clone() const override { return std::make_shared<ResidualNorm>(*this); }
   void visit_attributes(AttributeVisitor& v) override {
-    v("has_bias", has_bias, false);
     v("keep_sum", keep_sum, false);
     v("eps", eps, 1e-5);
     v("axis", axis, -1);
   }
+  bool optional_input(int64_t input) const override { return input > 1; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

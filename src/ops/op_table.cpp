@@ -3,6 +3,53 @@
 #include <algorithm>
 
 namespace rlx {
+namespace {
+
+// Ops that had another name once.
+constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
+    {"reduce_sum", "sum"},
+    {"reduce_mean", "mean"},
+    {"reduce_max", "max"},
+    {"reduce_min", "min"},
+    {"reduce_prod", "prod"},
+    {"narrow", "slice"},
+    {"eq", "equal"},
+    {"ne", "not_equal"},
+    {"lt", "less"},
+    {"le", "less_equal"},
+    {"gt", "greater"},
+    {"ge", "greater_equal"},
+    {"bit_and", "bitwise_and"},
+    {"bit_or", "bitwise_or"},
+    {"bit_xor", "bitwise_xor"},
+    {"bit_not", "bitwise_not"},
+    {"shift_left", "left_shift"},
+    {"shift_right", "right_shift"},
+};
+
+// How many letters must be added, taken away or replaced to make one word of the other.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+bool is_near(std::string_view wanted, std::string_view name) {
+  constexpr size_t kLongest = 40;  // of any name
+  if (wanted.size() > kLongest) return false;
+  if (distance(wanted, name) <= (wanted.size() < 4 ? 1 : 2)) return true;
+  return (wanted.size() >= 3 && name.contains(wanted)) || (name.size() >= 4 && wanted.contains(name));
+}
+
+}  // namespace
 
 void OpTable::add(OpInfo info) {
   const std::string name = info.name;
@@ -12,6 +59,18 @@ void OpTable::add(OpInfo info) {
 const OpInfo* OpTable::find(std::string_view name) const {
   const auto it = ops_.find(name);
   return it == ops_.end() ? nullptr : &it->second;
+}
+
+const OpInfo& OpTable::at(std::string_view name) const {
+  if (const OpInfo* info = find(name)) return *info;
+  for (const auto& [former, present] : kFormerNames) {
+    if (name == former) fail("the op '{}' is named '{}' now", former, present);
+  }
+  std::string near;
+  for (const auto& [known, info] : ops_) {
+    if (is_near(name, known)) near += (near.empty() ? "near: " : ", ") + known;
+  }
+  fail("there is no op named '{}' ({}`rlx ops` lists all)", excerpt(name), near.empty() ? "" : near + "; ");
 }
 
 void OpTable::check_variant(std::string_view op, std::string_view variant) const {
@@ -40,9 +99,7 @@ std::shared_ptr<Op> make_op(std::string_view name) {
   if (name == Param::kName) return std::make_shared<Param>();
   if (name == State::kName) return std::make_shared<State>();
   if (name == Constant::kName) return std::make_shared<Constant>();
-  const OpInfo* info = op_table().find(name);
-  if (!info) fail("there is no op named '{}' (`rlx ops` lists them)", name);
-  return info->make();
+  return op_table().at(name).make();
 }
 
 }  // namespace rlx

@@ -19,8 +19,10 @@ struct OpInfo {
   std::string types;                  // element types of the data input, as in "f32 f16 bf16"
   std::vector<std::string> variants;  // rows of its kernel table; "view" or "folded" when no kernel runs
   // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in
-  // 0..9" bounds the random values of an input, and "state T[3]" makes a state of it.
+  // 0..9" bounds the random values of an input, "state T[3]" makes a state of it, and "none" leaves it out.
   std::vector<std::string> samples;
+  // Only passes and the text form make it: users have no function for it in rlx/ops.h.
+  bool internal = false;
   std::function<std::shared_ptr<Op>()> make;
 };
 
@@ -35,6 +37,8 @@ class OpTable {
   void add(OpInfo info);
   const OpInfo* find(std::string_view name) const;
   const std::map<std::string, OpInfo, std::less<>>& all() const { return ops_; }
+  // The op of that name; else an error that says its present name, or those that are near.
+  const OpInfo& at(std::string_view name) const;
   // An error that lists the kernels the op has unless this is one. Element-wise ops are one family,
   // "elementwise", with one table.
   void check_variant(std::string_view op, std::string_view variant) const;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ir/literal.h"
 #include "ir/reference.h"
 #include "kernels/lowering.h"
 #include "kernels/pad.wgsl.h"
@@ -31,6 +32,7 @@ struct Pad final : OpOf<Pad> {
 
 std::vector<TensorType> Pad::infer(const InferArgs& in) const {
   in.expect_count(1);
+  expect_fits(in.dtype(0), value);
   Shape out = in.shape(0);
   const int64_t rank = out.rank();
   if (static_cast<int64_t>(before.size()) != rank || static_cast<int64_t>(after.size()) != rank) {
@@ -197,12 +199,12 @@ void register_pad(OpTable& table) {
                    "pad(T[1,3]) {before=[2,1], after=[1,9], mode=\"reflect\"}",
                    "pad(T[3,5,2]) {before=[0,2,0], after=[4,1,0], mode=\"edge\"}",
                    "pad(T[3,5,2]) {before=[7,2,0], after=[0,11,0], mode=\"wrap\"}",
-                   "pad(T[5,7]) {before=[-1,2], after=[1,-3], value=3}",
+                   "pad(T[5,7]) {before=[-1,2], after=[1,-3], value=1}",
                    "pad(T[257]) {before=[-3], after=[3]}", "pad(T[]) {before=[], after=[]}",
-                   "pad(T[0,3]) {before=[1,0], after=[1,0], value=2}", "pad(T[3]) {before=[-2], after=[-1]}",
+                   "pad(T[0,3]) {before=[1,0], after=[1,0], value=1}", "pad(T[3]) {before=[-2], after=[-1]}",
                    "pad(T[65537]) {before=[3], after=[1], mode=\"wrap\"}",
                    "pad(T[257,257]) {before=[1,1], after=[1,1]}",
-                   "pad(T[2,1,2,1,2,1,2]) {before=[1,1,1,1,1,1,1], after=[0,1,0,1,0,1,0], value=5}"}});
+                   "pad(T[2,1,2,1,2,1,2]) {before=[1,1,1,1,1,1,1], after=[0,1,0,1,0,1,0], value=1}"}});
 }
 }  // namespace ops
 

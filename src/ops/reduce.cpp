@@ -28,6 +28,9 @@ std::vector<int64_t> Reduce::reduced(int64_t rank) const {
 }
 
 std::vector<TensorType> Reduce::infer(const InferArgs& in) const {
+  if (in.count() == 2 && (kind == ReduceKind::max || kind == ReduceKind::min)) {
+    fail("{0}: takes 1 input, not 2; element by element it is {0}imum", name());
+  }
   in.expect_count(1);
   const DType t = in.dtype(0);
   if (kind == ReduceKind::mean) {

@@ -69,18 +69,19 @@ void Attention::reference(RefContext& r) const {
   const Placed v = place(r.in(2), layout, shared);
   const Placed y = place(r.out(), layout, heads);
   double* out = r.out().real.data();
-  const MaskReader reader(r.input_count() == 4 ? &r.in(3) : nullptr);
+  const MaskReader reader(r.optional_in(3));
   const double factor = scale_for(q.head);
+  const int64_t reach = std::min(window, k.length + q.length);  // a larger one sees no more
   constexpr double kNothing = -std::numeric_limits<double>::infinity();
   const auto row = [&](int64_t b, int64_t h, int64_t i, std::vector<double>& scores) {
     const int64_t kv = h / (q.heads / shared);
     const int64_t here = i + k.length - q.length;
     const int64_t end = mask == MaskKind::none ? k.length : std::clamp<int64_t>(here + 1, 0, k.length);
-    const int64_t begin = mask == MaskKind::sliding_window ? std::clamp<int64_t>(here - window, 0, end) : 0;
+    const int64_t begin = mask == MaskKind::sliding_window ? std::clamp<int64_t>(here - reach, 0, end) : 0;
     double most = kNothing;
     for (int64_t j = begin; j < end; ++j) {
       double s = factor * dot(q.data + q.at(b, h, i), k.data + k.at(b, kv, j), q.head);
-      if (soft_cap != 0) s = soft_cap * std::tanh(s / soft_cap);
+      if (soft_cap) s = *soft_cap * std::tanh(s / *soft_cap);
       s = reader.apply(s, b, h, i, j);
       scores[static_cast<size_t>(j)] = s;
       most = std::max(most, s);

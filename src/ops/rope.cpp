@@ -32,11 +32,11 @@ std::vector<TensorType> Rope::infer(const InferArgs& in) const {
          pairs());
   }
   const Dim& length = x[x.rank() - 2];
-  if (in.count() == 3 && length.is_static() && table[0].is_static() && length.value() > table[0].value()) {
+  if (!in.has(3) && length.is_static() && table[0].is_static() && length.value() > table[0].value()) {
     fail("rope: the input has {} positions, the tables only {}", length.value(), table[0].value());
   }
   if (table[0].is(0)) fail("rope: the tables have no rows");
-  if (in.count() == 4) {
+  if (in.has(3)) {
     in.expect_dtype(3, in.dtype(3) == DType::i32 || in.dtype(3) == DType::i64 || in.dtype(3) == DType::u32,
                     "i32, i64 or u32");
     const Shape rows(std::vector<Dim>(x.begin(), x.end() - 1));
@@ -54,8 +54,7 @@ void Rope::reference(RefContext& r) const {
   const int64_t last = r.in(1).dims[0] - 1;
   const std::vector<int64_t> rows(x.dims.begin(), x.dims.end() - 1);
   std::vector<int64_t> positions;
-  if (r.input_count() == 4)
-    positions = gather_view(r.in(3).ints, View::contiguous(r.in(3).dims).broadcast_to(rows));
+  if (r.has(3)) positions = gather_view(r.in(3).ints, View::contiguous(r.in(3).dims).broadcast_to(rows));
   r.out().real = x.real;
   for (int64_t row = 0; row < product(rows); ++row) {
     const int64_t wanted = positions.empty() ? row % length : positions[static_cast<size_t>(row)];
@@ -152,9 +151,7 @@ Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved, in
   op->head_dim = head_dim;
   op->interleaved = interleaved;
   op->rotated = rotated;
-  std::vector<Value> inputs = {x, cos, sin};
-  if (positions) inputs.push_back(positions);
-  return x.graph().add_value(std::move(op), inputs);
+  return x.graph().add_value(std::move(op), {x, cos, sin, positions});
 }
 
 namespace ops {
@@ -170,7 +167,8 @@ void register_rope(OpTable& table) {
                    "rope(T[2,3,16], T[9,8], T[9,8], i32[2,3] in -3..12) {head_dim=16}",
                    "rope(T[2,4,3,16], T[9,8], T[9,8], i64[2,1,3] in 0..8) {head_dim=16}",
                    "rope(T[4,2,6], T[9,1], T[9,1], i32[] in 0..8) {head_dim=2}",
-                   "rope(T[1,2], T[1,1], T[1,1]) {head_dim=2}", "rope(T[0,3,8], T[3,4], T[3,4]) {head_dim=8}",
+                   "rope(T[1,2], T[1,1], T[1,1], none) {head_dim=2}",
+                   "rope(T[0,3,8], T[3,4], T[3,4]) {head_dim=8}",
                    "rope(T[3,257,128], T[257,32], T[257,32]) {head_dim=64}",
                    "rope(T[1,300,258], T[300,3], T[300,3], i32[300] in 0..299) {head_dim=6}"}});
 }

@@ -22,6 +22,7 @@ struct Rope final : OpOf<Rope> {
     v("rotated", rotated, 0);
   }
   int64_t pairs() const { return (rotated != 0 ? rotated : head_dim) / 2; }
+  bool optional_input(int64_t input) const override { return input == 3; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

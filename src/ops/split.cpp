@@ -1,5 +1,6 @@
 #include "ops/split.h"
 
+#include "base/checked.h"
 #include "ir/reference.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
@@ -16,7 +17,7 @@ std::vector<TensorType> Split::infer(const InferArgs& in) const {
   int64_t sum = 0;
   for (int64_t size : sizes) {
     if (size < 0) fail("split: the sizes {} have the negative {}", Shape(sizes).text(), size);
-    sum += size;
+    sum = checked_add(sum, size);
     Shape part = shape;
     part[a] = size;
     out.push_back({in.dtype(0), part});

@@ -15,22 +15,25 @@ Graph fold_constants(const Graph& graph, int64_t max_elements) {
     const auto constant = [&](ValueId v) {
       return op_cast<Constant>(*rewriter.target().producer(rewriter.mapped(v)).op);
     };
+    const auto known = [&](ValueId v) { return v.is_absent() || constant(v); };
     const auto small = [&](const TensorType& t) {
       return t.shape.is_static() && t.shape.elements().value() <= max_elements;
     };
     std::set<std::string> symbols;
     collect_symbols(*n.op, symbols);
     const bool foldable = !n.op->is_leaf() && !n.inputs.empty() && symbols.empty() &&
-                          n.op->subgraphs().empty() && std::ranges::all_of(n.inputs, constant) &&
+                          n.op->subgraphs().empty() && std::ranges::all_of(n.inputs, known) &&
                           std::ranges::all_of(n.outputs, small);
     if (!foldable) {
       rewriter.copy(id);
       continue;
     }
     std::vector<RefTensor> values;
-    for (ValueId v : n.inputs) values.push_back(RefTensor::from(constant(v)->value));
+    for (ValueId v : n.inputs)
+      values.push_back(v.is_absent() ? RefTensor{} : RefTensor::from(constant(v)->value));
     std::vector<const RefTensor*> inputs;
-    for (const RefTensor& v : values) inputs.push_back(&v);
+    for (size_t i = 0; i < values.size(); ++i)
+      inputs.push_back(n.inputs[i].is_absent() ? nullptr : &values[i]);
     const std::vector<RefTensor> outputs = run_reference(n, inputs);
     for (size_t o = 0; o < outputs.size(); ++o) {
       auto op = std::make_shared<Constant>();

@@ -17,7 +17,7 @@ std::vector<ValueId> inline_body(const Call& call, const std::vector<ValueId>& i
     if (map.contains({id, 0})) continue;
     const Node& n = body.node(id);
     std::vector<ValueId> mapped;
-    for (ValueId v : n.inputs) mapped.push_back(map.at(v));
+    for (ValueId v : n.inputs) mapped.push_back(v.is_absent() ? v : map.at(v));
     const std::string inner_name = name + "." + n.name;
     if (const auto* inner = op_cast<Call>(*n.op)) {
       const std::vector<ValueId> outputs = inline_body(*inner, mapped, inner_name, target);

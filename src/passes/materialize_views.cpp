@@ -34,8 +34,8 @@ class Materializer {
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
-      const bool readable =
-          n.op->has(Trait::view) || n.op->reads_view(static_cast<int64_t>(i), placed_.at(v).view);
+      const bool readable = v.is_absent() || n.op->has(Trait::view) ||
+                            n.op->reads_view(static_cast<int64_t>(i), placed_.at(v).view);
       inputs.push_back(readable ? rewriter_.mapped(v) : contiguous(v));
     }
     if (n.op->has(Trait::view)) {

@@ -12,7 +12,9 @@ Graph remove_dead_code(const Graph& graph) {
     const bool writes = !n.inputs.empty() && n.op->overwrites(0);
     if (n.op->is(LeafKind::input) || writes) live[static_cast<size_t>(id)] = true;
     if (!live[static_cast<size_t>(id)]) continue;
-    for (ValueId v : n.inputs) live[static_cast<size_t>(v.node)] = true;
+    for (ValueId v : n.inputs) {
+      if (!v.is_absent()) live[static_cast<size_t>(v.node)] = true;
+    }
   }
   Rewriter rewriter(graph);
   for (int32_t id = 0; id < graph.size(); ++id) {

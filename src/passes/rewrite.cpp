@@ -33,7 +33,9 @@ Graph Rewriter::finish() {
 std::map<ValueId, std::vector<int32_t>> uses(const Graph& graph) {
   std::map<ValueId, std::vector<int32_t>> out;
   for (int32_t id = 0; id < graph.size(); ++id) {
-    for (ValueId v : graph.node(id).inputs) out[v].push_back(id);
+    for (ValueId v : graph.node(id).inputs) {
+      if (!v.is_absent()) out[v].push_back(id);
+    }
   }
   for (const Graph::Output& o : graph.outputs()) out[o.value].push_back(-1);
   return out;

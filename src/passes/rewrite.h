@@ -16,8 +16,9 @@ class Rewriter {
   const Graph& source() const { return source_; }
   Graph& target() { return target_; }
 
-  // The value in the new graph that stands for one of the old; the old value must have been handled.
-  ValueId mapped(ValueId old) const { return map_.at(old); }
+  // The value in the new graph that stands for one of the old; the old value must have been handled. What is
+  // absent stays so.
+  ValueId mapped(ValueId old) const { return old.is_absent() ? old : map_.at(old); }
   bool is_mapped(ValueId old) const { return map_.contains(old); }
   void map(ValueId old, ValueId fresh) { map_[old] = fresh; }
   // Copies a node with its inputs mapped, under its own name.

@@ -41,6 +41,7 @@ std::vector<int32_t> schedule(const Graph& graph) {
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].is_absent()) continue;
       edge(node.inputs[i].node, id);
       if (overwrites_input(*node.op, i)) {
         const auto it = version.find(node.inputs[i]);
@@ -127,7 +128,7 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
     if (n.op->is_leaf()) continue;
     std::vector<Operand> inputs;
     std::vector<Operand> outputs;
-    for (ValueId v : n.inputs) inputs.push_back(program.values[v]);
+    for (ValueId v : n.inputs) inputs.push_back(v.is_absent() ? Operand{} : program.values.at(v));
     for (size_t o = 0; o < n.outputs.size(); ++o)
       outputs.push_back(program.values[{id, static_cast<int32_t>(o)}]);
     if (n.op->has(Trait::view) && outputs[0].storage == inputs[0].storage) continue;

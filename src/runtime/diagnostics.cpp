@@ -85,7 +85,9 @@ std::optional<BadNode> find_first_nan(const Graph& graph, const ReadValue& read)
       }
       BadNode bad{.node = summarize_node(graph, {id, o}, read), .inputs = {}};
       if (!is_bad(n, bad.node.value)) continue;
-      for (ValueId v : n.inputs) bad.inputs.push_back(summarize_node(graph, v, read));
+      for (ValueId v : n.inputs) {
+        if (!v.is_absent()) bad.inputs.push_back(summarize_node(graph, v, read));
+      }
       return bad;
     }
   }

@@ -71,10 +71,12 @@ NodeCheck check_node(const Executable& exe, const Graph& graph, int32_t id) {
   std::vector<const RefTensor*> pointers;
   std::vector<TensorType> types;
   for (ValueId v : n.inputs) {
-    inputs.push_back(RefTensor::from(exe.value(graph.producer(v).name, v.output)));
-    types.push_back(graph.type(v));
+    inputs.push_back(v.is_absent() ? RefTensor{}
+                                   : RefTensor::from(exe.value(graph.producer(v).name, v.output)));
+    types.push_back(v.is_absent() ? TensorType{} : graph.type(v));
   }
-  for (const RefTensor& in : inputs) pointers.push_back(&in);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    pointers.push_back(n.inputs[i].is_absent() ? nullptr : &inputs[i]);
   const std::vector<RefTensor> want = run_reference(n, pointers);
   const Tolerance tolerance = n.op->tolerance(types);
   NodeCheck check{.node = n.name, .op = std::string(n.op->name()), .type = n.outputs[0].text()};

@@ -114,9 +114,9 @@ TEST(Mistakes, NamesAndAttributes) {
             }),
             "the name 'x' is used twice");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = sofmax(%x)\n}"); }),
-            "line 3: there is no op named 'sofmax' (`rlx ops` lists them)");
+            "line 3: there is no op named 'sofmax' (near: softmax; `rlx ops` lists all)");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = cast(%x) {two=f16}\n}"); }),
-            "line 3: cast: has no attribute 'two'");
+            "line 3: cast: has no attribute 'two' (it has: to)");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = cast(%x)\n}"); }),
             "line 3: cast: the attribute 'to' is missing");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = add(%x, %z)\n}"); }),

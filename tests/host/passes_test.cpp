@@ -297,8 +297,8 @@ TEST(FuseResidualNorm, KeepsTheSumForOtherReaders) {
                  %r = input : f32[4, 8]
                  %g = param : f32[8]
                  %b = param : f32[8]
-                 %n = residual_layer_norm(%x, %r, %g, %b) {keep_sum=true, eps=0.001} : f32[4, 8], f32[4, 8]
-                 %m = residual_rms_norm(%n, %n:1, %g) : f32[4, 8]
+                 %n = residual_layer_norm(%x, %r, none, %g, %b) {keep_sum=true, eps=0.001} : f32[4, 8], f32[4, 8]
+                 %m = residual_rms_norm(%n, %n:1, none, %g) : f32[4, 8]
                  output m = %m
               )g");
 }
