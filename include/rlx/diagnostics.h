@@ -70,6 +70,32 @@ struct NodeCheck {
 std::vector<NodeCheck> verify_nodes(Executable& exe,
                                     const std::function<void(int64_t nodes_done)>& done = {});
 
+// One output of a run against the reference of the graph as it was written, from the inputs on: finds what
+// verify_nodes cannot, an optimisation that changes what the graph means.
+//
+// How far they may be apart is measured: the reference runs again a few times with all that it computes moved
+// at random, within what the ops promise and the types hold. What the output moves by then, times 8, is
+// allowed, and the rounding of its type. Integers must be equal, but for those that moved too (an argmax
+// among equals).
+struct OutputCheck {
+  std::string output;
+  std::string type;
+  int64_t wrong = 0;  // elements beyond what is allowed, NaN in place of a number or a number in place of NaN
+  int64_t unclear =
+      0;  // not judged: rounding alone decides whether they are finite, or which integer they are
+  double max_error = 0;
+  // The first wrong element; -1 when the output has another shape than the reference.
+  int64_t index = -1;
+  double got = 0, want = 0, allowed = 0;
+};
+// `graph` has no symbols; `leaves` gives its inputs, params and states (before the run; zeros if not given)
+// by name, `outputs` what the run gave. `done` is called after each node of each of the runs.
+std::vector<OutputCheck> verify_outputs(
+    const Graph& graph, const NamedTensors& leaves, const NamedTensors& outputs,
+    const std::function<void(int64_t nodes_done, int64_t nodes)>& done = {});
+// "output 'y' is wrong: element 3 of f32[4] is 0.47 instead of 10, ..."; only if it is.
+std::string print(const OutputCheck& check);
+
 // How many steps, how much memory, which kernels how often.
 std::string schedule_summary(const PlanReport& plan);
 

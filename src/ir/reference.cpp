@@ -1,6 +1,7 @@
 #include "ir/reference.h"
 
 #include "base/format.h"
+#include "ir/evaluate.h"
 #include "ir/view.h"
 
 namespace rlx {
@@ -67,7 +68,8 @@ RefTensor leaf_value(const Node& node, const NamedTensors& leaves) {
 
 using NodeValues = std::vector<std::vector<RefTensor>>;
 
-void compute_node(const Node& node, const NamedTensors& leaves, NodeValues& values) {
+void compute_node(const Node& node, const NamedTensors& leaves, NodeValues& values,
+                  const NodeEvaluator& evaluate_node) {
   if (dynamic_cast<const Leaf*>(node.op.get())) {
     values.push_back({});
     values.back().push_back(leaf_value(node, leaves));
@@ -78,7 +80,11 @@ void compute_node(const Node& node, const NamedTensors& leaves, NodeValues& valu
     inputs.push_back(v.is_absent() ? nullptr
                                    : &values[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)]);
   }
-  values.push_back(run_reference(node, inputs));
+  values.push_back(evaluate_node(node, inputs));
+}
+
+std::vector<RefTensor> plainly(const Node& node, const std::vector<const RefTensor*>& inputs) {
+  return run_reference(node, inputs);
 }
 
 }  // namespace
@@ -86,7 +92,7 @@ void compute_node(const Node& node, const NamedTensors& leaves, NodeValues& valu
 std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const NamedTensors& leaves) {
   NodeValues values;
   values.reserve(graph.nodes().size());
-  for (const Node& node : graph.nodes()) compute_node(node, leaves, values);
+  for (const Node& node : graph.nodes()) compute_node(node, leaves, values, plainly);
   return values;
 }
 
@@ -107,6 +113,12 @@ RefTensor head(const RefTensor& t, int64_t axis, int64_t n) {
 
 std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTensors& leaves,
                                                const ReferenceProgress& progress) {
+  return evaluate(graph, leaves, plainly, progress);
+}
+
+std::map<std::string, RefTensor> evaluate(const Graph& graph, const NamedTensors& leaves,
+                                          const NodeEvaluator& evaluate_node,
+                                          const ReferenceProgress& progress) {
   std::vector<int32_t> last_use(graph.nodes().size());
   for (int32_t id = 0; id < graph.size(); ++id) {
     for (ValueId v : graph.node(id).inputs) {
@@ -119,7 +131,7 @@ std::map<std::string, RefTensor> run_reference(const Graph& graph, const NamedTe
   NodeValues values;
   values.reserve(graph.nodes().size());
   for (int32_t id = 0; id < graph.size(); ++id) {
-    compute_node(graph.node(id), leaves, values);
+    compute_node(graph.node(id), leaves, values, evaluate_node);
     for (ValueId v : graph.node(id).inputs) {
       if (!v.is_absent() && last_use[static_cast<size_t>(v.node)] == id)
         values[static_cast<size_t>(v.node)].clear();

@@ -32,7 +32,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let member = row / params.queries;
     query[r] = row - member * params.queries;
     let q_at = q_base(outer) + member * params.q_member + query[r] * params.q_row;
-    for (var d = lane; d < HEAD4; d += LANES) { qs[d * ROWS + r] = params.scale * q_four(q_at, 4u * d); }
+    for (var d = lane; d < HEAD4; d += LANES) { qs[d * ROWS + r] = q_four(q_at, 4u * d); }
     mask_at[r] = mask_base(outer) + member * params.mask_member + query[r] * params.mask_row;
   }
   // What any row of the tile sees. A tile that reaches into the next head has all queries in it.
@@ -75,7 +75,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         let end = min(end_key(query[r]), tile_end);
         for (var j = 0u; j < 4u; j++) {
           let key = block + j * LANES + lane;
-          let score = masked_score(s[r][j], mask_at[r], min(key, tile_end - 1u));
+          let score = masked_score(params.scale * s[r][j], mask_at[r], min(key, tile_end - 1u));
           s[r][j] = select(-infinity(), score, key >= first && key < end);
         }
         top[c] = max(max(s[r].x, s[r].y), max(s[r].z, s[r].w));
@@ -124,7 +124,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     if (row > last_row) { break; }
     var all = 0.0;
     for (var j = 0u; j < LANES; j++) { all += shared_of[j * QUADS + r / 4u][r % 4u]; }
-    let share = select(1.0 / all, 0.0, all == 0.0);
+    let share = share_of(all);
     let y_at = y_base(outer) + row / params.queries * params.y_member + row % params.queries * params.y_row;
     for (var h = 0u; h < CHUNKS; h++) { y_four(y_at, 4u * (h * LANES + lane), sum[r * CHUNKS + h] * share); }
   }

@@ -24,7 +24,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
   let q_at = q_base(outer) + member * params.q_member + query * params.q_row;
   var qs: array<vec4f, HEAD4>;
-  for (var d = 0u; d < HEAD4; d++) { qs[d] = params.scale * q_four(q_at, 4u * d); }
+  for (var d = 0u; d < HEAD4; d++) { qs[d] = q_four(q_at, 4u * d); }
   var sum: array<vec4f, VALUE4>;
   var most = -infinity();
   var total = 0.0;
@@ -45,7 +45,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       k_tile[i] = k_four(k_at + min(key + i / HEAD4, tile_end - 1u) * params.k_row, 4u * (i % HEAD4));
     }
     for (var i = lane; i < KEYS * VALUE4; i += LANES) {
-      v_tile[i] = v_four(v_at + min(key + i / VALUE4, tile_end - 1u) * params.v_row, 4u * (i % VALUE4));
+      // Zeros past the last key: its own value, repeated there with the weight 0, might be infinite.
+      let j = key + i / VALUE4;
+      var value = vec4f();
+      if (j < tile_end) { value = v_four(v_at + j * params.v_row, 4u * (i % VALUE4)); }
+      v_tile[i] = value;
     }
     workgroupBarrier();
     var s = array<f32, KEYS>();
@@ -59,7 +63,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     var top = most;
     for (var j = 0u; j < KEYS; j++) {
       let seen = key + j >= seen_first && key + j < seen_end;
-      s[j] = select(-infinity(), masked_score(s[j], mask_at, min(key + j, tile_end - 1u)), seen);
+      s[j] = select(-infinity(), masked_score(params.scale * s[j], mask_at, min(key + j, tile_end - 1u)), seen);
       top = max(top, s[j]);
     }
     let fade = weight(most - finite_or_zero(top));
@@ -80,7 +84,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
 
   if (first_row + lane > last_row) { return; }
-  let share = select(1.0 / total, 0.0, total == 0.0);
+  let share = share_of(total);
   let y_at = y_base(outer) + member * params.y_member + query * params.y_row;
   for (var d = 0u; d < VALUE4; d++) { y_four(y_at, 4u * d, sum[d] * share); }
 }

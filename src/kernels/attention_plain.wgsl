@@ -81,7 +81,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     }
     return;
   }
-  let share = select(1.0 / total, 0.0, total == 0.0);
+  let share = share_of(total);
   let y_at = y_base(outer) + member * params.y_member + query * params.y_row;
   for (var i = 0u; i < DIMS; i++) {
     let d = i * LANES + lane;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/attention_blocked.wgsl.h"
 #include "kernels/attention_online.wgsl.h"
@@ -21,6 +22,8 @@ void Attention::visit_attributes(AttributeVisitor& v) {
   v("window", window, 0);
   v("scale", scale);
   v("soft_cap", soft_cap);
+  v("masked_score", masked_score, -std::numeric_limits<double>::infinity());
+  v.choice("empty_row", empty_row, {"zeros", "nan"}, std::optional(EmptyRow::zeros));
 }
 
 double Attention::scale_for(int64_t head) const {
@@ -91,6 +94,7 @@ std::vector<TensorType> Attention::infer(const InferArgs& in) const {
   if (window < 0) fail("attention: the window is {}; it cannot be negative", window);
   if (scale && !std::isfinite(*scale)) fail("attention: the scale is {}; it must be finite", *scale);
   if (soft_cap && !(*soft_cap > 0)) fail("attention: the soft cap is {}; it must be positive", *soft_cap);
+  if (std::isnan(masked_score)) fail("attention: the score of masked keys is NaN; it must be a number");
   const Checked c = check_inputs(*this, in);
   if (in.has(3)) {
     in.expect_dtype(3, in.dtype(3) == DType::bool_ || is_float(in.dtype(3)), "bool or a float type");
@@ -133,6 +137,7 @@ struct Problem {
   Operand k, v;   // [batch, kv_heads, keys, head]
   Operand mask;   // [batch, kv_heads, group, queries, keys]
   int64_t shift;  // query i stands at key i + shift
+  bool nan_when_empty = false;
   // Of the plain kernel, when the keys are met in several dispatches.
   Operand carry{};
   bool continues = false;
@@ -166,6 +171,7 @@ Problem make_problem(const Attention& op, const Lowering& l) {
   const auto shared = [&](const Operand& o) { return o.with_view(by_heads(o.view, op.layout, kv_heads), 2); };
   Problem p{&op, grouped(l.in(0)), grouped(l.out()), shared(l.in(1)), shared(l.in(2)), l.optional_in(3), 0};
   p.shift = p.keys() - p.queries();
+  p.nan_when_empty = op.empty_row == EmptyRow::nan && p.keys() > 0;
   if (p.mask.present()) {
     const View full = p.mask.view.broadcast_to({p.batch(), heads, p.queries(), p.keys()});
     p.mask = p.mask.with_view(full.split_axis(1, kv_heads), 2);
@@ -173,9 +179,10 @@ Problem make_problem(const Attention& op, const Lowering& l) {
   return p;
 }
 
-// Every head begins at a multiple of four elements and has a multiple of four neighbours.
+// Every head begins at a multiple of four elements and has a multiple of four neighbours, and some.
 bool quads(const View& v) {
-  if (v.strides.back() != 1 || v.dims.back() % 4 != 0 || v.offset % 4 != 0) return false;
+  if (v.strides.back() != 1 || v.dims.back() % 4 != 0 || v.dims.back() == 0 || v.offset % 4 != 0)
+    return false;
   return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
 }
 
@@ -209,6 +216,8 @@ Params common_params(const Problem& p) {
   params.mask_key = stride(p.mask, 4);
   params.scale = static_cast<float>(p.op->scale_for(p.head()));
   params.soft_cap = static_cast<float>(p.op->soft_cap.value_or(1));
+  params.masked_score = static_cast<float>(p.op->masked_score);
+  params.empty_share = p.nan_when_empty ? std::numeric_limits<float>::quiet_NaN() : 0;
   return params;
 }
 
@@ -245,11 +254,14 @@ Dispatch plain(const Lowering& l, const Problem& p) {
       common_params<kernels::attention_plain::Params>(p), p.batch() * p.kv_heads() * p.rows(), spec);
 }
 
+// Vectors of four that hold a head: HEAD4 in the kernels.
+int64_t head_quads(const Problem& p) { return std::max<int64_t>(ceil_div(p.head(), 4), 1); }
+
 Dispatch online(const Lowering& l, const Problem& p) {
   auto spec = common_spec<kernels::attention_online::Spec>(p);
   spec.LANES = 64;
   // As many keys as workgroup memory holds. A software device has to compile a body for each of them.
-  const int64_t key_bytes = 4 * (round_up(p.head(), 4) + round_up(p.value(), 4));
+  const int64_t key_bytes = 16 * (head_quads(p) + ceil_div(p.value(), 4));
   spec.KEYS = l.caps().software ? 4 : 16;
   while (spec.KEYS > 1 && spec.KEYS * key_bytes > l.caps().max_workgroup_bytes) spec.KEYS /= 2;
   auto params = common_params<kernels::attention_online::Params>(p);
@@ -263,7 +275,7 @@ Dispatch online(const Lowering& l, const Problem& p) {
 // other.
 int64_t blocked_bytes(const Problem& p, int64_t quads_of_rows) {
   constexpr int64_t kLanes = 8;
-  return 16 * quads_of_rows * (4 * ceil_div(p.head(), 4) + 4 * kLanes + kLanes);
+  return 16 * quads_of_rows * (4 * head_quads(p) + 4 * kLanes + kLanes);
 }
 
 Dispatch blocked(const Lowering& l, const Problem& p) {
@@ -453,7 +465,15 @@ void register_attention(OpTable& table) {
            "mask=\"causal\"}",
            "attention(T[1,1500,64], T[1,1500,64], T[1,1500,66]) {heads=1, layout=\"bsd\", "
            "mask=\"sliding_window\", window=900}",
-           // Nothing to see, and nothing to do.
+           // Scores of masked keys, and rows that have no others.
+           "attention(T[2,3,5,16], T[2,3,7,16], T[2,3,7,16], bool[5,7]) {masked_score=0.5}",
+           "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], bool[2,1,5,1]) {kv_heads=2, "
+           "masked_score=-1000}",
+           "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], bool[2,1,5,1]) {kv_heads=2, "
+           "empty_row=\"nan\"}",
+           // Scores of nothing, nothing to see, and nothing to do.
+           "attention(T[1,2,5,0], T[1,2,7,0], T[1,2,7,3])",
+           "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8]) {empty_row=\"nan\"}",
            "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8])",
            "attention(T[0,2,5,8], T[0,2,5,8], T[0,2,5,8])",
            "attention(T[1,1,1,1], T[1,1,1,1], T[1,1,1,1])",

@@ -1,10 +1,15 @@
 // Scaled dot-product attention.
 #pragma once
 
+#include <limits>
+
 #include "ir/op.h"
 #include "rlx/ops.h"
 
 namespace rlx {
+
+// What a query gives whose scores are all -inf.
+enum class EmptyRow { zeros, nan };
 
 // Inputs q, k, v and perhaps a mask. A score is scale * q.k, then soft_cap * tanh(score / soft_cap) when
 // there is a cap, then the mask; y = softmax(scores) v. q and y have `heads` heads, k and v have `kv_heads`,
@@ -12,8 +17,17 @@ namespace rlx {
 // keys.
 //
 // The mask input broadcasts by NumPy's rule to [batch, heads, queries, keys], so rank 2 is [queries, keys]: a
-// bool keeps (true) or excludes (false) a key, a float is added to the score. It comes on top of `mask`. A
-// query that may see no key gives zeros. Values of excluded keys must be finite: their weight is 0.
+// bool keeps (true) the score of a key or puts `masked_score` in its place (false), a float is added to the
+// score. It comes on top of `mask`.
+//
+// With masked_score = -inf, and where a float mask is -inf, a key has the weight 0. It is still multiplied
+// with the value, as in the product of softmax(scores) and v: an infinite or NaN value gives NaN. NaN and
+// +inf among the scores make the whole query NaN, as in softmax. If all scores are -inf, softmax would give
+// NaN too: `empty_row` says whether the query does, or gives zeros. With a key length of 0 it is zeros, as
+// in a product over nothing.
+//
+// Keys that `mask` excludes have no score; some kernels pass over their values, others multiply them by 0, so
+// these must be finite.
 struct Attention final : OpOf<Attention> {
   static constexpr auto kName = "attention";
   int64_t heads = 0;     // 0: what q's shape says, in the layouts that have an axis for it
@@ -23,6 +37,8 @@ struct Attention final : OpOf<Attention> {
   int64_t window = 0;
   std::optional<double> scale;     // 1 / sqrt(head size) when not given
   std::optional<double> soft_cap;  // none when not given
+  double masked_score = -std::numeric_limits<double>::infinity();
+  EmptyRow empty_row = EmptyRow::zeros;
 
   void visit_attributes(AttributeVisitor& v) override;
   bool optional_input(int64_t input) const override { return input == 3; }

@@ -249,56 +249,101 @@ Problem slice_depth(const Problem& p, int64_t begin, int64_t length, const Opera
   return part;
 }
 
-constexpr int64_t kRowGrain = 64;
-
-bool can_bind(const Lowering& l, std::string_view variant, const Problem& p) {
-  return fits(make_variant(l, variant, slice_rows(p, 0, std::min(kRowGrain, p.size.m))), l.caps());
+// The most rows that any part of the product can have and be bound, of 64 (whole tiles), 8 and 1; 0 if not
+// even single rows can.
+int64_t row_grain(const Lowering& l, std::string_view variant, const Problem& p) {
+  const auto bound = [&](int64_t begin, int64_t length) {
+    return fits(make_variant(l, variant, slice_rows(p, begin, std::min(length, p.size.m - begin))), l.caps());
+  };
+  if (bound(0, p.size.m)) return p.size.m;
+  for (const int64_t grain : {64, 8, 1}) {
+    // Not all parts are alike: some lie across one binding more.
+    bool all = true;
+    for (int64_t begin = 0; all && begin < p.size.m; begin += grain) all = bound(begin, grain);
+    if (all) return grain;
+  }
+  return 0;
 }
 
-void emit_rows(Lowering& l, std::string_view variant, const Problem& p) {
-  l.split(p.size.m, kRowGrain, [&](int64_t begin, int64_t length) {
+void emit_rows(Lowering& l, std::string_view variant, const Problem& p, int64_t grain) {
+  l.split(p.size.m, grain, [&](int64_t begin, int64_t length) {
     return make_variant(l, variant, slice_rows(p, begin, length));
   });
 }
 
-// b is larger than all bindings together: partial products over slices of k are added up in f32.
+// b is larger than all bindings together: partial products over slices of k are added up. y has the type of
+// the sum.
 void lower_in_slices(Lowering& l, std::string_view variant, Problem p) {
   if (p.stride(p.b, 2) < p.stride(p.b, 1)) {
     // A slice of a transposed b touches all of its memory; row-major it is one piece.
     p.b = lower_contiguous(l, p.b);
   }
-  Operand sum = l.scratch(DType::f32, p.y.view.dims);
+  const DType type = p.y.dtype;
+  Operand sum;
   int64_t depth = p.size.k;
   for (int64_t k = 0; k < p.size.k; k += depth) {
-    const Operand part = k == 0 ? sum : l.scratch(DType::f32, p.y.view.dims);
-    const auto slice = [&] { return slice_depth(p, k, std::min(depth, p.size.k - k), part); };
-    while (depth > 1 && !can_bind(l, variant, slice())) depth = ceil_div(depth, 2);
-    emit_rows(l, variant, slice());
-    if (k == 0) continue;
-    const Operand next = l.scratch(DType::f32, p.y.view.dims);
-    lower_expr(l, Expr::parse("add($0,$1)", {DType::f32, DType::f32}), {sum, part}, next);
+    const auto slice = [&](const Operand& to) {
+      return slice_depth(p, k, std::min(depth, p.size.k - k), to);
+    };
+    while (depth > 1 && row_grain(l, variant, slice(p.y)) == 0) depth = ceil_div(depth, 2);
+    const bool last = k + depth >= p.size.k;
+    const Operand part = k == 0 && last ? p.y : l.scratch(type, p.y.view.dims);
+    const int64_t grain = std::max<int64_t>(row_grain(l, variant, slice(part)), 1);
+    emit_rows(l, variant, slice(part), grain);
+    if (k == 0) {
+      sum = part;
+      continue;
+    }
+    const Operand next = last ? p.y : l.scratch(type, p.y.view.dims);
+    lower_expr(l, Expr::parse("add($0,$1)", {type, type}), {sum, part}, next);
     sum = next;
   }
-  // The epilogue sees the sum as f32, which is what the kernels give it too.
-  std::vector<DType> types = {DType::f32};
-  std::vector<Operand> inputs = {sum};
-  for (const Operand& e : p.extra) {
-    types.push_back(e.dtype);
-    inputs.push_back(e);
-  }
+}
+
+void lower_problem(Lowering& l, const Problem& p);
+
+// The product in memory of its own, then the epilogue over it: each can be cut in its own way. The product is
+// f32 there, which is what the kernels give to an epilogue too.
+void lower_apart(Lowering& l, const Problem& p, DType type) {
+  Problem bare = p;
+  bare.y = l.scratch(type, p.y.view.dims);
+  bare.extra.clear();
+  bare.expr = Expr{};
+  std::vector<Operand> inputs = {bare.y};
+  fold_batches(bare);
+  lower_problem(l, bare);
+  inputs.insert(inputs.end(), p.extra.begin(), p.extra.end());
   Expr tail = p.expr;
   if (tail.steps.empty()) {
-    tail.inputs = {DType::f32};
+    tail.inputs = {type};
     tail.cast(Expr::input(0), p.y.dtype);
-    inputs.resize(1);
   }
   lower_expr(l, tail, inputs, p.y);
 }
 
+void lower_halves(Lowering& l, const Problem& p) {
+  const std::vector<int64_t>& dims = p.y.view.dims;
+  const auto axis = std::ranges::find_if(dims, [](int64_t n) { return n > 1; }) - dims.begin();
+  const int64_t length = dims[static_cast<size_t>(axis)];
+  const auto part = [&](int64_t begin, int64_t end) {
+    Problem half = p;
+    half.size.batch = p.size.batch / length * (end - begin);
+    for (Operand* o : {&half.a, &half.b, &half.y}) o->view = o->view.slice(axis, begin, end - begin);
+    return half;
+  };
+  lower_problem(l, part(0, length / 2));
+  lower_problem(l, part(length / 2, length));
+}
+
 void lower_problem(Lowering& l, const Problem& p) {
   const std::string_view variant = l.choose("matmul", kVariants, p);
-  if (can_bind(l, variant, p)) {
-    emit_rows(l, variant, p);
+  const DType type = is_float(p.a.dtype) ? DType::f32 : p.a.dtype;
+  if (const int64_t grain = row_grain(l, variant, p); grain > 0) {
+    emit_rows(l, variant, p, grain);
+  } else if (!p.expr.steps.empty() || p.y.dtype != type) {
+    lower_apart(l, p, type);
+  } else if (p.size.batch > 1) {
+    lower_halves(l, p);
   } else {
     lower_in_slices(l, variant, p);
   }
@@ -428,16 +473,19 @@ void register_matmul(OpTable& table) {
       {.formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
-       .samples = {"matmul(T[3,17], T[17,5])", "matmul(T[64,32], T[32,64])", "matmul(T[1,64], T[64,256])",
-                   "matmul(T[2,3,4,5], T[5,6])", "matmul(T[2,1,4,5], T[3,5,6])", "matmul(T[5], T[5])",
-                   "matmul(T[5], T[2,5,3])", "matmul(T[2,3,5], T[5])", "matmul(T[3,0], T[0,4])",
-                   "matmul(T[0,3], T[3,4])", "matmul(T[257,3], T[3,65])", "matmul(T[130,257], T[257,68])",
-                   "matmul(T[1,1], T[1,1])",
-                   "matmul(T[8,16], T[16,12], T[12]) {epilogue=\"t0=add($0,$1); gelu(t0)\"}",
-                   "matmul(T[2,7,16], T[16,12], T[12], T[2,7,12]) {epilogue=\"t0=add($0,$1); t1=mul(t0,0.5); "
-                   "add(t1,$2)\"}",
-                   "matmul(T[3,700], T[700,129], T[1]) {epilogue=\"add($0,$1)\"}",
-                   "matmul(T[3,1500], T[1500,131])"}});
+       .samples = {
+           "matmul(T[3,17], T[17,5])", "matmul(T[64,32], T[32,64])", "matmul(T[1,64], T[64,256])",
+           "matmul(T[2,3,4,5], T[5,6])", "matmul(T[2,1,4,5], T[3,5,6])", "matmul(T[5], T[5])",
+           "matmul(T[5], T[2,5,3])", "matmul(T[2,3,5], T[5])", "matmul(T[3,0], T[0,4])",
+           "matmul(T[0,3], T[3,4])", "matmul(T[257,3], T[3,65])", "matmul(T[130,257], T[257,68])",
+           "matmul(T[1,1], T[1,1])",
+           "matmul(T[8,16], T[16,12], T[12]) {epilogue=\"t0=add($0,$1); gelu(t0)\"}",
+           "matmul(T[2,7,16], T[16,12], T[12], T[2,7,12]) {epilogue=\"t0=add($0,$1); t1=mul(t0,0.5); "
+           "add(t1,$2)\"}",
+           "matmul(T[3,700], T[700,129], T[1]) {epilogue=\"add($0,$1)\"}", "matmul(T[3,1500], T[1500,131])",
+           // Past all bindings of 64 KiB: batches apart, and an epilogue that keeps rows from being one.
+           "matmul(T[40,33,31], T[40,31,35])",
+           "matmul(T[130,7,64], T[64,90], T[7,90]) {epilogue=\"t0=add($0,$1); relu(t0)\"}"}});
 }
 }  // namespace ops
 

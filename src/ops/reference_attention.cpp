@@ -34,7 +34,7 @@ Placed place(const RefTensor& t, AttentionLayout layout, int64_t heads) {
 // The mask at [batch, heads, queries, keys], its axes of length 1 repeated.
 class MaskReader {
  public:
-  explicit MaskReader(const RefTensor* mask) : mask_(mask) {
+  MaskReader(const RefTensor* mask, double masked_score) : mask_(mask), masked_score_(masked_score) {
     if (!mask) return;
     const View dense = View::contiguous(mask->dims);
     for (int64_t axis = 0; axis < dense.rank(); ++axis) {
@@ -46,11 +46,12 @@ class MaskReader {
     if (!mask_) return score;
     const auto p = static_cast<size_t>(b * strides_[0] + h * strides_[1] + i * strides_[2] + j * strides_[3]);
     if (mask_->dtype != DType::bool_) return score + mask_->real[p];
-    return mask_->ints[p] != 0 ? score : -std::numeric_limits<double>::infinity();
+    return mask_->ints[p] != 0 ? score : masked_score_;
   }
 
  private:
   const RefTensor* mask_;
+  double masked_score_;
   int64_t strides_[4] = {0, 0, 0, 0};
 };
 
@@ -69,7 +70,7 @@ void Attention::reference(RefContext& r) const {
   const Placed v = place(r.in(2), layout, shared);
   const Placed y = place(r.out(), layout, heads);
   double* out = r.out().real.data();
-  const MaskReader reader(r.optional_in(3));
+  const MaskReader reader(r.optional_in(3), masked_score);
   const double factor = scale_for(q.head);
   const int64_t reach = std::min(window, k.length + q.length);  // a larger one sees no more
   constexpr double kNothing = -std::numeric_limits<double>::infinity();
@@ -89,14 +90,14 @@ void Attention::reference(RefContext& r) const {
     double total = 0;
     double* to = out + y.at(b, h, i);
     for (int64_t j = begin; j < end; ++j) {
-      if (scores[static_cast<size_t>(j)] == kNothing) continue;
-      const double weight = std::exp(scores[static_cast<size_t>(j)] - most);
+      const double score = scores[static_cast<size_t>(j)];
+      const double weight = score == kNothing ? 0 : std::exp(score - most);
       total += weight;
       const double* from = v.data + v.at(b, kv, j);
       for (int64_t d = 0; d < v.head; ++d) to[d] += weight * from[d];
     }
-    if (total == 0) return;
-    for (int64_t d = 0; d < v.head; ++d) to[d] /= total;
+    const double share = total != 0 ? 1 / total : empty_row == EmptyRow::nan && k.length > 0 ? NAN : 0;
+    for (int64_t d = 0; d < v.head; ++d) to[d] *= share;
   };
   parallel_for(q.batches * q.heads * q.length, 16, [&](int64_t begin, int64_t end) {
     std::vector<double> scores(static_cast<size_t>(k.length));

@@ -1,5 +1,9 @@
-// Finds attention written out: softmax(scale * (q k^T) + mask) v over [batch, heads, sequence, head].
+// Finds attention written out: softmax(mask(scale * (q k^T))) v over [batch, heads, sequence, head], where
+// the mask is `+ m` or `where(m, scores, number)`. The nodes in between must have no other readers, and
+// nothing may broadcast but the mask: what only looks similar stays as it is.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -9,53 +13,40 @@
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"
+#include "passes/state_reads.h"
 
 namespace rlx {
 namespace {
 
+constexpr double kExcluded = -std::numeric_limits<double>::infinity();
+
 struct Match {
   ValueId q, k, v;
+  bool k_is_transposed = false;  // [batch, heads, head, sequence]
   std::optional<ValueId> mask;
+  double masked_score = kExcluded;
   double scale = 1;
 };
 
 class Matcher {
  public:
-  Matcher(const Graph& graph, const std::map<ValueId, std::vector<int32_t>>& uses)
-      : graph_(graph), uses_(uses) {}
+  explicit Matcher(const Graph& graph)
+      : graph_(graph), uses_(uses(graph)), overwritten_(overwritten(graph)) {}
 
   std::optional<Match> match(int32_t id) const {
     const Node& out = graph_.node(id);
-    if (!plain_matmul(out) || graph_.type(out.inputs[0]).shape.rank() != 4) return std::nullopt;
-    if (graph_.type(out.inputs[1]).shape.rank() != 4) return std::nullopt;
-    Match m;
-    m.v = out.inputs[1];
+    if (!plain_matmul(out)) return std::nullopt;
     const Node& softmax = graph_.producer(out.inputs[0]);
     const auto* op = op_cast<Softmax>(*softmax.op);
-    if (!op || !only_use(out.inputs[0]) || (op->axis != -1 && op->axis != 3)) return std::nullopt;
-    ValueId score = softmax.inputs[0];
-    if (!take_mask(score, m)) return std::nullopt;
-    if (!take_scale(score, m)) return std::nullopt;
-    const Node& product = graph_.producer(score);
-    if (!plain_matmul(product) || !only_use(score)) return std::nullopt;
-    m.q = product.inputs[0];
-    const Node& transposed = graph_.producer(product.inputs[1]);
-    const auto* t = op_cast<Transpose>(*transposed.op);
-    if (t && t->order(4) == std::vector<int64_t>{0, 1, 3, 2}) {
-      m.k = transposed.inputs[0];
-    } else {
-      m.k = product.inputs[1];
-      k_is_transposed_ = true;
+    if (!op || op->log || !only_use(out.inputs[0]) || (op->axis != -1 && op->axis != 3)) return std::nullopt;
+    for (const Masked& scores : unmasked(softmax.inputs[0])) {
+      const auto [product, scale] = unscaled(scores.value);
+      Match m{.q = {}, .k = {}, .v = out.inputs[1], .mask = scores.mask, .masked_score = scores.masked_score};
+      m.scale = scale;
+      if (take_product(product, m)) return m;
     }
-    const Shape& q = graph_.type(m.q).shape;
-    if (q.rank() != 4 || !q[1].is_static()) return std::nullopt;
-    // Plain matmuls broadcast heads; attention wants as many on both sides.
-    const Shape& v = graph_.type(m.v).shape;
-    if (!(q[0] == v[0]) || !(q[1] == v[1])) return std::nullopt;
-    return m;
+    return std::nullopt;
   }
-
-  bool k_is_transposed() const { return k_is_transposed_; }
 
  private:
   static bool plain_matmul(const Node& n) {
@@ -63,64 +54,91 @@ class Matcher {
     return op && op->epilogue.empty();
   }
   bool only_use(ValueId v) const { return uses_.at(v).size() == 1; }
+  const Shape& shape(ValueId v) const { return graph_.type(v).shape; }
 
   static bool is(const Node& n, std::string_view function) {
     const auto* op = op_cast<Elementwise>(*n.op);
     return op && op->fn->name == function;
   }
 
-  // score + mask, where(mask, score, -large)
-  bool take_mask(ValueId& score, Match& m) const {
+  struct Masked {
+    ValueId value;
+    std::optional<ValueId> mask = {};
+    double masked_score = kExcluded;
+  };
+
+  // What the scores may be before the mask: the mask must not enlarge them. Either side of an add may be the
+  // mask; only one of them can turn out to be the product.
+  std::vector<Masked> unmasked(ValueId score) const {
+    std::vector<Masked> forms = {{score}};
     const Node& n = graph_.producer(score);
-    if (is(n, "where") && only_use(score)) {
-      const auto masked = scalar_constant(graph_, n.inputs[2]);
-      if (!masked || *masked > -1e4) return true;
-      m.mask = n.inputs[0];
-      score = n.inputs[1];
-      return true;
+    if (!only_use(score)) return forms;
+    const auto same_shape = [&](size_t i) { return shape(n.inputs[i]) == shape(score); };
+    if (is(n, "where") && same_shape(1)) {
+      const auto number = scalar_constant(graph_, n.inputs[2]);
+      if (number && (std::isfinite(*number) || *number == kExcluded))
+        forms.push_back({n.inputs[1], n.inputs[0], *number});
     }
-    if (!is(n, "add") || !only_use(score)) return true;
-    // The product's side is the one that a matmul or its scaling makes; the other must broadcast to it.
-    for (size_t i = 0; i < 2; ++i) {
-      const Node& side = graph_.producer(n.inputs[i]);
-      if (!plain_matmul(side) && !is(side, "mul") && !is(side, "div")) continue;
-      if (!(graph_.type(n.inputs[i]).shape == n.outputs[0].shape)) continue;
-      m.mask = n.inputs[1 - i];
-      score = n.inputs[i];
-      return graph_.type(*m.mask).shape.rank() >= 2;
+    if (is(n, "add")) {
+      if (same_shape(0)) forms.push_back({n.inputs[0], n.inputs[1]});
+      if (same_shape(1)) forms.push_back({n.inputs[1], n.inputs[0]});
     }
-    return true;
+    return forms;
   }
 
-  bool take_scale(ValueId& score, Match& m) const {
+  // The value before a factor or divisor that is a number, and the factor; kernels need a normal one in f32.
+  std::pair<ValueId, double> unscaled(ValueId score) const {
     const Node& n = graph_.producer(score);
-    if (!(is(n, "mul") || is(n, "div")) || !only_use(score)) return true;
-    const auto number = scalar_constant(graph_, n.inputs[1]);
-    if (!number || *number == 0) return true;
-    m.scale = is(n, "mul") ? *number : 1 / *number;
-    score = n.inputs[0];
-    return true;
+    const bool mul = is(n, "mul");
+    if (!only_use(score) || !(mul || is(n, "div"))) return {score, 1};
+    for (const size_t at : {0, 1}) {
+      if ((at == 1 && !mul) || !(shape(n.inputs[at]) == shape(score))) continue;
+      const auto number = scalar_constant(graph_, n.inputs[1 - at]);
+      if (!number) continue;
+      const double scale = mul ? *number : 1 / *number;
+      if (std::isnormal(static_cast<float>(scale))) return {n.inputs[at], scale};
+    }
+    return {score, 1};
+  }
+
+  bool take_product(ValueId score, Match& m) const {
+    const Node& product = graph_.producer(score);
+    if (!plain_matmul(product) || !only_use(score)) return false;
+    m.q = product.inputs[0];
+    m.k = product.inputs[1];
+    if (!same_heads(shape(m.q), shape(m.k)) || !same_heads(shape(m.q), shape(m.v))) return false;
+    const Node& transposed = graph_.producer(m.k);
+    const auto* t = op_cast<Transpose>(*transposed.op);
+    m.k_is_transposed = !t || t->order(4) != std::vector<int64_t>{0, 1, 3, 2};
+    if (!m.k_is_transposed) m.k = transposed.inputs[0];
+    // These are read where the last node stands from now on, which may be after a write.
+    return !overwritten_.contains(m.q) && !overwritten_.contains(m.k) &&
+           !(m.mask && overwritten_.contains(*m.mask));
+  }
+
+  // Matmuls broadcast batches and heads; attention wants as many on both sides, and a number of heads.
+  static bool same_heads(const Shape& a, const Shape& b) {
+    return a.rank() == 4 && b.rank() == 4 && a[0] == b[0] && a[1] == b[1] && a[1].is_static() && !a[1].is(0);
   }
 
   const Graph& graph_;
-  const std::map<ValueId, std::vector<int32_t>>& uses_;
-  mutable bool k_is_transposed_ = false;
+  const std::map<ValueId, std::vector<int32_t>> uses_;
+  const std::set<ValueId> overwritten_;
 };
 
 }  // namespace
 
 Graph fuse_attention(const Graph& graph) {
-  const auto users = uses(graph);
+  const Matcher matcher(graph);
   Rewriter rewriter(graph);
   for (int32_t id = 0; id < graph.size(); ++id) {
-    const Matcher matcher(graph, users);
     const std::optional<Match> m = matcher.match(id);
     if (!m) {
       rewriter.copy(id);
       continue;
     }
     ValueId k = rewriter.mapped(m->k);
-    if (matcher.k_is_transposed()) {
+    if (m->k_is_transposed) {
       auto back = std::make_shared<Transpose>();
       back->perm = {0, 1, 3, 2};
       k = rewriter.target().add(back, {k}, graph.node(id).name + ".keys");
@@ -129,6 +147,8 @@ Graph fuse_attention(const Graph& graph) {
     op->heads = graph.type(m->q).shape[1].value();
     op->layout = AttentionLayout::bhsd;
     op->scale = m->scale;
+    op->masked_score = m->masked_score;
+    op->empty_row = EmptyRow::nan;  // what softmax gives
     std::vector<ValueId> inputs = {rewriter.mapped(m->q), k, rewriter.mapped(m->v)};
     if (m->mask) inputs.push_back(rewriter.mapped(*m->mask));
     rewriter.replace(id, op, std::move(inputs));

@@ -1,10 +1,14 @@
 // Element-wise ops on a product move into the matmul: bias, activation, scale, residual. The matmul takes the
 // place of the last of them, where all their inputs exist.
+#include <algorithm>
+
+#include "ir/load_phase.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"
+#include "passes/state_reads.h"
 
 namespace rlx {
 namespace {
@@ -12,7 +16,11 @@ namespace {
 class Fuser {
  public:
   Fuser(const Graph& graph, int64_t max_inputs)
-      : rewriter_(graph), uses_(uses(graph)), max_inputs_(max_inputs) {}
+      : rewriter_(graph),
+        uses_(uses(graph)),
+        weights_(in_load_phase(graph)),
+        overwritten_(overwritten(graph)),
+        max_inputs_(max_inputs) {}
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
@@ -31,6 +39,9 @@ class Fuser {
       const auto* matmul = op_cast<MatMul>(*producer.op);
       if (!matmul || uses_.at(n.inputs[i]).size() != 1 || !is_float(producer.outputs[0].dtype)) continue;
       if (!(producer.outputs[0].shape == n.outputs[0].shape)) continue;
+      // What the load phase computes once must not be computed in each run.
+      if (in_load(n.inputs[i].node) && !in_load(id)) continue;
+      if (std::ranges::any_of(producer.inputs, [&](ValueId v) { return is_overwritten(v); })) continue;
       return merge(id, *op, n, i, *matmul, producer);
     }
     return false;
@@ -68,8 +79,18 @@ class Fuser {
     return true;
   }
 
+  bool in_load(int32_t id) const { return weights_[static_cast<size_t>(id)]; }
+  // Whether the value of the new graph shows a state that is overwritten: the product is about to read it
+  // later.
+  bool is_overwritten(ValueId v) const {
+    return std::ranges::any_of(
+        overwritten_, [&](ValueId old) { return rewriter_.is_mapped(old) && rewriter_.mapped(old) == v; });
+  }
+
   Rewriter rewriter_;
   std::map<ValueId, std::vector<int32_t>> uses_;
+  std::vector<bool> weights_;
+  std::set<ValueId> overwritten_;
   int64_t max_inputs_;
 };
 

@@ -20,9 +20,7 @@ class Joiner {
   Graph run() {
     const Graph& g = rewriter_.source();
     for (int32_t id = 0; id < g.size(); ++id) {
-      if (candidate(id))
-        groups_[{g.node(id).inputs[0], op_cast<MatMul>(*g.node(id).op)->epilogue, g.node(id).inputs.size()}]
-            .push_back(id);
+      if (candidate(id)) groups_[key_of(g.node(id))].push_back(id);
     }
     std::map<int32_t, const std::vector<int32_t>*>
         first_of;  // the group is built where its last weight is known
@@ -45,12 +43,20 @@ class Joiner {
   }
 
  private:
+  // What products must have in common to be joined.
   struct Key {
     ValueId input;
     std::string epilogue;
-    size_t inputs;
+    std::vector<DType> weights;  // the matrix and what the epilogue reads
     friend auto operator<=>(const Key&, const Key&) = default;
   };
+
+  Key key_of(const Node& n) const {
+    Key key{n.inputs[0], op_cast<MatMul>(*n.op)->epilogue, {}};
+    for (size_t i = 1; i < n.inputs.size(); ++i)
+      key.weights.push_back(rewriter_.source().type(n.inputs[i]).dtype);
+    return key;
+  }
 
   // A product with a weight matrix whose epilogue reads only vectors of weights, one number a column.
   bool candidate(int32_t id) const {

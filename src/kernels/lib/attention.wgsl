@@ -16,7 +16,7 @@ const K4: bool = false;  //@ spec
 const V4: bool = false;  //@ spec
 const Y4: bool = false;  //@ spec
 
-const HEAD4: u32 = (HEAD + 3u) / 4u;
+const HEAD4: u32 = max((HEAD + 3u) / 4u, 1u);  // there are no arrays of nothing
 const VALUE4: u32 = (VALUE + 3u) / 4u;
 
 struct Params {
@@ -41,6 +41,8 @@ struct Params {
   mask_key: u32,
   scale: f32,
   soft_cap: f32,
+  masked_score: f32,
+  empty_share: f32,
 }
 
 // Four neighbours from dim d on; zeros past the last.
@@ -86,13 +88,17 @@ fn masked_score(product: f32, mask_at: u32, key: u32) -> f32 {
   if (CAPPED) { s = params.soft_cap * tanh_f32(s / params.soft_cap); }
   if (mask_present) {
     let m = f32(mask_get(mask_at + key * params.mask_key));
-    if (KEEP) { s = select(-infinity(), s, m != 0.0); } else { s += m; }
+    if (KEEP) { s = select(params.masked_score, s, m != 0.0); } else { s += m; }
   }
   return s;
 }
 
 // e^x for x <= 0, without branches; NaN stays. As good as exp_f32, which also has to overflow.
 fn weight(x: f32) -> f32 { return select(exp_sum(max(x, -104.0), 0.0, 0), x, is_nan(x)); }
+
+// What the sum of weighted values is multiplied by. The total is 0 only if every score is -inf: the largest of others
+// has the weight 1.
+fn share_of(total: f32) -> f32 { return select(1.0 / total, params.empty_share, total == 0.0); }
 
 // What scores are compared with while only excluded keys have been seen: -inf - -inf would be NaN.
 fn finite_or_zero(most: f32) -> f32 { return select(most, 0.0, is_inf(most) && most < 0.0); }

@@ -1,0 +1,260 @@
+// The outputs of a run against the reference of the graph as written, with a bound that is measured: how far
+// the reference itself moves when every node is as inexact as it may be.
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "base/format.h"
+#include "base/half.h"
+#include "ir/evaluate.h"
+#include "ir/tolerance.h"
+#include "ops/elementwise.h"
+#include "rlx/diagnostics.h"
+
+namespace rlx {
+namespace {
+
+using Outputs = std::map<std::string, RefTensor>;
+
+// Moves values within their accuracy. The same seed moves them the same way.
+class Trial {
+ public:
+  explicit Trial(uint32_t seed) : random_(seed), flushes_(seed % 2 == 1) {}
+
+  std::vector<RefTensor> run(const Node& n, const std::vector<const RefTensor*>& inputs) {
+    if (n.op->is_leaf() || n.op->has(Trait::view)) return run_reference(n, inputs);
+    std::vector<TensorType> types;
+    for (const RefTensor* in : inputs) types.push_back(in ? type_of(*in) : TensorType{});
+    const Tolerance t = n.op->tolerance(types);
+    const double relative = epsilon(DType::f32) * (t.ulps + 4 * std::sqrt(t.terms));
+    std::vector<RefTensor> outputs =
+        rounds_inside(n) ? run_moved(n, inputs, relative) : run_reference(n, inputs);
+    for (RefTensor& out : outputs) {
+      const bool narrow = out.dtype == DType::f16 || out.dtype == DType::bf16;
+      move(out, relative + (narrow ? epsilon(out.dtype) : 0));
+      store(out);
+    }
+    return outputs;
+  }
+
+ private:
+  static TensorType type_of(const RefTensor& t) { return {t.dtype, Shape(t.dims)}; }
+
+  // Sums, norms, products and expressions round on the way to their result, which may be much smaller than
+  // what they add: they are right for inputs that are a little off. A single function is right for its own
+  // inputs, but for its last digits, and decisions (less, argmax) are exact.
+  static bool rounds_inside(const Node& n) {
+    const auto real = [](const TensorType& t) { return is_float(t.dtype) || t.dtype == DType::c64; };
+    return std::ranges::any_of(n.outputs, real) && !op_cast<Elementwise>(*n.op) && !op_cast<Cast>(*n.op);
+  }
+
+  std::vector<RefTensor> run_moved(const Node& n, const std::vector<const RefTensor*>& inputs,
+                                   double relative) {
+    std::vector<RefTensor> copies(inputs.size());
+    std::vector<const RefTensor*> moved(inputs.size(), nullptr);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i]) continue;
+      copies[i] = *inputs[i];
+      move(copies[i], relative);
+      moved[i] = &copies[i];
+    }
+    return run_reference(n, moved);
+  }
+
+  void move(RefTensor& t, double relative) {
+    if (relative == 0) return;
+    for (double& x : t.real) x *= 1 + relative * uniform_(random_);
+    for (std::complex<double>& x : t.complex)
+      x += relative * std::abs(x) * std::complex<double>(uniform_(random_), uniform_(random_));
+  }
+
+  // What memory holds of the values. Devices may take numbers below the normal ones for 0.
+  double stored(double x, DType type) const {
+    const double y = type == DType::f16    ? float_from_f16(f16_from_double(x))
+                     : type == DType::bf16 ? float_from_bf16(bf16_from_double(x))
+                                           : static_cast<float>(x);
+    return flushes_ && std::fabs(y) < 0x1p-126 ? 0 : y;
+  }
+  void store(RefTensor& t) const {
+    for (double& x : t.real) x = stored(x, t.dtype);
+    for (std::complex<double>& x : t.complex)
+      x = {stored(x.real(), DType::f32), stored(x.imag(), DType::f32)};
+  }
+
+  std::mt19937 random_;
+  std::uniform_real_distribution<double> uniform_{-1, 1};
+  bool flushes_;
+};
+
+// Whether somewhere a number becomes a decision or a step, so that a small error can make a large one.
+bool has_decisions(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [&](const Node& n) {
+    const auto* e = op_cast<Elementwise>(*n.op);
+    if (e && (e->fn->name == "floor" || e->fn->name == "ceil" || e->fn->name == "round" ||
+              e->fn->name == "trunc" || e->fn->name == "sign"))
+      return true;
+    const auto real = [](const TensorType& t) { return is_float(t.dtype) || t.dtype == DType::c64; };
+    return !n.op->is_leaf() && !std::ranges::all_of(n.outputs, real) &&
+           std::ranges::any_of(n.inputs, [&](ValueId v) { return real(graph.type(v)); });
+  });
+}
+
+// The numbers of a tensor side by side: those of c64 are two each.
+std::vector<double> numbers(const RefTensor& t) {
+  if (t.dtype != DType::c64) return t.real;
+  std::vector<double> out;
+  for (const std::complex<double>& x : t.complex) {
+    out.push_back(x.real());
+    out.push_back(x.imag());
+  }
+  return out;
+}
+
+std::vector<double> numbers(const Tensor& t) { return numbers(RefTensor::from(t)); }
+
+bool alike(double a, double b) {
+  return a == b || (std::isfinite(a) && std::isfinite(b)) || (std::isnan(a) && std::isnan(b));
+}
+
+// How the elements of one output moved in the trials.
+struct Movement {
+  std::vector<double> by;     // at most
+  std::vector<bool> unclear;  // finite in one, not in another
+  double spread = 0;  // what is usual for the output: where there are decisions, the most of any element
+
+  Movement(const std::vector<double>& want, const std::vector<std::vector<double>>& trials, bool decisions)
+      : by(want.size()), unclear(want.size()) {
+    double squares = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      for (const std::vector<double>& trial : trials) {
+        if (!alike(want[i], trial[i])) unclear[i] = true;
+        if (std::isfinite(want[i]) && std::isfinite(trial[i]))
+          by[i] = std::max(by[i], std::fabs(trial[i] - want[i]));
+      }
+      squares += by[i] * by[i];
+      if (decisions) spread = std::max(spread, by[i]);
+    }
+    if (!decisions && !want.empty()) spread = std::sqrt(squares / static_cast<double>(want.size()));
+  }
+};
+
+void note_wrong(OutputCheck& check, size_t index, double got, double want, double allowed) {
+  if (check.wrong++ > 0) return;
+  check.index = static_cast<int64_t>(index);
+  check.got = got;
+  check.want = want;
+  check.allowed = allowed;
+}
+
+void check_numbers(OutputCheck& check, const Tensor& got, const RefTensor& want,
+                   const std::vector<const RefTensor*>& trials, bool decisions) {
+  const std::vector<double> wanted = numbers(want);
+  const std::vector<double> found = numbers(got);
+  std::vector<std::vector<double>> tried;
+  for (const RefTensor* t : trials) tried.push_back(numbers(*t));
+  const Movement moved(wanted, tried, decisions);
+  const DType type = want.dtype == DType::c64 ? DType::f32 : want.dtype;
+  const size_t parts = want.dtype == DType::c64 ? 2 : 1;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (moved.unclear[i]) {
+      ++check.unclear;
+      continue;
+    }
+    // The trials are few, so an element may have moved less by chance: half of what is allowed comes from
+    // all.
+    const double bound = 4 * (moved.by[i] + moved.spread);
+    const Closeness c =
+        compare(found[i], wanted[i], type, {.ulps = 1, .terms = 0, .scale = bound / epsilon(DType::f32)});
+    if (std::isfinite(found[i]) && std::isfinite(wanted[i]))
+      check.max_error = std::max(check.max_error, std::fabs(found[i] - wanted[i]));
+    if (!c.close) note_wrong(check, i / parts, found[i], wanted[i], c.allowed);
+  }
+}
+
+void check_integers(OutputCheck& check, const Tensor& got, const RefTensor& want,
+                    const std::vector<const RefTensor*>& trials) {
+  int64_t moved = 0;
+  for (size_t i = 0; i < want.ints.size(); ++i) {
+    const auto found = got.integer(static_cast<int64_t>(i));
+    // i64 is 32 bits wide on the device.
+    const int64_t wanted = want.dtype == DType::i64 ? static_cast<int32_t>(want.ints[i]) : want.ints[i];
+    if (std::ranges::any_of(trials, [&](const RefTensor* t) { return t->ints[i] != want.ints[i]; })) {
+      ++moved;
+      ++check.unclear;
+    } else if (found != wanted) {
+      check.max_error = std::max(check.max_error, std::fabs(static_cast<double>(found - wanted)));
+      note_wrong(check, i, static_cast<double>(found), static_cast<double>(wanted), 0);
+    }
+  }
+  // Where some elements are undecided, others that the trials missed are too.
+  if (check.wrong <= moved) {
+    check.unclear += check.wrong;
+    check.wrong = 0;
+    check.index = -1;
+  }
+}
+
+OutputCheck check_output(const std::string& name, const Tensor& got, const Outputs& want,
+                         const std::vector<Outputs>& trials, bool decisions) {
+  const RefTensor& wanted = want.at(name);
+  OutputCheck check{.output = name, .type = got.type_text()};
+  std::vector<const RefTensor*> tried;
+  for (const Outputs& t : trials) tried.push_back(&t.at(name));
+  // A counted output may have another length when its count is undecided.
+  if (std::ranges::any_of(tried, [&](const RefTensor* t) { return t->dims != wanted.dims; })) {
+    check.unclear = got.elements();
+  } else if (got.shape() != wanted.dims) {
+    check.wrong = std::max<int64_t>(got.elements(), 1);
+  } else if (is_float(wanted.dtype) || wanted.dtype == DType::c64) {
+    check_numbers(check, got, wanted, tried, decisions);
+  } else {
+    check_integers(check, got, wanted, tried);
+  }
+  return check;
+}
+
+}  // namespace
+
+std::vector<OutputCheck> verify_outputs(const Graph& graph, const NamedTensors& leaves,
+                                        const NamedTensors& outputs,
+                                        const std::function<void(int64_t nodes_done, int64_t nodes)>& done) {
+  const bool decisions = has_decisions(graph);
+  // A decision goes either way: the more often it is tried, the less often the other way is missed.
+  const uint32_t trial_count = decisions ? 8 : 2;
+  int64_t before = 0;
+  const int64_t all = graph.size() * (1 + int64_t{trial_count});
+  const auto progress = [&](int64_t nodes) {
+    if (done) done(before + nodes, all);
+  };
+  const Outputs want = run_reference(graph, leaves, progress);
+  std::vector<Outputs> trials;
+  for (uint32_t seed = 1; seed <= trial_count; ++seed) {
+    before += graph.size();
+    Trial trial(seed);
+    trials.push_back(evaluate(
+        graph, leaves,
+        [&](const Node& n, const std::vector<const RefTensor*>& inputs) { return trial.run(n, inputs); },
+        progress));
+  }
+  std::vector<OutputCheck> checks;
+  for (const Graph::Output& out : graph.outputs()) {
+    const auto got = outputs.find(out.name);
+    if (got == outputs.end())
+      fail(ErrorKind::invalid_argument, "the output '{}' of the run was not given", out.name);
+    checks.push_back(check_output(out.name, got->second, want, trials, decisions));
+  }
+  return checks;
+}
+
+std::string print(const OutputCheck& c) {
+  if (c.wrong == 0) return formatted("output '{}' agrees with the reference", c.output);
+  if (c.index < 0)
+    return formatted("output '{}' is wrong: {} is not the shape of the reference", c.output, c.type);
+  return formatted(
+      "output '{}' is wrong: element {} of {} is {:.9g} instead of {:.9g}, allowed error {:.3g} ({} elements "
+      "are "
+      "wrong)",
+      c.output, c.index, c.type, c.got, c.want, c.allowed, c.wrong);
+}
+
+}  // namespace rlx
