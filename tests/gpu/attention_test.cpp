@@ -1,6 +1,8 @@
-// Attention beyond single samples: packed inputs read in place, rows that see nothing, symbolic lengths.
+// Attention beyond single samples: packed inputs read in place, rows that see nothing, symbolic lengths, and
+// what is not finite.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "rlx/ops.h"
@@ -77,6 +79,103 @@ TEST(Attention, GivesZerosToQueriesThatSeeNothing) {
   }
 }
 
+// Scores with an added mask, and with numbers in place of masked scores. No multiple of the keys that kernels
+// meet at a time: what they pad with must not show.
+Graph written_out() {
+  return parse_graph(R"(graph g {
+    %q = input : f32[1, 2, 5, 8]
+    %k = input : f32[1, 2, 7, 8]
+    %v = input : f32[1, 2, 7, 8]
+    %added = input : f32[5, 7]
+    %keep = input : bool[5, 7]
+    %large = constant {value=tensor f32[] fill -1e9}
+    %none = constant {value=tensor f32[] fill -inf}
+    %kt = transpose(%k) {perm=[0, 1, 3, 2]}
+    %s0 = matmul(%q, %kt)
+    %t0 = mul(%s0, 0.5)
+    %a0 = add(%t0, %added)
+    %p0 = softmax(%a0)
+    %y0 = matmul(%p0, %v)
+    %n1 = neg(%q)
+    %s1 = matmul(%n1, %kt)
+    %a1 = where(%keep, %s1, %large)
+    %p1 = softmax(%a1)
+    %y1 = matmul(%p1, %v)
+    %n2 = relu(%q)
+    %s2 = matmul(%n2, %kt)
+    %a2 = where(%keep, %s2, %none)
+    %p2 = softmax(%a2)
+    %y2 = matmul(%p2, %v)
+    output y0 = %y0
+    output y1 = %y1
+    output y2 = %y2
+  })");
+}
+
+// The same classes of numbers, and the same numbers up to rounding.
+void expect_alike(const NamedTensors& got, const NamedTensors& want, const std::string& what) {
+  for (const auto& [name, value] : want) {
+    for (int64_t i = 0; i < value.elements(); ++i) {
+      const double w = value.real(i);
+      const double g = got.at(name).real(i);
+      const bool same =
+          std::isnan(w) ? std::isnan(g) : g == w || std::fabs(g - w) <= 1e-5 * (1 + std::fabs(w));
+      ASSERT_TRUE(same) << what << ": element " << i << " of " << name << " is " << g << " instead of " << w;
+    }
+  }
+}
+
+TEST(Attention, FusedGivesWhatTheNodesGive) {
+  const Graph g = written_out();
+  std::mt19937 random(5);
+  NamedTensors plain;
+  for (const Node& n : g.nodes()) {
+    if (n.op->is(LeafKind::input))
+      plain[n.name] = random_tensor(n.outputs[0].dtype, n.outputs[0].shape.values(), -2, 2, random);
+  }
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto with = [&](const std::string& name, size_t begin, size_t count, double value) {
+    NamedTensors inputs = plain;
+    std::vector<double> values = plain.at(name).doubles();
+    std::fill_n(values.begin() + static_cast<ptrdiff_t>(begin), count, value);
+    inputs[name] = Tensor::from_doubles(plain.at(name).dtype(), plain.at(name).shape(), values);
+    return inputs;
+  };
+  const std::vector<std::pair<std::string, NamedTensors>> cases = {
+      {"random", plain},
+      {"a row without keys, excluded", with("keep", 7, 7, 0)},
+      {"a row without keys, added", with("added", 7, 7, -inf)},
+      {"one key of a row", with("added", 8, 6, -inf)},
+      {"an infinite value of the last key", with("v", 6 * 8, 8, inf)},
+      {"an infinite value of the first key", with("v", 0, 8, -inf)},
+      {"NaN among the values", with("v", 3 * 8 + 5, 1, std::nan(""))},
+      {"NaN among the keys", with("k", 2 * 8 + 1, 1, std::nan(""))},
+      {"an infinite key", with("k", 6 * 8, 1, inf)},
+      {"an infinite query", with("q", 8, 1, -inf)},
+      {"a mask of +inf", with("added", 3, 1, inf)},
+      {"a mask of NaN", with("added", 34, 1, std::nan(""))},
+      {"an infinite value of an excluded key",
+       [&] {
+         NamedTensors inputs = with("v", 6 * 8, 8, inf);
+         inputs["keep"] = with("keep", 6, 29, 0).at("keep");
+         return inputs;
+       }()},
+      {"large queries and keys",
+       [&] {
+         NamedTensors inputs = with("q", 0, 40, 1e19);
+         inputs["k"] = with("k", 0, 56, 1e19).at("k");
+         return inputs;
+       }()},
+  };
+  Executable nodes = compile(g, full_device(), {.optimize = false});
+  for (const char* variant : {"online", "blocked", "plain"}) {
+    Executable fused = compile(g, full_device(), {.kernels = {{"attention", variant}}});
+    EXPECT_TRUE(print(*fused.graph()).contains("%y2 = attention(")) << print(*fused.graph());
+    for (const auto& [what, inputs] : cases)
+      expect_alike(fused.run(inputs), nodes.run(inputs), std::string(variant) + ", " + what);
+  }
+}
+
 TEST(Attention, SaysWhatIsWrong) {
   Graph g;
   const Value q = g.input("q", DType::f32, {1, 4, 5, 8});
@@ -85,6 +184,9 @@ TEST(Attention, SaysWhatIsWrong) {
   EXPECT_THROW(attention(q, k, k, {.kv_heads = 3}), Error);
   EXPECT_THROW(attention(q, q, q, {.heads = 5}), Error);
   EXPECT_THROW(attention(q, q, q, {}, g.input("mask", DType::f32, {4, 4})), Error);
+  EXPECT_THROW(
+      parse_graph("graph g { %q = input : f32[1,1,2,4] %y = attention(%q,%q,%q) {masked_score=nan} }"),
+      Error);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/reference.h"
+#include "rlx/diagnostics.h"
 #include "rlx/models.h"
 #include "rlx/safetensors.h"
 #include "tests/support/compare.h"
@@ -61,8 +62,13 @@ void expect_pytorch_outputs(Executable& exe, const Fixture& fixture) {
 
 TEST(Bert, MatchesPyTorch) {
   const Fixture fixture = read_fixture();
-  Executable exe = compile(models::bert_encoder(tiny_config(), 2, 17), full_device());
+  const Graph graph = models::bert_encoder(tiny_config(), 2, 17);
+  Executable exe = compile(graph, full_device());
   expect_pytorch_outputs(exe, fixture);
+  NamedTensors leaves = fixture.weights;
+  leaves.insert(fixture.inputs.begin(), fixture.inputs.end());
+  for (const OutputCheck& c : verify_outputs(graph, leaves, exe.run(fixture.inputs)))
+    EXPECT_EQ(c.wrong, 0) << print(c);
 }
 
 TEST(Bert, MatchesPyTorchWithSymbolicSizes) {

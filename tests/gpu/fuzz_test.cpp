@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "rlx/diagnostics.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/random_graph.h"
@@ -42,6 +43,7 @@ class Fuzz : public ::testing::TestWithParam<uint32_t> {
         EXPECT_TRUE(close(got.at(out.name), want, graph_tolerance(r.graph, scale)))
             << print(r.graph, 8) << print(*exe.graph(), 8);
       }
+      for (const OutputCheck& c : verify_outputs(r.graph, r.leaves, got)) EXPECT_EQ(c.wrong, 0) << print(c);
     } catch (const Error& e) {
       ADD_FAILURE() << e.what() << "\n" << print(r.graph, 8);
     }

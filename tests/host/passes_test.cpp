@@ -276,7 +276,7 @@ TEST(FuseAttention, FindsTheWrittenOutForm) {
                  %k = input : f32[b, 2, s, 4]
                  %v = input : f32[b, 2, s, 4]
                  %mask = input : f32[b, 1, 1, s]
-                 %y = attention(%q, %k, %v, %mask) {heads=2, scale=0.5} : f32[b, 2, s, 4]
+                 %y = attention(%q, %k, %v, %mask) {heads=2, scale=0.5, empty_row="nan"} : f32[b, 2, s, 4]
                  output y = %y
               )g");
 }

@@ -1,0 +1,461 @@
+// Graphs that match a fusion and graphs that nearly do. Whatever a pass makes of them computes the same, with
+// NaN and infinities in every input; whether it fuses is said for each.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ir/reference.h"
+#include "passes/passes.h"
+#include "plan/program.h"
+#include "tests/support/sample.h"
+
+namespace rlx::testing {
+namespace {
+
+struct Case {
+  std::string_view what;
+  std::string body;
+  bool fuses;
+};
+
+Graph graph_of(const std::string& body) { return parse_graph("graph g {\n" + body + "\n}"); }
+
+NamedTensors random_leaves(const Graph& graph) {
+  std::mt19937 random(7);
+  NamedTensors leaves;
+  for (const Node& n : graph.nodes()) {
+    if (!n.op->is(LeafKind::input) && !n.op->is(LeafKind::param)) continue;
+    leaves[n.name] = random_tensor(n.outputs[0].dtype, n.outputs[0].shape.values(), -2, 2, random);
+  }
+  return leaves;
+}
+
+void expect_equal(const RefTensor& got, const RefTensor& want) {
+  ASSERT_EQ(got.dims, want.dims);
+  EXPECT_EQ(got.dtype, want.dtype);
+  EXPECT_EQ(got.ints, want.ints);
+  for (size_t i = 0; i < want.real.size(); ++i) {
+    const double g = got.real[i];
+    const double w = want.real[i];
+    const bool same = std::isnan(w) ? std::isnan(g) : g == w || std::fabs(g - w) <= 1e-9 * (1 + std::fabs(w));
+    ASSERT_TRUE(same) << "element " << i << " is " << g << " instead of " << w;
+  }
+}
+
+// The same values from both graphs: random ones, and again with the first and the last number of each input
+// replaced by what spreads.
+void expect_same_values(const Graph& got, const Graph& want) {
+  const auto compare_all = [&](const NamedTensors& leaves) {
+    const auto wanted = run_reference(want, leaves);
+    const auto found = run_reference(got, leaves);
+    for (const auto& [name, value] : wanted) expect_equal(found.at(name), value);
+  };
+  const NamedTensors plain = random_leaves(want);
+  compare_all(plain);
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const auto& [name, tensor] : plain) {
+    if (!is_float(tensor.dtype()) || tensor.elements() == 0) continue;
+    for (const double bad : {inf, -inf, std::nan("")}) {
+      for (const bool whole : {false, true}) {
+        SCOPED_TRACE(name + " holds " + std::to_string(bad));
+        std::vector<double> values = tensor.doubles();
+        if (whole) {
+          std::ranges::fill(values, bad);
+        } else {
+          values.back() = bad;
+        }
+        NamedTensors leaves = plain;
+        leaves[name] = Tensor::from_doubles(tensor.dtype(), tensor.shape(), values);
+        compare_all(leaves);
+      }
+    }
+  }
+  for (const auto& [name, tensor] : plain) {
+    if (tensor.dtype() != DType::bool_) continue;
+    NamedTensors leaves = plain;
+    leaves[name] = Tensor::from_ints(DType::bool_, tensor.shape(),
+                                     std::vector<int64_t>(static_cast<size_t>(tensor.elements()), 0));
+    compare_all(leaves);
+  }
+}
+
+void expect_cases(const std::function<Graph(const Graph&)>& pass, std::string_view sign,
+                  const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    SCOPED_TRACE(std::string(c.what) + "\n" + c.body);
+    const Graph before = graph_of(c.body);
+    const Graph after = pass(before);
+    verify(after);
+    EXPECT_EQ(print(after).contains(sign), c.fuses) << print(after);
+    if (before.symbols().empty()) expect_same_values(after, before);
+    verify(optimize(before, {}));
+    if (before.symbols().empty()) expect_same_values(optimize(before, {}), before);
+  }
+}
+
+// --- Attention ---
+
+struct AttentionText {
+  std::string q = "f32[2, 3, 5, 4]";
+  std::string k = "f32[2, 3, 7, 4]";
+  std::string v = "f32[2, 3, 7, 6]";
+  std::string transpose = "transpose(%k) {perm=[0, 1, 3, 2]}";
+  std::string more = "";            // inputs and constants
+  std::string scores = "";          // nodes from %s to %d
+  std::string softmax = "softmax";  // of %d
+  std::string end = "";
+
+  std::string text() const {
+    return "%q = input : " + q + "\n%k = input : " + k + "\n%v = input : " + v + "\n" + more +
+           "\n%kt = " + transpose + "\n%s = matmul(%q, %kt)\n" + scores + "\n%p = " + softmax + "(" +
+           (scores.empty() ? "%s" : "%d") + ")" + "\n%y = matmul(%p, %v)\noutput y = %y\n" + end;
+  }
+};
+
+std::string with_scores(const std::string& more, const std::string& scores) {
+  return AttentionText{.more = more, .scores = scores}.text();
+}
+std::string number(const std::string& value) {
+  return "%c = constant {value=tensor f32[] fill " + value + "}";
+}
+std::string masked(const std::string& type) {
+  return with_scores("%m = input : " + type, type.starts_with("bool")
+                                                 ? "%c = constant {value=tensor f32[] fill -1e9}\n"
+                                                   "%d = where(%m, %s, %c)"
+                                                 : "%d = add(%s, %m)");
+}
+
+TEST(FuseAttention, TakesScalesAndMasksThatTheOpHas) {
+  expect_cases(
+      fuse_attention, "= attention(",
+      {
+          {"plain", AttentionText{}.text(), true},
+          {"keys already transposed", AttentionText{.k = "f32[2, 3, 4, 7]", .transpose = "neg(%k)"}.text(),
+           true},
+          {"another transpose",
+           AttentionText{.k = "f32[2, 7, 3, 4]", .transpose = "transpose(%k) {perm=[0, 2, 3, 1]}"}.text(),
+           true},
+          {"scale", with_scores(number("0.3"), "%d = mul(%s, %c)"), true},
+          {"scale on the left", with_scores(number("0.3"), "%d = mul(%c, %s)"), true},
+          {"divisor", with_scores(number("3"), "%d = div(%s, %c)"), true},
+          {"negative scale", with_scores(number("-0.5"), "%d = mul(%s, %c)"), true},
+          {"scale and mask",
+           with_scores("%m = input : f32[5, 7]\n" + number("0.5"), "%e = mul(%s, %c)\n%d = add(%m, %e)"),
+           true},
+          {"the mask is a product too",
+           with_scores("%m = input : f32[2, 3, 5, 7]\n" + number("0.5"),
+                       "%e = mul(%m, %c)\n%d = add(%e, %s)"),
+           true},
+          {"mask of rank 0", masked("f32[]"), true},
+          {"mask of rank 1", masked("f32[7]"), true},
+          {"mask of rank 2", masked("f32[5, 1]"), true},
+          {"mask of rank 3", masked("f32[3, 5, 7]"), true},
+          {"mask of rank 4", masked("f32[2, 1, 1, 7]"), true},
+          {"where of rank 0", masked("bool[]"), true},
+          {"where of rank 1", masked("bool[7]"), true},
+          {"where of rank 2", masked("bool[5, 7]"), true},
+          {"where of rank 4", masked("bool[2, 1, 5, 1]"), true},
+          {"where with -inf",
+           with_scores("%m = input : bool[5, 7]\n" + number("-inf"), "%d = where(%m, %s, %c)"), true},
+          {"where with 3", with_scores("%m = input : bool[5, 7]\n" + number("3"), "%d = where(%m, %s, %c)"),
+           true},
+          {"f16",
+           AttentionText{.q = "f16[2, 3, 5, 4]", .k = "f16[2, 3, 7, 4]", .v = "f16[2, 3, 7, 6]"}.text(),
+           true},
+          {"bf16",
+           AttentionText{.q = "bf16[2, 3, 5, 4]", .k = "bf16[2, 3, 7, 4]", .v = "bf16[2, 3, 7, 6]"}.text(),
+           true},
+          {"no keys", AttentionText{.k = "f32[2, 3, 0, 4]", .v = "f32[2, 3, 0, 6]"}.text(), true},
+          {"heads of nothing", AttentionText{.q = "f32[2, 3, 5, 0]", .k = "f32[2, 3, 7, 0]"}.text(), true},
+          {"symbols",
+           AttentionText{.q = "f32[b, 3, s, 4]", .k = "f32[b, 3, t, 4]", .v = "f32[b, 3, t, 6]"}.text(),
+           true},
+      });
+}
+
+TEST(FuseAttention, LeavesWhatOnlyLooksLikeIt) {
+  const auto shapes = [](std::string q, std::string k, std::string v, std::string transpose) {
+    return AttentionText{
+        .q = std::move(q), .k = std::move(k), .v = std::move(v), .transpose = std::move(transpose)}
+        .text();
+  };
+  const std::string last_two = "transpose(%k) {perm=[0, 1, 3, 2]}";
+  const std::string mask = "%m = input : bool[5, 7]\n";
+  expect_cases(
+      fuse_attention, "= attention(",
+      {
+          {"log_softmax", AttentionText{.softmax = "log_softmax"}.text(), false},
+          {"another axis",
+           "%q = input : f32[2, 3, 5, 4]\n%k = input : f32[2, 3, 4, 5]\n"
+           "%v = input : f32[2, 3, 5, 6]\n%s = matmul(%q, %k)\n%p = softmax(%s) {axis=2}\n"
+           "%y = matmul(%p, %v)\noutput y = %y",
+           false},
+          {"keys of rank 2", shapes("f32[2, 3, 5, 4]", "f32[7, 4]", "f32[2, 3, 7, 6]", "transpose(%k)"),
+           false},
+          {"keys of rank 3",
+           shapes("f32[2, 3, 5, 4]", "f32[3, 7, 4]", "f32[2, 3, 7, 6]", "transpose(%k) {perm=[0, 2, 1]}"),
+           false},
+          {"keys of one batch", shapes("f32[2, 3, 5, 4]", "f32[1, 3, 7, 4]", "f32[2, 3, 7, 6]", last_two),
+           false},
+          {"keys of one head", shapes("f32[2, 3, 5, 4]", "f32[2, 1, 7, 4]", "f32[2, 3, 7, 6]", last_two),
+           false},
+          {"queries of one head", shapes("f32[2, 1, 5, 4]", "f32[2, 3, 7, 4]", "f32[2, 3, 7, 6]", last_two),
+           false},
+          {"queries of rank 3", shapes("f32[3, 5, 4]", "f32[2, 3, 7, 4]", "f32[2, 3, 7, 6]", last_two),
+           false},
+          {"values of one head", shapes("f32[2, 3, 5, 4]", "f32[2, 3, 7, 4]", "f32[2, 1, 7, 6]", last_two),
+           false},
+          {"values of more batches",
+           shapes("f32[1, 3, 5, 4]", "f32[1, 3, 7, 4]", "f32[2, 3, 7, 6]", last_two), false},
+          {"values of rank 2", shapes("f32[2, 3, 5, 4]", "f32[2, 3, 7, 4]", "f32[7, 6]", last_two), false},
+          {"a vector of values", shapes("f32[2, 3, 5, 4]", "f32[2, 3, 7, 4]", "f32[7]", last_two), false},
+          {"no heads", shapes("f32[2, 0, 5, 4]", "f32[2, 0, 7, 4]", "f32[2, 0, 7, 6]", last_two), false},
+          {"a symbol of heads", shapes("f32[2, h, 5, 4]", "f32[2, h, 7, 4]", "f32[2, h, 7, 6]", last_two),
+           false},
+          {"an added mask that enlarges",
+           AttentionText{.q = "f32[1, 3, 5, 4]",
+                         .k = "f32[1, 3, 7, 4]",
+                         .v = "f32[1, 3, 7, 6]",
+                         .more = "%m = input : f32[2, 1, 5, 7]",
+                         .scores = "%d = add(%s, %m)"}
+               .text(),
+           false},
+          {"a where that enlarges",
+           AttentionText{.q = "f32[1, 3, 5, 4]",
+                         .k = "f32[1, 3, 7, 4]",
+                         .v = "f32[1, 3, 7, 6]",
+                         .more = "%m = input : bool[2, 1, 5, 7]\n" + number("-1e9"),
+                         .scores = "%d = where(%m, %s, %c)"}
+               .text(),
+           false},
+          {"where with NaN", with_scores(mask + number("nan"), "%d = where(%m, %s, %c)"), false},
+          {"where with infinity", with_scores(mask + number("inf"), "%d = where(%m, %s, %c)"), false},
+          {"where the other way", with_scores(mask + number("-1e9"), "%d = where(%m, %c, %s)"), false},
+          {"where with a tensor", with_scores(mask + "%c = input : f32[7]", "%d = where(%m, %s, %c)"), false},
+          {"mask before scale",
+           with_scores("%m = input : f32[5, 7]\n" + number("0.5"), "%e = add(%s, %m)\n%d = mul(%e, %c)"),
+           false},
+          {"scale 0", with_scores(number("0"), "%d = mul(%s, %c)"), false},
+          {"divisor 0", with_scores(number("0"), "%d = div(%s, %c)"), false},
+          {"divisor infinity", with_scores(number("inf"), "%d = div(%s, %c)"), false},
+          {"scale infinity", with_scores(number("inf"), "%d = mul(%s, %c)"), false},
+          {"a divisor whose inverse is too large", with_scores(number("1e-40"), "%d = div(%s, %c)"), false},
+          {"a number divided", with_scores(number("2"), "%d = div(%c, %s)"), false},
+          {"a vector of scales", with_scores("%c = input : f32[7]", "%d = mul(%s, %c)"), false},
+          {"scores are an output", AttentionText{.end = "output s = %s"}.text(), false},
+          {"weights are an output", AttentionText{.end = "output p = %p"}.text(), false},
+          {"scores are read elsewhere", AttentionText{.end = "%n = neg(%s)\noutput n = %n"}.text(), false},
+          {"scores are their own mask", with_scores("", "%d = add(%s, %s)"), false},
+          {"the scaled scores are read twice",
+           AttentionText{
+               .more = number("0.5"), .scores = "%d = mul(%s, %c)", .end = "%n = neg(%d)\noutput n = %n"}
+               .text(),
+           false},
+      });
+}
+
+TEST(FuseAttention, KeepsTheNumberOfAMask) {
+  const std::string text = print(fuse_attention(graph_of(masked("bool[5, 7]"))));
+  EXPECT_TRUE(text.contains("{heads=3, scale=1.0, masked_score=-1e+09, empty_row=\"nan\"}")) << text;
+  expect_same_values(parse_graph(text), graph_of(masked("bool[5, 7]")));
+}
+
+// --- Epilogues of products ---
+
+std::string product(const std::string& rest) {
+  return "%a = input : f32[4, 8]\n%b = param : f32[8, 6]\n%m = matmul(%a, %b)\n" + rest;
+}
+
+TEST(FuseMatmulEpilogue, TakesWhatHasTheShapeOfTheProduct) {
+  const auto fuse = [](const Graph& g) { return fuse_matmul_epilogue(g, 7); };
+  expect_cases(
+      fuse, "epilogue=",
+      {
+          {"bias", product("%c = param : f32[6]\n%y = add(%m, %c)\noutput y = %y"), true},
+          {"product on the right", product("%c = input : f32[4, 1]\n%y = sub(%c, %m)\noutput y = %y"), true},
+          {"cast", product("%y = cast(%m) {to=f16}\noutput y = %y"), true},
+          {"where",
+           product("%c = input : bool[6]\n%d = input : f32[]\n%y = where(%c, %d, %m)\noutput y = %y"), true},
+          {"the bias is a factor of the product",
+           "%a = input : f32[4, 4]\n%b = param : f32[4, 4]\n%m = matmul(%a, %b)\n%y = add(%m, %a)\noutput y "
+           "= %y",
+           true},
+          {"a vector times a matrix",
+           "%a = input : f32[8]\n%b = param : f32[8, 6]\n%c = param : f32[6]\n"
+           "%m = matmul(%a, %b)\n%y = add(%m, %c)\noutput y = %y",
+           true},
+          {"a matrix times a vector",
+           "%a = input : f32[2, 4, 8]\n%b = param : f32[8]\n%c = input : f32[2, 1]\n"
+           "%m = matmul(%a, %b)\n%y = mul(%m, %c)\noutput y = %y",
+           true},
+          {"two vectors",
+           "%a = input : f32[8]\n%b = param : f32[8]\n%m = matmul(%a, %b)\n%y = exp(%m)\noutput y = %y",
+           true},
+          {"batches",
+           "%a = input : f16[2, 1, 4, 8]\n%b = input : f16[3, 8, 6]\n%c = param : f16[3, 1, 6]\n"
+           "%m = matmul(%a, %b)\n%y = add(%c, %m)\noutput y = %y",
+           true},
+          {"the product is an output", product("%y = neg(%m)\noutput y = %y\noutput m = %m"), false},
+          {"the product is read twice", product("%y = mul(%m, %m)\noutput y = %y"), false},
+          {"the product is enlarged", product("%c = input : f32[2, 1, 6]\n%y = add(%m, %c)\noutput y = %y"),
+           false},
+          {"the product gets an axis", product("%c = input : f32[1, 4, 6]\n%y = add(%m, %c)\noutput y = %y"),
+           false},
+          {"a comparison", product("%c = input : f32[6]\n%y = less(%m, %c)\noutput y = %y"), false},
+          {"a cast to integers", product("%y = cast(%m) {to=i32}\noutput y = %y"), false},
+          {"integers",
+           "%a = input : i32[4, 8]\n%b = input : i32[8, 6]\n%m = matmul(%a, %b)\n%y = neg(%m)\noutput y = %y",
+           false},
+          {"a product of weights",
+           "%a = param : f32[4, 8]\n%b = param : f32[8, 6]\n%c = input : f32[6]\n"
+           "%m = matmul(%a, %b)\n%y = add(%m, %c)\noutput y = %y",
+           false},
+      });
+}
+
+TEST(FuseMatmulEpilogue, StopsAtTheNumberOfInputs) {
+  const std::string body = product(
+      "%c = input : f32[6]\n%d = add(%m, %c)\n%e = input : f32[4, 6]\n%y = mul(%d, %e)\n"
+      "output y = %y");
+  EXPECT_TRUE(print(fuse_matmul_epilogue(graph_of(body), 4)).contains("mul(t0,$2)"));
+  EXPECT_TRUE(print(fuse_matmul_epilogue(graph_of(body), 3)).contains("%y = mul(%d, %e)"));
+}
+
+// --- Norms of sums ---
+
+std::string normed(const std::string& rest) {
+  return "%x = input : f32[4, 8]\n%r = input : f32[4, 8]\n%g = param : f32[8]\n%s = add(%x, %r)\n" + rest;
+}
+
+TEST(FuseResidualNorm, TakesSumsOfEqualShapes) {
+  expect_cases(
+      fuse_residual_norm, "= residual_",
+      {
+          {"rms", normed("%n = rms_norm(%s, %g) {eps=0.01}\noutput n = %n"), true},
+          {"layer", normed("%n = layer_norm(%s, %g)\noutput n = %n"), true},
+          {"two axes",
+           "%x = input : f32[3, 4, 8]\n%r = input : f32[3, 4, 8]\n%g = param : f32[4, 8]\n"
+           "%s = add(%x, %r)\n%n = layer_norm(%s, %g) {axis=1}\noutput n = %n",
+           true},
+          {"the sum is an output", normed("%n = rms_norm(%s, %g)\noutput n = %n\noutput s = %s"), true},
+          {"two norms of a sum",
+           normed("%n = rms_norm(%s, %g)\n%o = layer_norm(%s, %g)\noutput n = %n\noutput o = %o"), true},
+          {"twice the same",
+           "%x = input : f32[4, 8]\n%g = param : f32[8]\n%s = add(%x, %x)\n%n = rms_norm(%s, %g)\n"
+           "output n = %n",
+           true},
+          {"the sum is its own gamma",
+           "%x = input : f32[8]\n%r = input : f32[8]\n%s = add(%x, %r)\n"
+           "%n = rms_norm(%s, %s)\noutput n = %n",
+           true},
+          {"f16",
+           "%x = input : f16[4, 8]\n%r = input : f16[4, 8]\n%g = param : f16[8]\n%s = add(%x, %r)\n"
+           "%n = rms_norm(%s, %g)\noutput n = %n",
+           true},
+          {"the sum is read before",
+           normed("%e = neg(%s)\n%n = rms_norm(%s, %g)\noutput n = %n\noutput e = %e"), false},
+          {"a bias",
+           "%x = input : f32[4, 8]\n%r = param : f32[8]\n%s = add(%x, %r)\n%n = rms_norm(%s, %r)\noutput n = "
+           "%n",
+           false},
+          {"a difference",
+           "%x = input : f32[4, 8]\n%r = input : f32[4, 8]\n%g = param : f32[8]\n%s = sub(%x, %r)\n"
+           "%n = rms_norm(%s, %g)\noutput n = %n",
+           false},
+      });
+}
+
+// --- Joined and packed weights ---
+
+std::string two_products(const std::string& a, const std::string& b, const std::string& rest) {
+  return "%x = input : f32[5, 8]\n%w = " + a + "\n%u = " + b + "\n" + rest + "\n";
+}
+
+TEST(JoinMatmuls, JoinsWeightsOfOneInput) {
+  const std::string ends = "%p = matmul(%x, %w)\n%q = matmul(%x, %u)\noutput p = %p\noutput q = %q";
+  expect_cases(
+      join_matmuls, ".joined",
+      {
+          {"two weights", two_products("param : f32[8, 3]", "param : f32[8, 4]", ends), true},
+          {"one twice", two_products("param : f32[8, 3]", "neg(%w)", ends), true},
+          {"no columns", two_products("param : f32[8, 0]", "param : f32[8, 4]", ends), true},
+          {"one that is used for the other",
+           two_products(
+               "param : f32[8, 8]", "param : f32[8, 4]",
+               "%p = matmul(%x, %w)\n%q = matmul(%x, %u)\n%r = matmul(%p, %u)\noutput q = %q\noutput r = %r"),
+           true},
+          {"an input", two_products("param : f32[8, 3]", "input : f32[8, 4]", ends), false},
+          {"batches of weights", two_products("param : f32[2, 8, 3]", "param : f32[2, 8, 4]", ends), false},
+          {"vectors", two_products("param : f32[8]", "param : f32[8]", ends), false},
+          {"another input",
+           two_products(
+               "param : f32[8, 3]", "param : f32[8, 4]",
+               "%z = neg(%x)\n%p = matmul(%x, %w)\n%q = matmul(%z, %u)\noutput p = %p\noutput q = %q"),
+           false},
+          {"another epilogue",
+           two_products(
+               "param : f32[8, 3]", "param : f32[8, 4]",
+               "%p = matmul(%x, %w) {epilogue=\"relu($0)\"}\n%q = matmul(%x, %u) {epilogue=\"neg($0)\"}\n"
+               "output p = %p\noutput q = %q"),
+           false},
+          {"biases of other types",
+           two_products("param : f32[8, 3]", "param : f32[8, 4]",
+                        "%b = param : f16[3]\n%c = param : f32[4]\n"
+                        "%p = matmul(%x, %w, %b) {epilogue=\"t0=cast_f32($1); add($0,t0)\"}\n"
+                        "%q = matmul(%x, %u, %c) {epilogue=\"t0=cast_f32($1); add($0,t0)\"}\n"
+                        "output p = %p\noutput q = %q"),
+           false},
+          {"a bias for rows",
+           two_products("param : f32[8, 5]", "param : f32[8, 5]",
+                        "%b = param : f32[5, 1]\n%p = matmul(%x, %w, %b) {epilogue=\"add($0,$1)\"}\n"
+                        "%q = matmul(%x, %u, %b) {epilogue=\"add($0,$1)\"}\noutput p = %p\noutput q = %q"),
+           false},
+      });
+}
+
+TEST(PackWeights, PacksTransposedParamsOnly) {
+  expect_cases(
+      pack_weights, ".packed",
+      {
+          {"two readers",
+           "%x = input : f32[3, 8]\n%w = param : f32[4, 8]\n%t = transpose(%w)\n%y = matmul(%x, %t)\n"
+           "%n = neg(%x)\n%z = matmul(%n, %t)\noutput y = %y\noutput z = %z\noutput t = %t",
+           true},
+          {"batches",
+           "%x = input : f32[2, 3, 8]\n%w = param : f32[8, 2, 4]\n%t = transpose(%w) {perm=[1, 0, 2]}\n"
+           "%y = matmul(%x, %t)\noutput y = %y",
+           true},
+          {"an input",
+           "%x = input : f32[3, 8]\n%w = input : f32[4, 8]\n%t = transpose(%w)\n%y = matmul(%x, %t)\n"
+           "output y = %y",
+           false},
+          {"on the left",
+           "%x = input : f32[8, 3]\n%w = param : f32[8, 4]\n%t = transpose(%w)\n%y = matmul(%t, %x)\n"
+           "output y = %y",
+           false},
+      });
+}
+
+// --- States ---
+
+// What is read before a write is not read after it.
+TEST(Fusions, DoNotMoveReadsPastAWrite) {
+  const auto expect_schedule = [](const Graph& g) { EXPECT_NO_THROW(schedule(g)) << print(g); };
+  expect_schedule(fuse_matmul_epilogue(graph_of("%s = state : f32[4, 4]\n%u = input : f32[4, 4]\n"
+                                                "%m = matmul(%s, %u)\n%n = write_state(%s, %u) {start=0}\n"
+                                                "%y = add(%m, %n)\noutput y = %y"),
+                                       7));
+  expect_schedule(
+      fuse_residual_norm(graph_of("%s = state : f32[4]\n%u = input : f32[4]\n%a = add(%s, %u)\n"
+                                  "%n = write_state(%s, %u) {start=0}\n%y = rms_norm(%a, %n)\n"
+                                  "output y = %y")));
+  expect_schedule(
+      fuse_attention(graph_of("%s = state : f32[1, 1, 4, 4]\n%u = input : f32[1, 1, 4, 4]\n"
+                              "%v = reshape(%s) {shape=[1, 1, 4, 4]}\n%m = matmul(%v, %u)\n"
+                              "%p = softmax(%m)\n%n = write_state(%s, %u) {start=0}\n"
+                              "%y = matmul(%p, %n)\noutput y = %y")));
+}
+
+}  // namespace
+}  // namespace rlx::testing
