@@ -148,6 +148,7 @@ class Graph {
   std::vector<Output> outputs_;
   std::map<std::string, int64_t> capacities_;
   std::map<std::string, int32_t, std::less<>> by_name_;
+  std::set<std::string, std::less<>> output_names_;
   std::shared_ptr<Graph*> self_;  // what Values hold: where this graph is; made for the first of them
 };
 

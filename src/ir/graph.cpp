@@ -43,7 +43,8 @@ Graph::Graph(const Graph& other)
       nodes_(other.nodes_),
       outputs_(other.outputs_),
       capacities_(other.capacities_),
-      by_name_(other.by_name_) {}
+      by_name_(other.by_name_),
+      output_names_(other.output_names_) {}
 
 Graph::Graph(Graph&& other) noexcept
     : name(std::move(other.name)),
@@ -51,6 +52,7 @@ Graph::Graph(Graph&& other) noexcept
       outputs_(std::move(other.outputs_)),
       capacities_(std::move(other.capacities_)),
       by_name_(std::move(other.by_name_)),
+      output_names_(std::move(other.output_names_)),
       self_(std::move(other.self_)) {
   if (self_) *self_ = this;
 }
@@ -114,9 +116,9 @@ void Graph::output(std::string name, Value value, std::string count, int64_t axi
 }
 
 void Graph::add_output(Output output) {
-  if (std::ranges::contains(outputs_, output.name, &Output::name))
-    fail("the output name '{}' is used twice", excerpt(output.name));
   type(output.value);  // an error if there is no such value
+  if (!output_names_.insert(output.name).second)
+    fail("the output name '{}' is used twice", excerpt(output.name));
   outputs_.push_back(std::move(output));
 }
 
@@ -127,10 +129,17 @@ void Graph::set_capacity(std::string symbol, int64_t largest) {
 
 std::string Graph::unique_name(std::string wanted) const {
   if (!by_name_.contains(wanted)) return wanted;
-  for (int i = 1;; ++i) {
-    std::string name = wanted + "_" + std::to_string(i);
-    if (!by_name_.contains(name)) return name;
+  const auto numbered = [&](int64_t i) { return wanted + "_" + std::to_string(i); };
+  const auto taken = [&](int64_t i) { return by_name_.contains(numbered(i)); };
+  // Numbers are given out one after the other: the end of those taken is found by doubling and halving, since
+  // thousands of nodes may want one name.
+  int64_t free = 1;
+  while (taken(free)) free *= 2;
+  for (int64_t low = free / 2; free - low > 1;) {
+    const int64_t middle = low + (free - low) / 2;
+    (taken(middle) ? low : free) = middle;
   }
+  return numbered(free);
 }
 
 namespace {

@@ -1,7 +1,9 @@
 #include "ir/op.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "base/hash.h"
 #include "ir/reference.h"
 
 namespace rlx {
@@ -155,6 +157,60 @@ class SymbolBinder final : public AttributeVisitor {
   const SymbolValues& values_;
 };
 
+class AttributeHasher final : public AttributeVisitor {
+ public:
+  explicit AttributeHasher(Hash& hash) : hash_(hash) {}
+
+ private:
+  void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&) override {
+    std::visit([this](const auto& v) { add(v); }, value);
+  }
+  void add(bool v) { hash_.number(v); }
+  void add(int64_t v) { hash_.number(static_cast<uint64_t>(v)); }
+  // 0 and -0 are equal and must have one hash.
+  void add(double v) { hash_.number(std::bit_cast<uint64_t>(v == 0 ? 0.0 : v)); }
+  void add(const std::string& v) { hash_.text(v); }
+  void add(DType v) { hash_.number(static_cast<uint64_t>(v)); }
+  void add(const Dim& v) { hash_.text(v.text()); }
+  void add(const std::vector<int64_t>& v) { hash_.bytes(v.data(), v.size() * sizeof(int64_t)); }
+  void add(const Shape& v) {
+    for (const Dim& d : v) add(d);
+  }
+  void add(const TensorType& v) {
+    add(v.dtype);
+    add(v.shape);
+  }
+  // A few elements tell most tensors apart; equality decides.
+  void add(const Tensor& v) {
+    add(v.dtype());
+    add(v.shape());
+    const int64_t n = v.elements();
+    for (int64_t i = 0; i < n; i += std::max<int64_t>(1, n / 16)) add(v.real(i));
+  }
+  void add(const GraphPtr& v) { hash_.number(reinterpret_cast<uintptr_t>(v.get())); }
+
+  Hash& hash_;
+};
+
+class SymbolCollector final : public AttributeVisitor {
+ public:
+  explicit SymbolCollector(std::set<std::string>& into) : into_(into) {}
+
+ private:
+  void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&) override {
+    if (const auto* dim = std::get_if<Dim>(&value)) {
+      dim->collect_symbols(into_);
+    } else if (const auto* shape = std::get_if<Shape>(&value)) {
+      for (const Dim& d : *shape) d.collect_symbols(into_);
+    } else if (const auto* type = std::get_if<TensorType>(&value)) {
+      for (const Dim& d : type->shape) d.collect_symbols(into_);
+    } else if (const auto* graph = std::get_if<GraphPtr>(&value); graph && *graph) {
+      into_.merge((*graph)->symbols());
+    }
+  }
+  std::set<std::string>& into_;
+};
+
 AttributeCollector collect(const Op& op) {
   AttributeCollector fields;
   op.clone()->visit_attributes(fields);
@@ -191,17 +247,16 @@ void set_attributes(Op& op, const Attrs& attrs) {
 }
 
 void collect_symbols(const Op& op, std::set<std::string>& into) {
-  for (const auto& [name, value] : collect(op).all) {
-    if (const auto* dim = std::get_if<Dim>(&value)) {
-      dim->collect_symbols(into);
-    } else if (const auto* shape = std::get_if<Shape>(&value)) {
-      for (const Dim& d : *shape) d.collect_symbols(into);
-    } else if (const auto* type = std::get_if<TensorType>(&value)) {
-      for (const Dim& d : type->shape) d.collect_symbols(into);
-    } else if (const auto* graph = std::get_if<GraphPtr>(&value); graph && *graph) {
-      into.merge((*graph)->symbols());
-    }
-  }
+  SymbolCollector fields(into);
+  op.clone()->visit_attributes(fields);
+}
+
+uint64_t hash_of(const Op& op) {
+  Hash hash;
+  hash.text(op.name());
+  AttributeHasher fields(hash);
+  op.clone()->visit_attributes(fields);
+  return hash.value();
 }
 
 OpPtr bind_symbols(const OpPtr& op, const SymbolValues& values) {

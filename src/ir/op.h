@@ -203,6 +203,8 @@ OpPtr bind_symbols(const OpPtr& op, const SymbolValues& values);
 void collect_symbols(const Op& op, std::set<std::string>& into);
 // Equal name and attributes.
 bool same(const Op& a, const Op& b);
+// Of name and attributes: equal for ops that are the same.
+uint64_t hash_of(const Op& op);
 
 // --- The leaves. Their name in a graph is the node's name. ---
 

@@ -24,6 +24,12 @@ struct Dim::Term {
   std::vector<Atom> atoms;  // sorted, not empty
 };
 
+namespace {
+// What is larger is a mistake, and the next product of two such sums would fill the memory.
+constexpr size_t kMaxTerms = 256;    // of a sum
+constexpr size_t kMaxFactors = 256;  // of a product
+}  // namespace
+
 const Dim::Terms& Dim::terms() const {
   static const Terms none;
   return terms_ ? *terms_ : none;
@@ -40,6 +46,10 @@ Dim Dim::from_terms(int64_t constant, Terms terms) {
     }
   }
   std::erase_if(merged, [](const Term& t) { return t.coefficient == 0; });
+  if (merged.size() > kMaxTerms) {
+    fail("a dimension is a sum of {} products of symbols; more than {} are not supported", merged.size(),
+         kMaxTerms);
+  }
   Dim dim(constant);
   if (!merged.empty()) dim.terms_ = std::make_shared<const Terms>(std::move(merged));
   return dim;
@@ -81,6 +91,8 @@ Dim operator*(const Dim& a, const Dim& b) {
   scaled(b, a.constant_);
   for (const Dim::Term& x : a.terms()) {
     for (const Dim::Term& y : b.terms()) {
+      if (x.atoms.size() + y.atoms.size() > kMaxFactors)
+        fail("a dimension is a product of more than {} symbols, which is not supported", kMaxFactors);
       std::vector<Dim::Atom> atoms = x.atoms;
       atoms.insert(atoms.end(), y.atoms.begin(), y.atoms.end());
       std::ranges::sort(atoms);

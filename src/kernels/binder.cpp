@@ -248,14 +248,22 @@ int64_t reach_bytes(const Operand& o) {
 }
 
 int64_t bindings_needed(const Dispatch& d, const Caps& caps) {
-  // Different storages may be placed anywhere, so only operands of one storage can share.
+  // Different storages may be placed anywhere, so only operands of one storage can share. Numbered anew: a
+  // program has thousands of storages, a dispatch a handful.
+  Dispatch local = d;
   std::vector<Placement> apart;
-  for (const Operand& o : d.operands) {
-    if (o.storage >= static_cast<int32_t>(apart.size())) apart.resize(static_cast<size_t>(o.storage) + 1);
+  std::vector<int32_t> storages;
+  for (Operand& o : local.operands) {
+    if (!o.present()) continue;
+    const auto at = std::ranges::find(storages, o.storage) - storages.begin();
+    if (at == std::ssize(storages)) {
+      storages.push_back(o.storage);
+      apart.push_back({.buffer = static_cast<int32_t>(at)});
+    }
+    o.storage = static_cast<int32_t>(at);
   }
-  for (size_t i = 0; i < apart.size(); ++i) apart[i].buffer = static_cast<int32_t>(i);
   int64_t n = 0;
-  for (const Cluster& c : make_clusters(d, apart, caps))
+  for (const Cluster& c : make_clusters(local, apart, caps))
     n += ceil_div(c.bytes.end - c.bytes.begin, segment_bytes(caps));
   return n;
 }

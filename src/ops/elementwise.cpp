@@ -261,7 +261,8 @@ void register_elementwise(OpTable& table) {
   }
   std::string all;
   for (DType t : kAllDTypes) all += (all.empty() ? "" : " ") + std::string(to_string(t));
-  OpInfo cast{.formula = "x as another type: floats to nearest even, to integers truncated and saturated",
+  OpInfo cast{.formula = "x as another type: floats to nearest even; floats to integers truncated and saturated, NaN to 0; "
+                         "integers modulo 2^n (u32 to i64 saturated: it has 32 bits on the device)",
               .types = all,
               .variants = names_of(kVariants),
               .samples = {}};

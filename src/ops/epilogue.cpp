@@ -17,7 +17,7 @@ void replace_line(std::string& source, std::string_view marker, const std::strin
 WithEpilogue with_epilogue(const std::shared_ptr<const Kernel>& kernel, const Expr& expr) {
   if (expr.steps.empty()) return {kernel, {}};
   Kernel k = *kernel;
-  std::vector<std::string> inputs = {"v"};
+  std::vector<std::string> inputs = {"product"};
   for (size_t i = 1; i < expr.inputs.size(); ++i) {
     inputs.push_back(formatted("e{}_at(i)", i));
     k.operands.push_back({formatted("e{}", i), OperandDecl::Kind::any, false, false});
@@ -26,9 +26,10 @@ WithEpilogue with_epilogue(const std::shared_ptr<const Kernel>& kernel, const Ex
   std::string members;
   for (const std::string& m : code.params) members += "  " + m + ",\n";
   replace_line(k.source, "//@ params", members);
-  replace_line(
-      k.source, "//@ epilogue",
-      formatted("fn epilogue(v: y_t, i: u32) -> y_t {{\n{}  return {};\n}}", code.statements, code.result));
+  // The product is rounded as if it had been stored.
+  replace_line(k.source, "//@ epilogue",
+               formatted("fn epilogue(v: y_t, i: u32) -> y_t {{\n  let product = {};\n{}  return {};\n}}",
+                         rounded("v", expr.inputs[0]), code.statements, code.result));
   k.params_bytes += 4 * code.words.size();
   return {std::make_shared<const Kernel>(std::move(k)), code.words};
 }

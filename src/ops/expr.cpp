@@ -1,5 +1,6 @@
 #include "ops/expr.h"
 
+#include <algorithm>
 #include <bit>
 #include <cctype>
 #include <charconv>
@@ -56,9 +57,29 @@ Expr::Arg Expr::cast(Arg value, DType to) {
   return {Arg::Kind::step, static_cast<int32_t>(steps.size()) - 1, 0};
 }
 
+namespace {
+
+bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
+
+// Whether the result of a step must be rounded to its type before others read it: functions without error
+// (ulps 0) give a number that their arguments' type has, and casts have rounded.
+bool is_rounded(const Expr::Step& s) { return s.fn && s.fn->ulps > 0 && is_narrow(s.type); }
+
+}  // namespace
+
 double Expr::ulps() const {
   double sum = 0;
-  for (const Step& s : steps) sum += s.fn ? s.fn->ulps : 1;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& s = steps[i];
+    sum += s.fn ? s.fn->ulps : 1;
+    if (is_rounded(s) && i + 1 < steps.size()) sum += epsilon(s.type) / epsilon(DType::f32);
+  }
+  return sum;
+}
+
+int64_t Expr::cost() const {
+  int64_t sum = 0;
+  for (const Step& s : steps) sum += s.fn ? s.fn->cost : 1;
   return sum;
 }
 
@@ -185,6 +206,30 @@ class ExprParser {
 
 // --- WGSL ---
 
+// Which steps other steps read.
+std::vector<bool> read_by_steps(const Expr& expr) {
+  std::vector<bool> read(expr.steps.size(), false);
+  for (const Expr::Step& s : expr.steps) {
+    for (const Expr::Arg& a : s.args) {
+      if (a.kind == Expr::Arg::Kind::step) read[static_cast<size_t>(a.index)] = true;
+    }
+  }
+  return read;
+}
+
+// A value that the compiler does not look behind. Drivers simplify float arithmetic as if it were exact: (a + b)
+// - a becomes b, a - a becomes 0 and x - floor(x) something else, whatever was rounded, infinite or NaN
+// (docs/arithmetic.md).
+std::string opaque(const std::string& value, DType type) {
+  return (type == DType::c64 ? "complex_as_is(" : "as_is(") + value + ")";
+}
+
+// Whether the difference of these two might be of a value and itself: inputs may lie in the same memory.
+bool may_be_equal(const Expr::Arg& a, const Expr::Arg& b) {
+  return a.kind != Expr::Arg::Kind::number && a.kind == b.kind &&
+         (a.kind == Expr::Arg::Kind::input || a.index == b.index);
+}
+
 std::string substitute(std::string_view form, const std::vector<std::string>& args) {
   std::string out;
   for (size_t i = 0; i < form.size(); ++i) {
@@ -211,12 +256,6 @@ std::string wrapped(const std::string& value, DType type) {
   return type == DType::i8 || type == DType::u8 ? "extractBits(" + value + ", 0u, 8u)" : value;
 }
 
-std::string rounded(const std::string& value, DType type) {
-  if (type == DType::f16) return "unpack2x16float(f16_bits(" + value + ")).x";
-  if (type == DType::bf16) return "bitcast<f32>(bf16_bits(" + value + ") << 16u)";
-  return value;
-}
-
 std::string cast_text(const std::string& value, DType from, DType to) {
   const std::string_view a = wgsl_type(from);
   const std::string_view b = wgsl_type(to);
@@ -234,10 +273,18 @@ std::string cast_text(const std::string& value, DType from, DType to) {
     if (to == DType::u8) return "min(f32_to_u32(" + value + "), 255u)";
     return std::string(b == "i32" ? "f32_to_i32(" : "f32_to_u32(") + value + ")";
   }
-  return wrapped(formatted("{}({})", b, value), to);  // between integers: modulo, as C does
+  // The device's i64 has 32 bits, which hold less than a u32.
+  if (from == DType::u32 && to == DType::i64) return "i32(min(" + value + ", 0x7fffffffu))";
+  return wrapped(formatted("{}({})", b, value), to);  // between integers: modulo, as NumPy does
 }
 
 }  // namespace
+
+std::string rounded(const std::string& value, DType type) {
+  if (type == DType::f16) return "unpack2x16float(f16_bits(" + value + ")).x";
+  if (type == DType::bf16) return "bitcast<f32>(bf16_bits(" + value + ") << 16u)";
+  return value;
+}
 
 Expr Expr::parse(std::string_view text, std::vector<DType> inputs) {
   return ExprParser(text, std::move(inputs)).all();
@@ -259,6 +306,7 @@ ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, cons
     return wgsl == "bool" ? "(params." + name + " != 0u)" : "params." + name;
   };
   code.result = inputs.empty() ? "" : inputs[0];
+  const std::vector<bool> read = read_by_steps(expr);
   for (size_t i = 0; i < expr.steps.size(); ++i) {
     const Expr::Step& s = expr.steps[i];
     std::vector<std::string> args;
@@ -269,8 +317,17 @@ ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, cons
                                                          : number(arg.number, expr.arg_type(s, a)));
     }
     const DType operand_type = expr.arg_type(s, s.args.size() - 1);
-    const std::string value = s.fn ? wrapped(substitute(form_for(*s.fn, operand_type), args), s.type)
-                                   : cast_text(args[0], operand_type, s.type);
+    const bool real = s.fn && (is_float(s.type) || s.type == DType::c64);
+    if (real && s.fn->name == "sub" && may_be_equal(s.args[0], s.args[1])) {
+      args[0] = opaque(args[0], s.type);
+    }
+    std::string value = s.fn ? wrapped(substitute(form_for(*s.fn, operand_type), args), s.type)
+                             : cast_text(args[0], operand_type, s.type);
+    if (read[i] && is_rounded(s)) {
+      value = rounded(value, s.type);
+    } else if (read[i] && real) {
+      value = opaque(value, s.type);
+    }
     code.result = formatted("{}{}", prefix, i);
     code.statements += formatted("  let {} = {};\n", code.result, value);
   }
@@ -284,6 +341,7 @@ namespace {
 int64_t wrap(int64_t value, DType type) {
   switch (type) {
     case DType::i32:
+    case DType::i64:  // has 32 bits on the device
       return static_cast<int32_t>(value);
     case DType::u32:
       return static_cast<uint32_t>(value);
@@ -325,7 +383,8 @@ Expr::Scalar cast_value(const Expr::Scalar& v, DType from, DType to) {
                : to == DType::bf16 ? float_from_bf16(bf16_from_double(real))
                                    : real;
   } else {
-    out.integer = from_real ? saturated(real, to) : wrap(v.integer, to);
+    const bool too_wide = from == DType::u32 && to == DType::i64;  // of which the device has 32 bits
+    out.integer = from_real || too_wide ? saturated(real, to) : wrap(v.integer, to);
   }
   return out;
 }

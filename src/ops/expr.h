@@ -45,8 +45,10 @@ struct Expr {
   std::string text() const;
   static Expr parse(std::string_view text, std::vector<DType> inputs);
 
-  // The tolerance of the composition: the steps' errors added up.
+  // The tolerance of the composition: the steps' errors added up, and for each rounding to f16 or bf16 on the
+  // way one of its units.
   double ulps() const;
+  int64_t cost() const;  // the steps' costs added up
 
   // One value on the host, in place of the double, int64 or complex of each type.
   struct Scalar {
@@ -69,6 +71,9 @@ struct ExprCode {
 // `inputs` are WGSL expressions of the inputs' values; names of steps begin with `prefix`, parameters with
 // "c".
 ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix = "t");
+
+// WGSL for a value of f32 rounded to the type, if that is f16 or bf16; else the value.
+std::string rounded(const std::string& value, DType type);
 
 // The result type of a scalar function on arguments of these types, with the checks; `what` names it in
 // errors.

@@ -12,7 +12,9 @@ namespace rlx {
 namespace {
 
 // Elements around x: `value`, x mirrored without repeating its ends, its end elements, or x over again.
-// Negative numbers cut elements off.
+// Negative numbers cut elements off; what is cut is never seen, also not by a mirror: as if x were cut first
+// and what is left padded, which is how ONNX Runtime does it (NumPy has no negative numbers; its rules hold for
+// what is left).
 struct Pad final : OpOf<Pad> {
   static constexpr auto kName = "pad";
   std::vector<int64_t> before, after;  // one for each axis
@@ -47,8 +49,10 @@ std::vector<TensorType> Pad::infer(const InferArgs& in) const {
     if (out[a].is_static() && out[a].value() < 0) {
       fail("pad: {} and {} cut more from axis {} than its length {}", low, high, a, length.text());
     }
-    if (mode != PadMode::constant && length.is(0) && !out[a].is(0)) {
-      fail("pad: axis {} of {} is empty and has nothing to repeat", a, in.shape(0).text());
+    const Dim left = length + Dim(std::min<int64_t>(low, 0)) + Dim(std::min<int64_t>(high, 0));
+    if (mode != PadMode::constant && left.is_static() && left.value() <= 0 && !out[a].is(0)) {
+      fail("pad: {} and {} leave nothing to repeat of axis {} of {}", std::min<int64_t>(low, 0),
+           std::min<int64_t>(high, 0), a, in.shape(0).text());
     }
   }
   return {TensorType{in.dtype(0), out}};
@@ -73,6 +77,16 @@ int64_t source(PadMode mode, int64_t c, int64_t length) {
   return -1;
 }
 
+// What negative numbers cut from an axis at its beginning, and what they leave of it.
+struct Cut {
+  int64_t begin, length;
+};
+
+Cut cut_axis(const Pad& pad, size_t axis, int64_t length) {
+  const int64_t begin = std::max<int64_t>(-pad.before[axis], 0);
+  return {begin, std::max<int64_t>(length - begin - std::max<int64_t>(-pad.after[axis], 0), 0)};
+}
+
 void Pad::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
   RefTensor& y = r.out();
@@ -82,9 +96,10 @@ void Pad::reference(RefContext& r) const {
     int64_t rest = i;
     int64_t at = 0;
     for (size_t a = y.dims.size(); a-- > 0;) {
-      const int64_t c = source(mode, rest % y.dims[a] - before[a], x.dims[a]);
+      const Cut cut = cut_axis(*this, a, x.dims[a]);
+      const int64_t c = source(mode, rest % y.dims[a] - std::max<int64_t>(before[a], 0), cut.length);
       rest /= y.dims[a];
-      at = c < 0 || at < 0 ? -1 : at + c * strides[a];
+      at = c < 0 || at < 0 ? -1 : at + (c + cut.begin) * strides[a];
     }
     if (at < 0) continue;
     visit_both(x, y, [&](const auto& from, auto& to) {
@@ -173,7 +188,16 @@ void lower_pad(Lowering& l, const Operand& x, const Operand& y, const Pad& pad) 
 }
 
 void Pad::lower(Lowering& l) const {
-  if (l.out().view.elements() > 0) lower_pad(l, l.in(0), l.out(), *this);
+  if (l.out().view.elements() == 0) return;
+  Operand x = l.in(0);
+  Pad left = *this;
+  for (size_t a = 0; a < before.size() && mode != PadMode::constant; ++a) {
+    const Cut cut = cut_axis(*this, a, x.view.dims[a]);
+    x.view = x.view.slice(static_cast<int64_t>(a), cut.begin, cut.length);
+    left.before[a] = std::max<int64_t>(before[a], 0);
+    left.after[a] = std::max<int64_t>(after[a], 0);
+  }
+  lower_pad(l, x, l.out(), left);
 }
 
 }  // namespace
@@ -190,7 +214,7 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadM
 namespace ops {
 void register_pad(OpTable& table) {
   table.add<Pad>(
-      {.formula = "x with elements around it: a value, x mirrored, its ends or x again; negative numbers cut",
+      {.formula = "x with elements around it: a value, x mirrored, its ends or x again; negative numbers cut, first",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"pad"},
        .samples = {"pad(T[3,17]) {before=[1,2], after=[0,3], value=1}",
@@ -200,6 +224,8 @@ void register_pad(OpTable& table) {
                    "pad(T[3,5,2]) {before=[0,2,0], after=[4,1,0], mode=\"edge\"}",
                    "pad(T[3,5,2]) {before=[7,2,0], after=[0,11,0], mode=\"wrap\"}",
                    "pad(T[5,7]) {before=[-1,2], after=[1,-3], value=1}",
+                   "pad(T[5,6]) {before=[-2,3], after=[3,-4], mode=\"reflect\"}",
+                   "pad(T[4,6]) {before=[-2,1], after=[5,-4], mode=\"wrap\"}",
                    "pad(T[257]) {before=[-3], after=[3]}", "pad(T[]) {before=[], after=[]}",
                    "pad(T[0,3]) {before=[1,0], after=[1,0], value=1}", "pad(T[3]) {before=[-2], after=[-1]}",
                    "pad(T[65537]) {before=[3], after=[1], mode=\"wrap\"}",

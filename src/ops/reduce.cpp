@@ -104,6 +104,7 @@ T merged(ReduceKind kind, T a, T b) {
 int64_t wrapped(int64_t v, DType t) {
   switch (t) {
     case DType::i32:
+    case DType::i64:  // has 32 bits on the device
       return static_cast<int32_t>(v);
     case DType::u32:
       return static_cast<uint32_t>(v);

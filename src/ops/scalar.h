@@ -28,6 +28,7 @@ struct ScalarFn {
   std::complex<double> (*complex)(const std::complex<double>* a) = nullptr;  // Result::boolean: 1 or 0
   bool (*compare_real)(const double* a) = nullptr;                           // Result::boolean on floats
 
+  int cost = 1;               // of the WGSL, for a compiler: about how many additions are as much text
   double ulps = 4;            // error of the f32 form against the exact value, in f32 units in the last place
   double low = -4, high = 4;  // where the sweep samples it (floats)
   double int_low = -50, int_high = 50;  // (integers; clamped to the type)

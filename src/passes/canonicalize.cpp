@@ -1,8 +1,9 @@
 // One form for what can be written in several: no views that change nothing, transposes and reshapes merged,
-// split as narrows, expressions of one op.
+// split as slices, expressions of one op.
 #include <algorithm>
 #include <numeric>
 
+#include "ir/states.h"
 #include "ops/elementwise.h"
 #include "ops/expand.h"
 #include "ops/reshape.h"
@@ -18,7 +19,7 @@ namespace {
 
 class Canonicalizer {
  public:
-  explicit Canonicalizer(const Graph& graph) : rewriter_(graph) {}
+  explicit Canonicalizer(const Graph& graph) : rewriter_(graph), states_(graph) {}
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
@@ -51,6 +52,8 @@ class Canonicalizer {
     if (const auto* e = op_cast<Elementwise>(op); e && (e->fn->name == "mul" || e->fn->name == "div")) {
       nothing = scalar_constant(source(), n.inputs[1]) == 1.0;
     }
+    // A copy of what a state holds before it is overwritten is not the state.
+    if (!op.has(Trait::view) && states_.writer(n.inputs[0]) >= 0) nothing = false;
     if (nothing) forward(id, input(id, 0));
     return nothing;
   }
@@ -58,7 +61,7 @@ class Canonicalizer {
   bool split(int32_t id) {
     const Node& n = source().node(id);
     const auto* op = op_cast<Split>(*n.op);
-    if (!op) return false;
+    if (!op || states_.writer(n.inputs[0]) >= 0) return false;  // the parts are copies, slices are views
     int64_t start = 0;
     for (size_t o = 0; o < n.outputs.size(); ++o) {
       auto part = std::make_shared<Slice>();
@@ -105,6 +108,7 @@ class Canonicalizer {
   }
 
   Rewriter rewriter_;
+  StateVersions states_;
 };
 
 }  // namespace

@@ -1,12 +1,30 @@
 // Computes what depends on constants alone, with the reference. Large results stay as they are: the load
 // phase makes them once, on the device.
 #include <algorithm>
+#include <ranges>
 
 #include "ir/reference.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace rlx {
+namespace {
+
+bool has_symbols(const Op& op) {
+  std::set<std::string> symbols;
+  collect_symbols(op, symbols);
+  return !symbols.empty();
+}
+
+// An i64 of more than 32 bits is refused when it is uploaded, and must be so too where it would be folded.
+bool fits_device(const Tensor& t) {
+  if (t.dtype() != DType::i64) return true;
+  const auto fits = [&](int64_t i) { return static_cast<int32_t>(t.integer(i)) == t.integer(i); };
+  const int64_t count = t.is_uniform() ? std::min<int64_t>(t.elements(), 1) : t.elements();
+  return std::ranges::all_of(std::views::iota(int64_t{0}, count), fits);
+}
+
+}  // namespace
 
 Graph fold_constants(const Graph& graph, int64_t max_elements) {
   Rewriter rewriter(graph);
@@ -19,11 +37,10 @@ Graph fold_constants(const Graph& graph, int64_t max_elements) {
     const auto small = [&](const TensorType& t) {
       return t.shape.is_static() && t.shape.elements().value() <= max_elements;
     };
-    std::set<std::string> symbols;
-    collect_symbols(*n.op, symbols);
-    const bool foldable = !n.op->is_leaf() && !n.inputs.empty() && symbols.empty() &&
-                          n.op->subgraphs().empty() && std::ranges::all_of(n.inputs, known) &&
-                          std::ranges::all_of(n.outputs, small);
+    const auto on_device = [&](ValueId v) { return v.is_absent() || fits_device(constant(v)->value); };
+    const bool foldable = !n.op->is_leaf() && !n.inputs.empty() && std::ranges::all_of(n.inputs, known) &&
+                          n.op->subgraphs().empty() && std::ranges::all_of(n.outputs, small) &&
+                          !has_symbols(*n.op) && std::ranges::all_of(n.inputs, on_device);
     if (!foldable) {
       rewriter.copy(id);
       continue;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/states.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
@@ -13,7 +14,6 @@
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"
-#include "passes/state_reads.h"
 
 namespace rlx {
 namespace {
@@ -31,7 +31,7 @@ struct Match {
 class Matcher {
  public:
   explicit Matcher(const Graph& graph)
-      : graph_(graph), uses_(uses(graph)), overwritten_(overwritten(graph)) {}
+      : graph_(graph), uses_(uses(graph)), states_(graph) {}
 
   std::optional<Match> match(int32_t id) const {
     const Node& out = graph_.node(id);
@@ -43,7 +43,7 @@ class Matcher {
       const auto [product, scale] = unscaled(scores.value);
       Match m{.q = {}, .k = {}, .v = out.inputs[1], .mask = scores.mask, .masked_score = scores.masked_score};
       m.scale = scale;
-      if (take_product(product, m)) return m;
+      if (take_product(product, id, m)) return m;
     }
     return std::nullopt;
   }
@@ -101,7 +101,8 @@ class Matcher {
     return {score, 1};
   }
 
-  bool take_product(ValueId score, Match& m) const {
+  // `id` is the node at which the inputs will be read.
+  bool take_product(ValueId score, int32_t id, Match& m) const {
     const Node& product = graph_.producer(score);
     if (!plain_matmul(product) || !only_use(score)) return false;
     m.q = product.inputs[0];
@@ -112,8 +113,8 @@ class Matcher {
     m.k_is_transposed = !t || t->order(4) != std::vector<int64_t>{0, 1, 3, 2};
     if (!m.k_is_transposed) m.k = transposed.inputs[0];
     // These are read where the last node stands from now on, which may be after a write.
-    return !overwritten_.contains(m.q) && !overwritten_.contains(m.k) &&
-           !(m.mask && overwritten_.contains(*m.mask));
+    return states_.readable_at(m.q, id) && states_.readable_at(m.k, id) &&
+           (!m.mask || states_.readable_at(*m.mask, id));
   }
 
   // Matmuls broadcast batches and heads; attention wants as many on both sides, and a number of heads.
@@ -123,7 +124,7 @@ class Matcher {
 
   const Graph& graph_;
   const std::map<ValueId, std::vector<int32_t>> uses_;
-  const std::set<ValueId> overwritten_;
+  const StateVersions states_;
 };
 
 }  // namespace

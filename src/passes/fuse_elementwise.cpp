@@ -1,10 +1,13 @@
 // Chains, trees and diamonds of element-wise ops become one generated kernel. A node joins when all its
 // readers are in the region and it has the region's shape, so nothing is computed twice; scalars become
-// parameters of the kernel.
+// parameters of the kernel. What is more than kRegionBudget becomes several kernels.
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "ir/load_phase.h"
+#include "ir/states.h"
 #include "ops/elementwise.h"
 #include "passes/passes.h"
 #include "passes/region.h"
@@ -26,79 +29,105 @@ class Fuser {
   Fuser(const Graph& graph, int64_t max_inputs)
       : graph_(graph),
         rewriter_(graph),
-        uses_(uses(graph)),
+        states_(graph),
+        use_count_(static_cast<size_t>(graph.size()), 0),
         weights_(in_load_phase(graph)),
-        max_inputs_(max_inputs) {}
+        max_inputs_(max_inputs) {
+    for (const Node& n : graph.nodes()) {
+      for (ValueId v : n.inputs) ++use_count_[static_cast<size_t>(v.node)];
+    }
+    for (const Graph::Output& o : graph.outputs()) ++use_count_[static_cast<size_t>(o.value.node)];
+  }
 
   Graph run() {
-    std::vector<std::set<int32_t>> regions(static_cast<size_t>(graph_.size()));
-    std::set<int32_t> absorbed;
-    for (int32_t id = graph_.size() - 1; id >= 0; --id) {
-      if (!as_elementwise(*graph_.node(id).op) || absorbed.contains(id)) continue;
-      regions[static_cast<size_t>(id)] = grow(id);
-      absorbed.insert(regions[static_cast<size_t>(id)].begin(), regions[static_cast<size_t>(id)].end());
-      absorbed.erase(id);
+    const auto count = static_cast<size_t>(graph_.size());
+    std::vector<std::vector<int32_t>> regions(count);  // by their last node, in the order of the graph
+    std::vector<bool> absorbed(count, false);
+    for (size_t id = count; id-- > 0;) {
+      if (absorbed[id] || !as_elementwise(*graph_.node(static_cast<int32_t>(id)).op)) continue;
+      regions[id] = grow(static_cast<int32_t>(id));
+      for (int32_t n : regions[id]) absorbed[static_cast<size_t>(n)] = n != static_cast<int32_t>(id);
     }
-    for (int32_t id = 0; id < graph_.size(); ++id) {
-      if (absorbed.contains(id)) continue;
-      if (const auto& region = regions[static_cast<size_t>(id)]; region.empty()) {
-        rewriter_.copy(id);
+    for (size_t id = 0; id < count; ++id) {
+      if (absorbed[id]) continue;
+      if (regions[id].empty()) {
+        rewriter_.copy(static_cast<int32_t>(id));
       } else {
-        emit(id, region);
+        emit(static_cast<int32_t>(id), regions[id]);
       }
     }
     return remove_dead_code(rewriter_.finish());
   }
 
  private:
+  // A region that grows from its last node, and what it reads: values with how often the region uses them.
+  // Candidates are looked at from the last to the first, so all readers of one have been decided on before it.
+  struct Growth {
+    int32_t root;
+    int64_t cost = 0;
+    std::vector<int32_t> nodes;
+    std::map<ValueId, int32_t, std::greater<>> inputs;
+  };
+
   // The nodes that can be computed with `root`: each is read by nodes of the region only.
-  std::set<int32_t> grow(int32_t root) const {
-    std::set<int32_t> region = {root};
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (auto it = region.rbegin(); it != region.rend() && !grew; ++it) {
-        for (ValueId v : graph_.node(*it).inputs) {
-          if (region.contains(v.node) || !may_join(v, root, region)) continue;
-          region.insert(v.node);
-          grew = true;
-          break;
-        }
+  std::vector<int32_t> grow(int32_t root) const {
+    Growth g{.root = root, .cost = cost(root), .nodes = {root}, .inputs = {}};
+    add_inputs(g, root);
+    for (auto it = g.inputs.begin(); it != g.inputs.end();) {
+      const auto [v, used] = *it;
+      if (!may_join(v, used, g)) {
+        ++it;
+        continue;
       }
+      g.cost += cost(v.node);
+      g.nodes.push_back(v.node);
+      add_inputs(g, v.node);  // all stand before v
+      it = g.inputs.erase(it);
     }
-    return region;
+    std::ranges::reverse(g.nodes);
+    return std::move(g.nodes);
   }
 
-  bool may_join(ValueId v, int32_t root, const std::set<int32_t>& region) const {
+  int64_t cost(int32_t id) const {
+    const Node& n = graph_.node(id);
+    return as_elementwise(*n.op)->expr(input_types(graph_, n)).cost();
+  }
+
+  bool is_number(ValueId v) const {
+    return graph_.type(v).shape.rank() == 0 && scalar_constant(graph_, v).has_value();
+  }
+
+  void add_inputs(Growth& g, int32_t id) const {
+    for (ValueId v : graph_.node(id).inputs) {
+      if (!is_number(v)) ++g.inputs[v];
+    }
+  }
+
+  bool may_join(ValueId v, int32_t used, const Growth& g) const {
     const Node& n = graph_.node(v.node);
-    if (!as_elementwise(*n.op) || !(n.outputs[0].shape == graph_.node(root).outputs[0].shape)) return false;
+    if (!as_elementwise(*n.op) || !(n.outputs[0].shape == graph_.node(g.root).outputs[0].shape)) return false;
     // What the load phase computes once must not be computed in each run.
-    if (weights_[static_cast<size_t>(v.node)] != weights_[static_cast<size_t>(root)]) return false;
-    if (!std::ranges::all_of(uses_.at(v), [&](int32_t user) { return region.contains(user); })) return false;
-    std::set<int32_t> larger = region;
-    larger.insert(v.node);
-    return static_cast<int64_t>(inputs_of(larger).size()) <= max_inputs_;
-  }
-
-  // The values that a region reads, numbers aside.
-  std::set<ValueId> inputs_of(const std::set<int32_t>& region) const {
-    std::set<ValueId> values;
-    for (int32_t id : region) {
-      for (ValueId v : graph_.node(id).inputs) {
-        const bool number = scalar_constant(graph_, v) && graph_.type(v).shape.rank() == 0;
-        if (!region.contains(v.node) && !number) values.insert(v);
-      }
+    if (weights_[static_cast<size_t>(v.node)] != weights_[static_cast<size_t>(g.root)]) return false;
+    if (use_count_[static_cast<size_t>(v.node)] != used || g.cost + cost(v.node) > kRegionBudget) return false;
+    // It would read where the root stands, when a write may have changed what it reads.
+    const auto readable = [&](ValueId in) { return states_.readable_at(in, g.root); };
+    if (!std::ranges::all_of(n.inputs, readable)) return false;
+    std::set<ValueId> fresh;
+    for (ValueId in : n.inputs) {
+      if (!g.inputs.contains(in) && !is_number(in)) fresh.insert(in);
     }
-    return values;
+    return static_cast<int64_t>(g.inputs.size() - 1 + fresh.size()) <= max_inputs_;
   }
 
-  void emit(int32_t root, const std::set<int32_t>& nodes) {
+  void emit(int32_t root, const std::vector<int32_t>& nodes) {
     Region region(rewriter_.target());
     std::map<int32_t, Expr::Arg> result;
     for (int32_t id : nodes) {
       const Node& n = graph_.node(id);
       std::vector<Expr::Arg> args;
       for (ValueId v : n.inputs) {
-        args.push_back(nodes.contains(v.node) ? result.at(v.node) : region.use(rewriter_.mapped(v)));
+        const auto inner = result.find(v.node);
+        args.push_back(inner != result.end() ? inner->second : region.use(rewriter_.mapped(v)));
       }
       result[id] = region.splice(as_elementwise(*n.op)->expr(input_types(graph_, n)), args);
     }
@@ -122,7 +151,8 @@ class Fuser {
 
   const Graph& graph_;
   Rewriter rewriter_;
-  std::map<ValueId, std::vector<int32_t>> uses_;
+  StateVersions states_;
+  std::vector<int32_t> use_count_;  // by node; a graph output is a use
   std::vector<bool> weights_;
   int64_t max_inputs_;
 };

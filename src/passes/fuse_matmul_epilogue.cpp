@@ -1,14 +1,15 @@
 // Element-wise ops on a product move into the matmul: bias, activation, scale, residual. The matmul takes the
 // place of the last of them, where all their inputs exist.
 #include <algorithm>
+#include <set>
 
 #include "ir/load_phase.h"
+#include "ir/states.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"
-#include "passes/state_reads.h"
 
 namespace rlx {
 namespace {
@@ -19,12 +20,13 @@ class Fuser {
       : rewriter_(graph),
         uses_(uses(graph)),
         weights_(in_load_phase(graph)),
-        overwritten_(overwritten(graph)),
+        states_(graph),
         max_inputs_(max_inputs) {}
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
       if (!fuse(id)) rewriter_.copy(id);
+      if (states_.writer({id, 0}) >= 0) overwritten_.insert(rewriter_.mapped({id, 0}));
     }
     return remove_dead_code(rewriter_.finish());
   }
@@ -41,7 +43,8 @@ class Fuser {
       if (!(producer.outputs[0].shape == n.outputs[0].shape)) continue;
       // What the load phase computes once must not be computed in each run.
       if (in_load(n.inputs[i].node) && !in_load(id)) continue;
-      if (std::ranges::any_of(producer.inputs, [&](ValueId v) { return is_overwritten(v); })) continue;
+      // The product reads its inputs later from now on, perhaps after a write.
+      if (std::ranges::any_of(producer.inputs, [&](ValueId v) { return overwritten_.contains(v); })) continue;
       return merge(id, *op, n, i, *matmul, producer);
     }
     return false;
@@ -80,17 +83,12 @@ class Fuser {
   }
 
   bool in_load(int32_t id) const { return weights_[static_cast<size_t>(id)]; }
-  // Whether the value of the new graph shows a state that is overwritten: the product is about to read it
-  // later.
-  bool is_overwritten(ValueId v) const {
-    return std::ranges::any_of(
-        overwritten_, [&](ValueId old) { return rewriter_.is_mapped(old) && rewriter_.mapped(old) == v; });
-  }
 
   Rewriter rewriter_;
   std::map<ValueId, std::vector<int32_t>> uses_;
   std::vector<bool> weights_;
-  std::set<ValueId> overwritten_;
+  StateVersions states_;
+  std::set<ValueId> overwritten_;  // values of the new graph that show a state which a later node overwrites
   int64_t max_inputs_;
 };
 

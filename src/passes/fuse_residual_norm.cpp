@@ -1,11 +1,11 @@
 // norm(x + residual) in one kernel; the sum is an output too when others read it.
 #include <algorithm>
 
+#include "ir/states.h"
 #include "ops/elementwise.h"
 #include "ops/norm.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
-#include "passes/state_reads.h"
 
 namespace rlx {
 namespace {
@@ -23,7 +23,7 @@ const Node* residual_add(const Graph& graph, ValueId v) {
 
 Graph fuse_residual_norm(const Graph& graph) {
   const auto users = uses(graph);
-  const std::set<ValueId> shown_before_a_write = overwritten(graph);
+  const StateVersions states(graph);
   Rewriter rewriter(graph);
   // An add with several readers is made by the norm, so the norm must be the first of them.
   for (int32_t id = 0; id < graph.size(); ++id) {
@@ -34,7 +34,7 @@ Graph fuse_residual_norm(const Graph& graph) {
       return std::ranges::all_of(users.at(n.inputs[0]), [&](int32_t u) { return u < 0 || u >= id; });
     };
     // The addends are read later than before.
-    const auto stays = [&](ValueId v) { return !shown_before_a_write.contains(v); };
+    const auto stays = [&](ValueId v) { return states.readable_at(v, id); };
     if (!add || !is_float(add->outputs[0].dtype) || !first_reader() ||
         !std::ranges::all_of(add->inputs, stays)) {
       rewriter.copy(id);

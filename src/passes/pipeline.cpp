@@ -1,4 +1,7 @@
 // The order of the passes, with its reasons.
+#include <optional>
+
+#include "ir/states.h"
 #include "ops/attention.h"
 #include "ops/copy.h"
 #include "passes/passes.h"
@@ -29,18 +32,40 @@ Graph unpack_attention(const Graph& graph) {
   return rewriter.finish();
 }
 
+// The graph with its nodes in an order in which they can run: whoever reads the old contents of a state stands
+// before who overwrites them, so that passes see by the order what a read must not be moved past. Nothing if
+// there is no such order.
+std::optional<Graph> in_running_order(Graph graph) {
+  if (!StateVersions(graph).any_overwritten()) return graph;
+  const std::optional<std::vector<int32_t>> order = find_schedule(graph);
+  if (!order) return std::nullopt;
+  Rewriter rewriter(graph);
+  for (int32_t id : *order) rewriter.copy(id);
+  return rewriter.finish();
+}
+
+// What a pass that moves nodes makes of the graph; the graph as it was if a read then comes after the write
+// that overwrites what it should read.
+template <class Pass, class... Args>
+Graph keeping_states(const Graph& graph, Pass pass, Args... args) {
+  std::optional<Graph> changed = in_running_order(pass(graph, args...));
+  return changed ? *std::move(changed) : graph;
+}
+
 }  // namespace
 
 Graph optimize(const Graph& graph, const PassOptions& options) {
   Graph g = remove_dead_code(graph);
+  // A graph without an order stays as it is: lowering says what is wrong with it.
+  if (std::optional<Graph> ordered = in_running_order(g)) g = *std::move(ordered);
   g = canonicalize(g);  // before folding and merging: equal things then look equal
   g = fold_constants(g, options.fold_max_elements);
   g = merge_common_subexpressions(g);
-  g = fuse_attention(g);      // while scale, mask and softmax are still nodes of their own
-  g = fuse_residual_norm(g);  // before the epilogues, which would take the residual add
-  g = fuse_matmul_epilogue(g, options.max_region_inputs);
-  g = join_matmuls(g);  // after the epilogues: biases are joined with their weights
-  g = pack_weights(g);  // what was joined is in order already
+  g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still nodes of their own
+  g = keeping_states(g, fuse_residual_norm);  // before the epilogues, which would take the residual add
+  g = keeping_states(g, fuse_matmul_epilogue, options.max_region_inputs);
+  g = keeping_states(g, join_matmuls);  // after the epilogues: biases are joined with their weights
+  g = pack_weights(g);                  // what was joined is in order already
   g = fuse_elementwise(g, options.max_region_inputs);
   if (!options.packed_attention) g = unpack_attention(g);
   return remove_dead_code(g);

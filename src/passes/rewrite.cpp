@@ -7,6 +7,13 @@ namespace rlx {
 Rewriter::Rewriter(const Graph& source) : source_(source) {
   target_.name = source.name;
   for (const auto& [symbol, largest] : source.capacities()) target_.set_capacity(symbol, largest);
+  size_t values = 0;
+  first_.reserve(source.nodes().size());
+  for (const Node& n : source.nodes()) {
+    first_.push_back(values);
+    values += n.outputs.size();
+  }
+  map_.resize(values);
 }
 
 ValueId Rewriter::copy(int32_t node) {

@@ -18,9 +18,13 @@ class Rewriter {
 
   // The value in the new graph that stands for one of the old; the old value must have been handled. What is
   // absent stays so.
-  ValueId mapped(ValueId old) const { return old.is_absent() ? old : map_.at(old); }
-  bool is_mapped(ValueId old) const { return map_.contains(old); }
-  void map(ValueId old, ValueId fresh) { map_[old] = fresh; }
+  ValueId mapped(ValueId old) const {
+    if (old.is_absent()) return old;
+    check(is_mapped(old), "a value is handled before those who use it");
+    return map_[place(old)];
+  }
+  bool is_mapped(ValueId old) const { return map_[place(old)].node >= 0; }
+  void map(ValueId old, ValueId fresh) { map_[place(old)] = fresh; }
   // Copies a node with its inputs mapped, under its own name.
   ValueId copy(int32_t node);
   // Adds a node under the name of an old one and maps the old one's outputs to it.
@@ -29,9 +33,14 @@ class Rewriter {
   Graph finish();
 
  private:
+  size_t place(ValueId v) const {
+    return first_[static_cast<size_t>(v.node)] + static_cast<size_t>(v.output);
+  }
+
   const Graph& source_;
   Graph target_;
-  std::map<ValueId, ValueId> map_;
+  std::vector<size_t> first_;  // the place of each node's output 0 in map_
+  std::vector<ValueId> map_;   // node -1: not handled yet
 };
 
 // Who uses each value; a graph output counts as a use by node -1.

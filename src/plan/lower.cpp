@@ -1,88 +1,10 @@
-#include <algorithm>
-#include <queue>
-#include <set>
-
 #include "base/format.h"
 #include "ir/load_phase.h"
 #include "ir/op.h"
+#include "ir/states.h"
 #include "plan/program.h"
 
 namespace rlx {
-namespace {
-
-bool overwrites_input(const Op& op, size_t input) { return op.overwrites(static_cast<int64_t>(input)); }
-
-// The state version that a value reads, through views: a view of a state sees what the state holds.
-std::map<ValueId, ValueId> state_versions(const Graph& graph) {
-  std::map<ValueId, ValueId> version;
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    const Node& n = graph.node(id);
-    if (n.op->is(LeafKind::state) || (!n.inputs.empty() && overwrites_input(*n.op, 0))) {
-      version[{id, 0}] = {id, 0};
-    } else if (n.op->has(Trait::view) && version.contains(n.inputs[0])) {
-      version[{id, 0}] = version[n.inputs[0]];
-    }
-  }
-  return version;
-}
-
-}  // namespace
-
-std::vector<int32_t> schedule(const Graph& graph) {
-  const std::map<ValueId, ValueId> version = state_versions(graph);
-  const auto n = static_cast<size_t>(graph.size());
-  std::vector<std::set<int32_t>> after(n);  // edges: node -> nodes that must come later
-  std::vector<int> waits(n, 0);
-  const auto edge = [&](int32_t first, int32_t then) {
-    if (first != then && after[static_cast<size_t>(first)].insert(then).second)
-      ++waits[static_cast<size_t>(then)];
-  };
-  std::map<ValueId, int32_t> writer;
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.node(id);
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i].is_absent()) continue;
-      edge(node.inputs[i].node, id);
-      if (overwrites_input(*node.op, i)) {
-        const auto it = version.find(node.inputs[i]);
-        if (it == version.end() || it->second != node.inputs[i]) {
-          fail("node '{}': input {} is '{}', which is no state", node.name, i,
-               graph.producer(node.inputs[i]).name);
-        }
-        writer[it->second] = id;
-      }
-    }
-  }
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    for (ValueId v : graph.node(id).inputs) {
-      const auto it = version.find(v);
-      if (it == version.end()) continue;
-      if (const auto w = writer.find(it->second); w != writer.end()) edge(id, w->second);
-    }
-  }
-  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ready;
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    if (waits[static_cast<size_t>(id)] == 0) ready.push(id);
-  }
-  std::vector<int32_t> order;
-  while (!ready.empty()) {
-    const int32_t id = ready.top();
-    ready.pop();
-    order.push_back(id);
-    for (int32_t next : after[static_cast<size_t>(id)]) {
-      if (--waits[static_cast<size_t>(next)] == 0) ready.push(next);
-    }
-  }
-  if (order.size() < n) {
-    for (const auto& [state, id] : writer) {
-      if (waits[static_cast<size_t>(id)] == 0) continue;
-      fail("node '{}' overwrites the state '{}', whose old contents are needed after it; copy them first",
-           graph.node(id).name, graph.producer(state).name);
-    }
-  }
-  return order;
-}
-
 std::map<ValueId, Layout> value_layouts(const Graph& graph) {
   std::map<ValueId, Layout> layouts;
   for (int32_t id = 0; id < graph.size(); ++id) {
@@ -94,7 +16,7 @@ std::map<ValueId, Layout> value_layouts(const Graph& graph) {
       if (n.op->has(Trait::view)) {
         const Layout& source = layouts.at(n.inputs[0]);
         if (auto view = n.op->view(source.view, dims)) layout = {source.root, *std::move(view)};
-      } else if (!n.inputs.empty() && overwrites_input(*n.op, 0)) {
+      } else if (!n.inputs.empty() && n.op->overwrites(0)) {
         layout = layouts.at(n.inputs[0]);
       }
       layouts[v] = std::move(layout);

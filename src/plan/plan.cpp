@@ -1,21 +1,14 @@
 #include "plan/plan.h"
-#include "base/format.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "base/checked.h"
+#include "base/format.h"
+#include "plan/arena.h"
+
 namespace rlx {
 namespace {
-
-constexpr int32_t kNever = -1;
-
-// When a storage holds something: from the dispatch that first writes it to the last that touches it.
-struct Lifetime {
-  int32_t first = kNever;
-  int32_t last = kNever;
-  bool used() const { return first != kNever; }
-  bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
-};
 
 std::vector<Lifetime> lifetimes(const std::vector<Dispatch>& dispatches, size_t storages) {
   std::vector<Lifetime> lives(storages);
@@ -35,57 +28,6 @@ struct Block {
   int64_t bytes = 0;
   Lifetime life;
   std::vector<int32_t> storages;
-};
-
-// Gives blocks addresses: large ones first, each at the lowest offset where nothing alive at the same time
-// lies.
-class Arena {
- public:
-  Arena(int32_t first_buffer, int64_t max_bytes) : first_buffer_(first_buffer), max_bytes_(max_bytes) {}
-
-  Placement place(const Block& block) {
-    const int64_t bytes = round_up(block.bytes, kBindingAlignment);
-    if (bytes > max_bytes_) {
-      fail(ErrorKind::out_of_memory,
-           "a tensor of {} bytes is larger than the largest buffer of the device ({} bytes)", bytes,
-           max_bytes_);
-    }
-    for (size_t b = 0;; ++b) {
-      if (b == sizes_.size()) sizes_.push_back(0);
-      const int64_t offset = lowest_offset(static_cast<int32_t>(b), bytes, block.life);
-      if (offset + bytes > max_bytes_) continue;
-      placed_.push_back({static_cast<int32_t>(b), offset, bytes, block.life});
-      sizes_[b] = std::max(sizes_[b], offset + bytes);
-      return {first_buffer_ + static_cast<int32_t>(b), offset, block.bytes};
-    }
-  }
-  const std::vector<int64_t>& sizes() const { return sizes_; }
-
- private:
-  struct Placed {
-    int32_t buffer;
-    int64_t offset, bytes;
-    Lifetime life;
-  };
-
-  int64_t lowest_offset(int32_t buffer, int64_t bytes, const Lifetime& life) const {
-    std::vector<std::pair<int64_t, int64_t>> taken;
-    for (const Placed& p : placed_) {
-      if (p.buffer == buffer && p.life.overlaps(life)) taken.emplace_back(p.offset, p.offset + p.bytes);
-    }
-    std::ranges::sort(taken);
-    int64_t offset = 0;
-    for (const auto& [begin, end] : taken) {
-      if (offset + bytes <= begin) break;
-      offset = std::max(offset, end);
-    }
-    return offset;
-  }
-
-  int32_t first_buffer_;
-  int64_t max_bytes_;
-  std::vector<int64_t> sizes_;
-  std::vector<Placed> placed_;
 };
 
 bool may_share(const Dispatch& d, const Dispatch::InPlace& pair, const Program& program,
@@ -194,14 +136,15 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
     const std::vector<Block> blocks = make_blocks(program, dispatches, lives, wanted, share);
     Arena arena(fixed_buffers + static_cast<int32_t>(plan.buffers.size()), max_bytes);
     for (const Block& block : blocks) {
-      const Placement at = arena.place(block);
+      const Placement at = arena.place(block.bytes, block.life);
       for (int32_t s : block.storages) {
         plan.placements[static_cast<size_t>(s)] = {at.buffer, at.offset,
                                                    program.storages[static_cast<size_t>(s)].bytes};
       }
     }
-    plan.buffers.insert(plan.buffers.end(), arena.sizes().begin(), arena.sizes().end());
-    const int64_t bytes = std::accumulate(arena.sizes().begin(), arena.sizes().end(), int64_t{0});
+    const std::vector<int64_t> sizes = arena.sizes();
+    plan.buffers.insert(plan.buffers.end(), sizes.begin(), sizes.end());
+    const int64_t bytes = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
     return std::pair(bytes, largest_live_sum(blocks, dispatches.size() + 1));
   };
   plan.input_bytes = place(program.load, load_lives, input, false).first;

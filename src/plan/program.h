@@ -32,10 +32,6 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
 // than at any other length.
 void reserve(Program& program, const Graph& graph, const Program& largest, const Graph& largest_graph);
 
-// The order in which nodes run: the graph's, but readers of a state's old contents stand before who
-// overwrites it.
-std::vector<int32_t> schedule(const Graph& graph);
-
 // The memory layout of a value: which value's storage it lies in, and how. Views and state writes share
 // storage.
 struct Layout {

@@ -1,31 +1,18 @@
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "ir/reference.h"
+#include "ir/states.h"
 #include "ir/tolerance.h"
 #include "rlx/diagnostics.h"
 
 namespace rlx {
 namespace {
 
-// Values that showed a state before it was overwritten: the memory holds something else after the run.
-std::set<ValueId> stale_values(const Graph& graph) {
-  std::set<ValueId> overwritten;
-  for (const Node& n : graph.nodes()) {
-    for (size_t i = 0; i < n.inputs.size(); ++i) {
-      if (n.op->overwrites(static_cast<int64_t>(i))) overwritten.insert(n.inputs[i]);
-    }
-  }
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    const Node& n = graph.node(id);
-    if (n.op->has(Trait::view) && overwritten.contains(n.inputs[0])) overwritten.insert({id, 0});
-  }
-  return overwritten;
-}
-
-bool reads(const Node& n, const std::set<ValueId>& values) {
-  return std::ranges::any_of(n.inputs, [&](ValueId v) { return values.contains(v); });
+// Whether it read the contents of a state that were overwritten since: the memory holds something else after
+// the run.
+bool reads_overwritten(const Node& n, const StateVersions& states) {
+  return std::ranges::any_of(n.inputs, [&](ValueId v) { return states.writer(v) >= 0; });
 }
 
 void add_element(NodeCheck& check, int64_t index, double got, double want, DType dtype,
@@ -96,12 +83,12 @@ std::vector<NodeCheck> verify_nodes(Executable& exe, const std::function<void(in
          "the graph '{}' has the symbol '{}'; bind it when compiling to verify a run", graph.name,
          *symbols.begin());
   }
-  const std::set<ValueId> stale = stale_values(graph);
+  const StateVersions states(graph);
   std::vector<NodeCheck> checks;
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     if (!n.op->is_leaf()) {
-      if (reads(n, stale)) {
+      if (reads_overwritten(n, states)) {
         checks.push_back(
             {.node = n.name, .op = std::string(n.op->name()), .type = n.outputs[0].text(), .skipped = true});
       } else {

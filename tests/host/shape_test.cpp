@@ -4,6 +4,7 @@
 
 #include "ir/view.h"
 #include "rlx/error.h"
+#include "tests/support/message.h"
 
 namespace rlx {
 namespace {
@@ -76,6 +77,24 @@ TEST(View, RangeCoversWhatIsTouched) {
   EXPECT_EQ(x.slice(1, 2, 2).range().end, 19);
   EXPECT_FALSE(x.slice(1, 0, 4).is_contiguous());
   EXPECT_TRUE(x.slice(0, 1, 2).is_contiguous());
+}
+
+TEST(Dim, SumsAndProductsHaveAnEnd) {
+  std::string text = "1";
+  for (int i = 0; i < 40; ++i) text += "*(a" + std::to_string(i) + "+b" + std::to_string(i) + ")";
+  EXPECT_TRUE(testing::message([&] { Dim::parse(text); }).contains("a sum of 512 products"));
+  EXPECT_TRUE(testing::message([] {
+                Dim sum = 0;
+                for (int i = 0; i < 1000; ++i) sum += Dim::symbol("s" + std::to_string(i));
+              }).contains("more than 256"));
+  EXPECT_TRUE(testing::message([] {
+                Dim power = 1;
+                for (int i = 0; i < 1000; ++i) power *= Dim("n");
+              }).contains("product of more than 256"));
+  // Powers of one sum stay short.
+  Dim power = 1;
+  for (int i = 0; i < 20; ++i) power *= Dim("a") - Dim("b");
+  EXPECT_TRUE(power.bind({{"a", 3}, {"b", 2}}).is(1));
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ fn with_sign_of(magnitude: f32, sign: f32) -> f32 {
 // x, from which the compiler cannot look back: it does not know that there is always a workgroup.
 fn as_is(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | select(0u, 1u, views.group_count == 0u)); }
 
+// (Also of complex numbers.)
+fn complex_as_is(z: vec2f) -> vec2f { return vec2f(as_is(z.x), as_is(z.y)); }
+
 // The leading 12 of the 24 bits: products of two such numbers are exact, and so is x - leading_half(x).
 fn leading_half(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u); }
 

@@ -1,0 +1,198 @@
+// What docs/arithmetic.md promises, with and without fusion.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "rlx/rlx.h"
+#include "tests/support/devices.h"
+
+namespace rlx::testing {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+NamedTensors run(const Graph& g, const NamedTensors& inputs, bool optimize) {
+  return compile(g, full_device(), {.optimize = optimize}).run(inputs);
+}
+
+bool same_bits(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+// Every output is the same, bit for bit, with and without the passes.
+void expect_same(const Graph& g, const NamedTensors& inputs) {
+  const NamedTensors plain = run(g, inputs, false);
+  for (const auto& [name, fused] : run(g, inputs, true)) {
+    const Tensor& want = plain.at(name);
+    for (int64_t i = 0; i < fused.elements(); ++i) {
+      EXPECT_TRUE(same_bits(fused.real(i), want.real(i)))
+          << name << "[" << i << "]: " << fused.real(i) << " fused, " << want.real(i) << " not";
+    }
+  }
+}
+
+TEST(Arithmetic, NothingCancelsThatWasRounded) {
+  const std::vector<float> a = {kNan, kInf, -kInf, 1e10f, 1.0f, 16777216.0f, 3e38f, 0.1f};
+  const std::vector<float> b = {1.0f, 2.0f, kInf, 3.0f, 1e-10f, 1.0f, 3e38f, 0.3f};
+  const std::vector<float> c = {2.0f, kNan, 1.0f, 7.0f, 3.0f, 1e-8f, 1e-30f, 0.7f};
+  Graph g;
+  const Value x = g.input("a", DType::f32, {8});
+  const Value y = g.input("b", DType::f32, {8});
+  const Value z = g.input("c", DType::f32, {8});
+  g.output("sum less its part", (x + y) - x);
+  g.output("itself less itself", x - x);
+  g.output("sum less the same sum", (x + y) - (y + x));
+  g.output("sum with the opposite", (x * y) + neg(x * y));
+  g.output("quotient times divisor", (x / y) * y);
+  g.output("product over factor", (x * y) / y);
+  g.output("itself over itself", x / x);
+  g.output("common factor", x * y + x * z);
+  g.output("product of products", (x * y) * (y * z));
+  g.output("root squared", square(sqrt(x)));
+  g.output("two reciprocals", reciprocal(reciprocal(x)));
+  g.output("sum below its part", cast(less(x + y, x), DType::f32));
+  g.output("sum equals its part", cast(equal(x + y, x), DType::f32));
+  g.output("difference of larger", maximum(x + y, x) - x);
+  g.output("through a choice", where(less(x, y), x, x + y) - x);
+  const NamedTensors inputs = {
+      {"a", Tensor::of<float>({8}, a)}, {"b", Tensor::of<float>({8}, b)}, {"c", Tensor::of<float>({8}, c)}};
+  expect_same(g, inputs);
+  const NamedTensors fused = run(g, inputs, true);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    const auto expect = [&](const char* name, float want) {
+      const double got = fused.at(name).real(at);
+      EXPECT_TRUE(same_bits(got, want)) << name << "[" << i << "]: " << got << ", not " << want;
+    };
+    volatile const float sum = a[i] + b[i];
+    volatile const float product = a[i] * b[i];
+    expect("sum less its part", sum - a[i]);
+    expect("itself less itself", a[i] - a[i]);
+    expect("sum with the opposite", product + -product);
+  }
+}
+
+// s + e is the exact sum of a and b (Knuth), and Kahan's summation is made of it.
+TEST(Arithmetic, CompensatedSumsSurviveFusion) {
+  constexpr int64_t n = 64;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> mantissa(-1, 1);
+  std::uniform_int_distribution<int> exponent(-20, 20);
+  Graph g;
+  NamedTensors inputs;
+  std::vector<std::vector<float>> terms;
+  Value sum = g.input("t0", DType::f32, {n});
+  Value carry = g.scalar(DType::f32, 0) * sum;
+  for (int t = 0; t < 5; ++t) {
+    terms.emplace_back(n);
+    for (float& v : terms.back()) v = std::ldexp(mantissa(random), exponent(random));
+    inputs["t" + std::to_string(t)] = Tensor::of<float>({n}, terms.back());
+    if (t == 0) continue;
+    const Value term = g.input("t" + std::to_string(t), DType::f32, {n});
+    const Value y = term - carry;
+    const Value next = sum + y;
+    carry = (next - sum) - y;
+    sum = next;
+  }
+  g.output("kahan", sum);
+  const Value a = g.value({0, 0});
+  const Value b = g.value({g.find("t1"), 0});
+  const Value s = a + b;
+  const Value part = s - a;
+  g.output("s", s);
+  g.output("e", (a - (s - part)) + (b - part));
+  expect_same(g, inputs);
+  const NamedTensors out = run(g, inputs, true);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const double exact = static_cast<double>(terms[0][at]) + static_cast<double>(terms[1][at]);
+    EXPECT_EQ(out.at("s").real(i) + out.at("e").real(i), exact) << i;
+    volatile float want = terms[0][at];
+    volatile float lost = 0;
+    for (size_t t = 1; t < terms.size(); ++t) {
+      volatile const float y = terms[t][at] - lost;
+      volatile const float next = want + y;
+      volatile const float gained = next - want;
+      lost = gained - y;
+      want = next;
+    }
+    EXPECT_EQ(out.at("kahan").real(i), want) << i;
+  }
+}
+
+TEST(Arithmetic, NarrowFloatsAreRoundedAfterEveryNode) {
+  constexpr int64_t n = 256;
+  std::mt19937 random(11);
+  std::uniform_real_distribution<float> value(-3, 3);
+  for (const DType type : {DType::f16, DType::bf16}) {
+    SCOPED_TRACE(std::string(to_string(type)));
+    NamedTensors inputs;
+    Graph g;
+    const auto input = [&](const std::string& name, int64_t rows) {
+      std::vector<double> values(static_cast<size_t>(rows * 16));
+      for (double& v : values) v = value(random);
+      inputs[name] = Tensor::from_doubles(type, {rows, 16}, values);
+      return g.input(name, type, {rows, 16});
+    };
+    const Value x = input("x", n / 16);
+    const Value y = input("y", n / 16);
+    const Value w = input("w", 16);
+    g.output("chain", (x * y + x) * y - x / 3.0);
+    g.output("large", (x * 60000.0) * 2.0 / 60000.0);  // leaves the range of f16 on the way
+    g.output("exact", maximum(neg(x), abs(y)) + floor(x));
+    g.output("epilogue", (matmul(x, w) + y) * 3.0 - y);
+    expect_same(g, inputs);
+  }
+}
+
+TEST(Arithmetic, IntegersWrapAndCastsSaturateWhereTheyMust) {
+  Graph g;
+  const Value u = g.input("u", DType::u32, {4});
+  const Value i = g.input("i", DType::i64, {4});
+  g.output("u to i64", cast(u, DType::i64));
+  g.output("u to i32", cast(u, DType::i32));
+  g.output("i to u32", cast(i, DType::u32));
+  g.output("i to i8", cast(i, DType::i8));
+  g.output("i squared", i * i);
+  const Value large = g.constant(Tensor::of<int64_t>({2}, {100000, -3}));
+  g.output("constant", large * large);
+  const NamedTensors inputs = {{"u", Tensor::of<uint32_t>({4}, {4294967294u, 2147483648u, 2147483647u, 5})},
+                               {"i", Tensor::of<int64_t>({4}, {-1, 300, 65536, -2147483648LL})}};
+  for (const bool optimize : {true, false}) {
+    const NamedTensors out = run(g, inputs, optimize);
+    using List = std::vector<int64_t>;
+    EXPECT_EQ(out.at("u to i64").integers(), (List{2147483647, 2147483647, 2147483647, 5}));
+    EXPECT_EQ(out.at("u to i32").integers(), (List{-2, -2147483648LL, 2147483647, 5}));
+    EXPECT_EQ(out.at("i to u32").integers(), (List{4294967295, 300, 65536, 2147483648LL}));
+    EXPECT_EQ(out.at("i to i8").integers(), (List{-1, 44, 0, 0}));
+    EXPECT_EQ(out.at("i squared").integers(), (List{1, 90000, 0, 0}));
+    EXPECT_EQ(out.at("constant").integers(), (List{1410065408, 9}));
+  }
+}
+
+TEST(Arithmetic, AConstantThatNoI64OfTheDeviceHoldsIsRefusedFoldedOrNot) {
+  Graph g;
+  const Value large = g.constant(Tensor::of<int64_t>({1}, {3000000000}));
+  g.output("y", large * g.constant(Tensor::of<int64_t>({1}, {0})));
+  for (const bool optimize : {true, false}) EXPECT_THROW(run(g, {}, optimize), Error) << optimize;
+}
+
+TEST(Arithmetic, AStateIsReadBeforeItIsWritten) {
+  Graph g;
+  const Value s = g.state("s", DType::f32, {4});
+  const Value u = g.input("u", DType::f32, {4});
+  const Value a = s * 2.0;
+  g.output("y", a + write_state(s, u, 0, 0));
+  Executable exe = compile(g, full_device());
+  EXPECT_EQ(exe.run({{"u", Tensor::of<float>({4}, {1, 2, 3, 4})}}).at("y").doubles(),
+            (std::vector<double>{1, 2, 3, 4}));
+  EXPECT_EQ(exe.run({{"u", Tensor::of<float>({4}, {1, 1, 1, 1})}}).at("y").doubles(),
+            (std::vector<double>{3, 5, 7, 9}));
+}
+
+}  // namespace
+}  // namespace rlx::testing
