@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "base/checked.h"
+#include "ir/infer.h"
 #include "ir/literal.h"
 #include "ir/op.h"
 
@@ -144,7 +144,7 @@ std::string Graph::unique_name(std::string wanted) const {
 
 namespace {
 
-// An op that gives a type that no tensor can have; kernels and plans count bytes in 64 bits, padded a little.
+// Refuses a type that no tensor can have: plans count bytes in 64 bits, padded to whole vec4s.
 void check_output(const Op& op, const TensorType& t) {
   int64_t bytes = 16;
   for (const Dim& d : t.shape) {
@@ -155,21 +155,28 @@ void check_output(const Op& op, const TensorType& t) {
   }
 }
 
+// Refuses absent inputs that the op needs, and takes those at the end off the list: equal nodes are equal.
+void drop_absent(const Op& op, std::vector<ValueId>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].is_absent() && !op.optional_input(static_cast<int64_t>(i)))
+      fail("{}: input {} is not optional", op.name(), i);
+  }
+  while (!inputs.empty() && inputs.back().is_absent()) inputs.pop_back();
+}
+
+}  // namespace
+
 std::vector<TensorType> infer_outputs(const Graph& graph, const Op& op, const std::vector<ValueId>& inputs) {
   std::vector<TensorType> types;
   std::vector<bool> present;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    present.push_back(!inputs[i].is_absent());
-    types.push_back(inputs[i].is_absent() ? TensorType{} : graph.type(inputs[i]));
-    if (inputs[i].is_absent() && !op.optional_input(static_cast<int64_t>(i)))
-      fail("{}: input {} must be given", op.name(), i);
+  for (ValueId v : inputs) {
+    types.push_back(v.is_absent() ? TensorType{} : graph.type(v));
+    present.push_back(!v.is_absent());
   }
   std::vector<TensorType> outputs = op.infer(InferArgs(op.name(), types, present));
   for (const TensorType& t : outputs) check_output(op, t);
   return outputs;
 }
-
-}  // namespace
 
 ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
   const bool is_named = op->is_leaf() && !op->is(LeafKind::constant);
@@ -180,9 +187,9 @@ ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
     if (is_named) fail("the name '{}' is used twice", excerpt(name));
     name = unique_name(name);
   }
-  while (!inputs.empty() && inputs.back().is_absent()) inputs.pop_back();
   std::vector<TensorType> outputs;
   try {
+    drop_absent(*op, inputs);
     outputs = infer_outputs(*this, *op, inputs);
   } catch (const Error& e) {
     throw e.within("node '" + excerpt(name) + "'");

@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/format.h"
 #include "ir/literal.h"
@@ -196,6 +197,7 @@ class Parser {
       }
     }
     --depth_;
+    std::erase_if(unnamed_, [&](const auto& place) { return place.first == &graph; });
     return graph;
   }
 
@@ -231,7 +233,7 @@ class Parser {
     expect("%");
     const std::string node_name = name();
     if (node_name.empty()) wrong("the name of a node is empty");
-    if (graph.find(node_name) >= 0) fail("the name '{}' is used twice", excerpt(node_name));
+    make_free(graph, node_name);
     expect("=");
     const std::shared_ptr<Op> op = make_op(word());
     std::vector<Number> numbers;
@@ -257,6 +259,14 @@ class Parser {
       fail("node '{}' says its type is {}, but its inputs give {}", excerpt(node_name),
            excerpt(types_text(types)), excerpt(types_text(inferred)));
     }
+  }
+
+  // The constant of a number got its name from us, and gives it up when the text has it.
+  void make_free(Graph& graph, const std::string& node_name) {
+    const int32_t other = graph.find(node_name);
+    if (other < 0) return;
+    if (!unnamed_.contains({&graph, other})) fail("the name '{}' is used twice", excerpt(node_name));
+    graph.rename(other, node_name + ".number");
   }
 
   std::vector<ValueId> operands(Graph& graph, std::vector<Number>& numbers) {
@@ -289,8 +299,8 @@ class Parser {
     return attrs;
   }
 
-  static void add_scalars(Graph& graph, const Op& op, std::vector<ValueId>& inputs,
-                          const std::vector<Number>& numbers) {
+  void add_scalars(Graph& graph, const Op& op, std::vector<ValueId>& inputs,
+                   const std::vector<Number>& numbers) {
     if (numbers.empty()) return;
     std::optional<DType> dtype;
     for (size_t i = 0; i < inputs.size() && !dtype; ++i) {
@@ -305,6 +315,7 @@ class Parser {
     }
     for (const Number& n : numbers) {
       inputs[n.input] = graph.constant(n.whole ? literal(*dtype, *n.whole) : literal(*dtype, n.real)).id();
+      unnamed_.emplace(&graph, inputs[n.input].node);
     }
   }
 
@@ -598,6 +609,7 @@ class Parser {
   std::string_view text_;
   size_t at_ = 0;
   int depth_ = 0;
+  std::set<std::pair<const Graph*, int32_t>> unnamed_;  // constants of numbers, by graph
   size_t counted_to_ = 0;  // line_ is the line of this place: lines are counted once, not once for each node
   size_t line_ = 1;
 };

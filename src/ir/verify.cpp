@@ -1,5 +1,6 @@
 #include <map>
 
+#include "ir/infer.h"
 #include "ir/op.h"
 #include "rlx/graph.h"
 
@@ -8,14 +9,10 @@ namespace {
 
 void verify_node(const Graph& graph, int32_t id) {
   const Node& n = graph.node(id);
-  std::vector<TensorType> types;
-  std::vector<bool> present;
   for (ValueId v : n.inputs) {
     if (v.node >= id) fail("node '{}' uses a value that is made after it", n.name);
-    present.push_back(!v.is_absent());
-    types.push_back(v.is_absent() ? TensorType{} : graph.type(v));
   }
-  const std::vector<TensorType> inferred = n.op->infer(InferArgs(n.op->name(), types, present));
+  const std::vector<TensorType> inferred = infer_outputs(graph, *n.op, n.inputs);
   if (inferred != n.outputs) {
     fail("node '{}' ({}) is recorded as {}, but its inputs give {}", n.name, n.op->name(),
          n.outputs[0].text(), inferred[0].text());

@@ -20,7 +20,7 @@ struct Norm final : Op {
     v("eps", eps, 1e-5);
     v("axis", axis, -1);
   }
-  bool optional_input(int64_t input) const override { return input > 0; }
+  bool optional_input(int64_t input) const override { return input == 1 || input == 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
@@ -46,7 +46,7 @@ struct ResidualNorm final : Op {
     v("eps", eps, 1e-5);
     v("axis", axis, -1);
   }
-  bool optional_input(int64_t input) const override { return input > 1; }
+  bool optional_input(int64_t input) const override { return input >= 2 && input <= 4; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

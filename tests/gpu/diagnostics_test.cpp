@@ -69,6 +69,27 @@ TEST(Diagnostics, VerifiesNodes) {
   for (const NodeCheck& c : checks) EXPECT_EQ(c.wrong, 0) << c.node;
 }
 
+TEST(Diagnostics, SkipAbsentInputs) {
+  const Graph g = parse_graph(R"(graph g {
+    %x = input : f32[2, 4]
+    %beta = input : f32[4]
+    %n = layer_norm(%x, none, %beta) {eps=0}
+    output y = %n
+  })");
+  Executable exe = compile(g, full_device(), {.optimize = false, .keep_intermediates = true});
+  const Tensor beta = Tensor::of<float>({4}, {1, 2, 3, 4});
+  exe.run({{"x", Tensor::of<float>({2, 4}, {1, 2, 3, 5, 0, 1, 0, 1})}, {"beta", beta}});
+  const auto checks = verify_nodes(exe);
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_EQ(checks[0].wrong, 0);
+  exe.run({{"x", Tensor::full(DType::f32, {2, 4}, 1)}, {"beta", beta}});  // no variance: 0 / 0
+  const auto bad = find_first_nan(exe);
+  ASSERT_TRUE(bad.has_value());
+  EXPECT_EQ(bad->node.node, "n");
+  ASSERT_EQ(bad->inputs.size(), 2u);
+  EXPECT_EQ(bad->inputs[1].node, "beta");
+}
+
 TEST(Diagnostics, OptionsReportThroughTheLog) {
   std::string log;
   CompileOptions options{.optimize = false};

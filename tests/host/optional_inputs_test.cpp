@@ -44,14 +44,16 @@ TEST(OptionalInputs, AbsentOnesAtTheEndAreDropped) {
 TEST(OptionalInputs, RequiredOnesMustBeGiven) {
   EXPECT_EQ(
       message([] { parse_graph("graph g {\n %b = input : f32[4]\n %y = layer_norm(none, none, %b)\n}"); }),
-      "line 3: node 'y': layer_norm: input 0 must be given");
+      "line 3: node 'y': layer_norm: input 0 is not optional");
   EXPECT_EQ(message([] {
               Graph g;
               add(g.input("x", DType::f32, {2}), Value{});
             }),
-            "node 'add.1': add: takes 2 inputs, not 1");
+            "node 'add.1': add: input 1 is not optional");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = sub(none, %x)\n}"); }),
-            "line 3: node 'y': sub: input 0 must be given");
+            "line 3: node 'y': sub: input 0 is not optional");
+  EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = relu(%x, none)\n}"); }),
+            "line 3: node 'y': relu: input 1 is not optional");
 }
 
 // A norm without gamma, inside a body that is called, of constants and of inputs, with dead code around it.

@@ -62,6 +62,14 @@ TEST(Literals, KeepAll64Bits) {
   EXPECT_EQ(print(parse_graph(print(g))), print(g));
 }
 
+TEST(Literals, TakeNoNameFromTheText) {
+  const Graph g = parse_graph(
+      "graph g { %x = input : f32[3] %a = add(%x, 1) %constant.1 = neg(%a) %constant.1.number = neg(%x) "
+      "output y = %constant.1 }");
+  EXPECT_EQ(g.producer(g.outputs()[0].value).op->name(), "neg");
+  EXPECT_EQ(print(parse_graph(print(g))), print(g));
+}
+
 TEST(Literals, InTensorsAreChecked) {
   EXPECT_EQ(said("constant {value=tensor u8[2] (300, -1)}"),
             "line 3: the number 300 does not fit in u8, which goes from 0 to 255");

@@ -1,0 +1,13 @@
+// The output types of a node.
+#pragma once
+
+#include <vector>
+
+#include "rlx/graph.h"
+
+namespace rlx {
+
+// An error where the op does not take these inputs, or the result is one that no tensor can be.
+std::vector<TensorType> infer_outputs(const Graph& graph, const Op& op, const std::vector<ValueId>& inputs);
+
+}  // namespace rlx
