@@ -10,7 +10,10 @@
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
 #include "ops/copy.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
 #include "ops/op_table.h"
+#include "ops/softmax.h"
 
 namespace rlx {
 
@@ -400,11 +403,57 @@ void emit_parts(Lowering& l, const Problem& p, Dispatch (*make)(const Lowering&,
   }
 }
 
+// Whether one query and one key can be bound, wherever they lie: a head may be longer than all bindings.
+bool can_bind_one(const Lowering& l, const Problem& p) {
+  const Problem one =
+      slice_keys(first_query(slice(slice(p, 0, 0, 1), 1, 0, 1)), 0, std::min<int64_t>(p.keys(), 1));
+  const int64_t binding = static_cast<int64_t>(l.caps().max_binding_bytes) - kBindingAlignment;
+  const auto needed = [&](int64_t bytes) { return ceil_div(bytes + kBindingAlignment, binding); };
+  int64_t sum = needed(4 * (p.value() + 2));  // what is carried from key to key
+  for (const Operand* o : {&one.q, &one.k, &one.v, &one.mask, &one.y}) {
+    if (o->present()) sum += needed(reach_bytes(*o));
+  }
+  return sum <= l.caps().max_storage_buffers;
+}
+
+// Scores, weights and values as three ops would compute them, each cut in its own way.
+void lower_written_out(Lowering& l, const Problem& p) {
+  const auto by_group = [&](const Operand& o) {
+    View v = o.view;
+    v.dims.insert(v.dims.begin() + 2, p.group());
+    v.strides.insert(v.strides.begin() + 2, 0);
+    return o.with_view(std::move(v));
+  };
+  const std::vector<int64_t> dims = {p.batch(), p.kv_heads(), p.group(), p.queries(), p.keys()};
+  const Operand product = l.scratch(DType::f32, dims);
+  lower_product(l, p.q, by_group(p.k.with_view(p.k.view.permute({0, 1, 3, 2}))), product);
+  std::string expr = formatted("t0=mul($0,{})", p.op->scale_for(p.head()));
+  std::vector<DType> types = {DType::f32};
+  std::vector<Operand> inputs = {product};
+  if (p.mask.present()) {
+    const bool keep = p.mask.dtype == DType::bool_;
+    expr += keep ? formatted("; where($1,t0,{})", p.op->masked_score) : "; t1=cast_f32($1); add(t0,t1)";
+    types.push_back(p.mask.dtype);
+    inputs.push_back(p.mask.with_view(p.mask.view));
+  }
+  const Operand scores = l.scratch(DType::f32, dims);
+  lower_expr(l, Expr::parse(expr, types), inputs, scores);
+  const Operand weights = l.scratch(p.v.dtype, dims);
+  lower_softmax(l, false, 4, scores, weights);
+  lower_product(l, weights, by_group(p.v), p.y.with_view(p.y.view));
+}
+
 }  // namespace
 
 void Attention::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   const Problem p = gathered(l, make_problem(*this, l));
+  const bool as_nodes = layout == AttentionLayout::bhsd && mask == MaskKind::none && soft_cap == 0 &&
+                        (empty_row == EmptyRow::nan || !p.mask.present());
+  if (as_nodes && !can_bind_one(l, p)) {
+    lower_written_out(l, p);
+    return;
+  }
   const std::string_view variant = l.choose(kName, kVariants, p);
   emit_parts(l, p, variant == "blocked" ? blocked : variant == "online" ? online : plain);
 }

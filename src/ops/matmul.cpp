@@ -321,14 +321,20 @@ void lower_apart(Lowering& l, const Problem& p, DType type) {
   lower_expr(l, tail, inputs, p.y);
 }
 
+// Batches first, then rows, then columns: what is left is contiguous in y.
 void lower_halves(Lowering& l, const Problem& p) {
   const std::vector<int64_t>& dims = p.y.view.dims;
   const auto axis = std::ranges::find_if(dims, [](int64_t n) { return n > 1; }) - dims.begin();
+  const int64_t from_end = std::ssize(dims) - axis;
   const int64_t length = dims[static_cast<size_t>(axis)];
   const auto part = [&](int64_t begin, int64_t end) {
     Problem half = p;
-    half.size.batch = p.size.batch / length * (end - begin);
-    for (Operand* o : {&half.a, &half.b, &half.y}) o->view = o->view.slice(axis, begin, end - begin);
+    (from_end == 1   ? half.size.n
+     : from_end == 2 ? half.size.m
+                     : half.size.batch) = (from_end > 2 ? p.size.batch / length : 1) * (end - begin);
+    half.y.view = p.y.view.slice(axis, begin, end - begin);
+    if (from_end != 1) half.a.view = p.a.view.slice(axis, begin, end - begin);
+    if (from_end != 2) half.b.view = p.b.view.slice(axis, begin, end - begin);
     return half;
   };
   lower_problem(l, part(0, length / 2));
@@ -338,11 +344,12 @@ void lower_halves(Lowering& l, const Problem& p) {
 void lower_problem(Lowering& l, const Problem& p) {
   const std::string_view variant = l.choose("matmul", kVariants, p);
   const DType type = is_float(p.a.dtype) ? DType::f32 : p.a.dtype;
+  const auto least_depth_fits = [&] { return row_grain(l, variant, slice_depth(p, 0, 1, p.y)) > 0; };
   if (const int64_t grain = row_grain(l, variant, p); grain > 0) {
     emit_rows(l, variant, p, grain);
   } else if (!p.expr.steps.empty() || p.y.dtype != type) {
     lower_apart(l, p, type);
-  } else if (p.size.batch > 1) {
+  } else if (p.size.batch > 1 || (p.y.view.elements() > 1 && !least_depth_fits())) {
     lower_halves(l, p);
   } else {
     lower_in_slices(l, variant, p);

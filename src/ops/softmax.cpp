@@ -64,15 +64,18 @@ void lower_staged(Lowering& l, bool log, int64_t axis, const Operand& x, const O
 
 }  // namespace
 
-void Softmax::lower(Lowering& l) const {
-  if (l.out().view.elements() == 0) return;
-  const int64_t along = normal_axis(axis, l.out().view.rank());
-  const Operand x = as_rows(l.in(0), {along});
-  const RowProblem p = row_problem(x, 3);
-  if (!lower_rows<kernels::softmax>(l, name(), p, {.x = x, .y = as_rows(l.out(), {along})},
+void lower_softmax(Lowering& l, bool log, int64_t axis, const Operand& x, const Operand& y) {
+  if (y.view.elements() == 0) return;
+  const Operand rows = as_rows(x, {axis});
+  const RowProblem p = row_problem(rows, 3);
+  if (!lower_rows<kernels::softmax>(l, Softmax(log).name(), p, {.x = rows, .y = as_rows(y, {axis})},
                                     {.length = to_u32(p.length)}, {.LOG = log})) {
-    lower_staged(l, log, along, l.in(0), l.out());
+    lower_staged(l, log, axis, x, y);
   }
+}
+
+void Softmax::lower(Lowering& l) const {
+  lower_softmax(l, log, normal_axis(axis, l.out().view.rank()), l.in(0), l.out());
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/op.h"
+#include "kernels/kernel.h"
 
 namespace rlx {
 
@@ -18,5 +19,8 @@ struct Softmax final : Op {
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
+
+// Emits y = softmax or log_softmax of x along the axis, which is not negative.
+void lower_softmax(Lowering& l, bool log, int64_t axis, const Operand& x, const Operand& y);
 
 }  // namespace rlx

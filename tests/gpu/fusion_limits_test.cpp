@@ -1,0 +1,90 @@
+// Fused graphs under limits that their nodes fit: no fusion is a reason to refuse a graph.
+#include <gtest/gtest.h>
+
+#include "rlx/diagnostics.h"
+#include "tests/support/devices.h"
+#include "tests/support/sample.h"
+
+namespace rlx::testing {
+namespace {
+
+// The least bindings that there may be.
+const Device& tiny_device() {
+  static const Device device = [] {
+    DeviceOptions options;
+    options.limits.max_binding_bytes = kLeastBindingBytes;
+    options.limits.max_storage_buffers = 8;
+    return Device::open(options);
+  }();
+  return device;
+}
+
+void expect_right(const std::string& body, std::string_view fused) {
+  const Graph graph = parse_graph("graph g {\n" + body + "}");
+  std::mt19937 random(11);
+  NamedTensors inputs;
+  for (const Node& n : graph.nodes()) {
+    if (n.op->is(LeafKind::input))
+      inputs[n.name] = random_tensor(n.outputs[0].dtype, n.outputs[0].shape.values(), -2, 2, random);
+  }
+  Executable exe = compile(graph, tiny_device());
+  EXPECT_TRUE(print(*exe.graph()).contains(fused)) << print(*exe.graph());
+  for (const OutputCheck& c : verify_outputs(graph, inputs, exe.run(inputs)))
+    EXPECT_EQ(c.wrong, 0) << print(c);
+}
+
+TEST(FusionLimits, AnEpilogueThatKeepsBatchesFromBeingRows) {
+  expect_right(R"(%a = input : f32[16, 7, 7, 16]
+    %b = input : f32[16, 17]
+    %c = input : f32[1, 1, 7, 17]
+    %m = matmul(%a, %b)
+    %s = add(%m, %c)
+    %y = sigmoid(%s)
+    output y = %y
+  )",
+               "epilogue=");
+}
+
+TEST(FusionLimits, AnEpilogueWithMoreInputsThanBindings) {
+  expect_right(R"(%a = input : f16[3, 700]
+    %b = input : f16[700, 1100]
+    %c = input : f16[3, 1100]
+    %d = input : f16[3, 1100]
+    %m = matmul(%a, %b)
+    %s = add(%m, %c)
+    %y = mul(%s, %d)
+    output y = %y
+  )",
+               "epilogue=");
+}
+
+TEST(FusionLimits, ARowOfTheProductThatIsLongerThanAllBindings) {
+  expect_right(R"(%a = input : f32[2, 5]
+    %b = input : f32[5, 9001]
+    %c = input : f32[9001]
+    %m = matmul(%a, %b)
+    %y = add(%m, %c)
+    output y = %y
+  )",
+               "epilogue=");
+}
+
+TEST(FusionLimits, HeadsThatAreLongerThanAllBindings) {
+  expect_right(R"(%q = input : f32[1, 2, 3, 3001]
+    %k = input : f32[1, 2, 4, 3001]
+    %v = input : f32[1, 2, 4, 2002]
+    %m = input : bool[3, 4]
+    %c = constant {value=tensor f32[] fill -1e9}
+    %kt = transpose(%k) {perm=[0, 1, 3, 2]}
+    %s = matmul(%q, %kt)
+    %t = mul(%s, 0.01)
+    %d = where(%m, %t, %c)
+    %p = softmax(%d)
+    %y = matmul(%p, %v)
+    output y = %y
+  )",
+               "= attention(");
+}
+
+}  // namespace
+}  // namespace rlx::testing
