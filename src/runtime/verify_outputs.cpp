@@ -2,89 +2,18 @@
 // the reference itself moves when every node is as inexact as it may be.
 #include <algorithm>
 #include <cmath>
-#include <random>
 
 #include "base/format.h"
-#include "base/half.h"
 #include "ir/evaluate.h"
 #include "ir/tolerance.h"
 #include "ops/elementwise.h"
 #include "rlx/diagnostics.h"
+#include "runtime/trial.h"
 
 namespace rlx {
 namespace {
 
 using Outputs = std::map<std::string, RefTensor>;
-
-// Moves values within their accuracy. The same seed moves them the same way.
-class Trial {
- public:
-  explicit Trial(uint32_t seed) : random_(seed), flushes_(seed % 2 == 1) {}
-
-  std::vector<RefTensor> run(const Node& n, const std::vector<const RefTensor*>& inputs) {
-    if (n.op->is_leaf() || n.op->has(Trait::view)) return run_reference(n, inputs);
-    std::vector<TensorType> types;
-    for (const RefTensor* in : inputs) types.push_back(in ? type_of(*in) : TensorType{});
-    const Tolerance t = n.op->tolerance(types);
-    const double relative = epsilon(DType::f32) * (t.ulps + 4 * std::sqrt(t.terms));
-    std::vector<RefTensor> outputs =
-        rounds_inside(n) ? run_moved(n, inputs, relative) : run_reference(n, inputs);
-    for (RefTensor& out : outputs) {
-      const bool narrow = out.dtype == DType::f16 || out.dtype == DType::bf16;
-      move(out, relative + (narrow ? epsilon(out.dtype) : 0));
-      store(out);
-    }
-    return outputs;
-  }
-
- private:
-  static TensorType type_of(const RefTensor& t) { return {t.dtype, Shape(t.dims)}; }
-
-  // Sums, norms, products and expressions round on the way to their result, which may be much smaller than
-  // what they add: they are right for inputs that are a little off. A single function is right for its own
-  // inputs, but for its last digits, and decisions (less, argmax) are exact.
-  static bool rounds_inside(const Node& n) {
-    const auto real = [](const TensorType& t) { return is_float(t.dtype) || t.dtype == DType::c64; };
-    return std::ranges::any_of(n.outputs, real) && !op_cast<Elementwise>(*n.op) && !op_cast<Cast>(*n.op);
-  }
-
-  std::vector<RefTensor> run_moved(const Node& n, const std::vector<const RefTensor*>& inputs,
-                                   double relative) {
-    std::vector<RefTensor> copies(inputs.size());
-    std::vector<const RefTensor*> moved(inputs.size(), nullptr);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i]) continue;
-      copies[i] = *inputs[i];
-      move(copies[i], relative);
-      moved[i] = &copies[i];
-    }
-    return run_reference(n, moved);
-  }
-
-  void move(RefTensor& t, double relative) {
-    if (relative == 0) return;
-    for (double& x : t.real) x *= 1 + relative * uniform_(random_);
-    for (std::complex<double>& x : t.complex)
-      x += relative * std::abs(x) * std::complex<double>(uniform_(random_), uniform_(random_));
-  }
-
-  // What memory holds of the values. Devices may take numbers below the normal ones for 0.
-  double stored(double x, DType type) const {
-    const double y = type == DType::f16    ? float_from_f16(f16_from_double(x))
-                     : type == DType::bf16 ? float_from_bf16(bf16_from_double(x))
-                                           : static_cast<float>(x);
-    return flushes_ && std::fabs(y) < 0x1p-126 ? 0 : y;
-  }
-  void store(RefTensor& t) const {
-    for (double& x : t.real) x = stored(x, t.dtype);
-    for (std::complex<double>& x : t.complex)
-      x = {stored(x.real(), DType::f32), stored(x.imag(), DType::f32)};
-  }
-
-  std::mt19937 random_;
-  std::uniform_real_distribution<double> uniform_{-1, 1};
-  bool flushes_;
-};
 
 // Whether somewhere a number becomes a decision or a step, so that a small error can make a large one.
 bool has_decisions(const Graph& graph) {
@@ -99,45 +28,6 @@ bool has_decisions(const Graph& graph) {
   });
 }
 
-// The numbers of a tensor side by side: those of c64 are two each.
-std::vector<double> numbers(const RefTensor& t) {
-  if (t.dtype != DType::c64) return t.real;
-  std::vector<double> out;
-  for (const std::complex<double>& x : t.complex) {
-    out.push_back(x.real());
-    out.push_back(x.imag());
-  }
-  return out;
-}
-
-std::vector<double> numbers(const Tensor& t) { return numbers(RefTensor::from(t)); }
-
-bool alike(double a, double b) {
-  return a == b || (std::isfinite(a) && std::isfinite(b)) || (std::isnan(a) && std::isnan(b));
-}
-
-// How the elements of one output moved in the trials.
-struct Movement {
-  std::vector<double> by;     // at most
-  std::vector<bool> unclear;  // finite in one, not in another
-  double spread = 0;  // what is usual for the output: where there are decisions, the most of any element
-
-  Movement(const std::vector<double>& want, const std::vector<std::vector<double>>& trials, bool decisions)
-      : by(want.size()), unclear(want.size()) {
-    double squares = 0;
-    for (size_t i = 0; i < want.size(); ++i) {
-      for (const std::vector<double>& trial : trials) {
-        if (!alike(want[i], trial[i])) unclear[i] = true;
-        if (std::isfinite(want[i]) && std::isfinite(trial[i]))
-          by[i] = std::max(by[i], std::fabs(trial[i] - want[i]));
-      }
-      squares += by[i] * by[i];
-      if (decisions) spread = std::max(spread, by[i]);
-    }
-    if (!decisions && !want.empty()) spread = std::sqrt(squares / static_cast<double>(want.size()));
-  }
-};
-
 void note_wrong(OutputCheck& check, size_t index, double got, double want, double allowed) {
   if (check.wrong++ > 0) return;
   check.index = static_cast<int64_t>(index);
@@ -149,22 +39,16 @@ void note_wrong(OutputCheck& check, size_t index, double got, double want, doubl
 void check_numbers(OutputCheck& check, const Tensor& got, const RefTensor& want,
                    const std::vector<const RefTensor*>& trials, bool decisions) {
   const std::vector<double> wanted = numbers(want);
-  const std::vector<double> found = numbers(got);
-  std::vector<std::vector<double>> tried;
-  for (const RefTensor* t : trials) tried.push_back(numbers(*t));
-  const Movement moved(wanted, tried, decisions);
+  const std::vector<double> found = numbers(RefTensor::from(got));
+  const Movement moved(wanted, trials, decisions);
   const DType type = want.dtype == DType::c64 ? DType::f32 : want.dtype;
   const size_t parts = want.dtype == DType::c64 ? 2 : 1;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (moved.unclear[i]) {
+    if (moved.unclear(i)) {
       ++check.unclear;
       continue;
     }
-    // The trials are few, so an element may have moved less by chance: half of what is allowed comes from
-    // all.
-    const double bound = 4 * (moved.by[i] + moved.spread);
-    const Closeness c =
-        compare(found[i], wanted[i], type, {.ulps = 1, .terms = 0, .scale = bound / epsilon(DType::f32)});
+    const Closeness c = compare(found[i], wanted[i], type, moved.tolerance(i));
     if (std::isfinite(found[i]) && std::isfinite(wanted[i]))
       check.max_error = std::max(check.max_error, std::fabs(found[i] - wanted[i]));
     if (!c.close) note_wrong(check, i / parts, found[i], wanted[i], c.allowed);

@@ -7,6 +7,7 @@
 
 #include "rlx/rlx.h"
 #include "tests/support/devices.h"
+#include "tests/support/sample.h"
 
 namespace rlx::testing {
 namespace {
@@ -88,6 +89,23 @@ TEST(Diagnostics, SkipAbsentInputs) {
   EXPECT_EQ(bad->node.node, "n");
   ASSERT_EQ(bad->inputs.size(), 2u);
   EXPECT_EQ(bad->inputs[1].node, "beta");
+}
+
+// Products of large numbers cancel to small ones: as many digits are lost as the factors say.
+TEST(Diagnostics, VerifiesNodesWithLargeInputs) {
+  Executable exe = compile(parse_graph(R"(graph g {
+    %a = input : f32[64, 300]
+    %b = input : f32[300, 256]
+    %y = matmul(%a, %b)
+    output y = %y
+  })"),
+                           full_device(), {.keep_intermediates = true});
+  std::mt19937 random(1);
+  exe.run({{"a", random_tensor(DType::f32, {64, 300}, -1e4, 1e4, random)},
+           {"b", random_tensor(DType::f32, {300, 256}, -1e4, 1e4, random)}});
+  const auto checks = verify_nodes(exe);
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_EQ(checks[0].wrong, 0) << checks[0].got << " instead of " << checks[0].want;
 }
 
 TEST(Diagnostics, OptionsReportThroughTheLog) {

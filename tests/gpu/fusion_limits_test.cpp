@@ -45,19 +45,6 @@ TEST(FusionLimits, AnEpilogueThatKeepsBatchesFromBeingRows) {
                "epilogue=");
 }
 
-TEST(FusionLimits, AnEpilogueWithMoreInputsThanBindings) {
-  expect_right(R"(%a = input : f16[3, 700]
-    %b = input : f16[700, 1100]
-    %c = input : f16[3, 1100]
-    %d = input : f16[3, 1100]
-    %m = matmul(%a, %b)
-    %s = add(%m, %c)
-    %y = mul(%s, %d)
-    output y = %y
-  )",
-               "epilogue=");
-}
-
 TEST(FusionLimits, ARowOfTheProductThatIsLongerThanAllBindings) {
   expect_right(R"(%a = input : f32[2, 5]
     %b = input : f32[5, 9001]

@@ -1,0 +1,52 @@
+// The reference with everything moved at random within its accuracy: how far results move then tells how far
+// a device may be off.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "ir/reference.h"
+
+namespace rlx {
+
+// The same seed moves values the same way.
+class Trial {
+ public:
+  explicit Trial(uint32_t seed) : random_(seed), flushes_(seed % 2 == 1) {}
+
+  // The node's results, off by what its op's tolerance and the types of its outputs allow.
+  std::vector<RefTensor> run(const Node& n, const std::vector<const RefTensor*>& inputs);
+
+ private:
+  std::vector<RefTensor> run_moved(const Node& n, const std::vector<const RefTensor*>& inputs,
+                                   double relative);
+  void move(RefTensor& t, double relative);
+  double stored(double x, DType type) const;
+
+  std::mt19937 random_;
+  std::uniform_real_distribution<double> uniform_{-1, 1};
+  bool flushes_;  // numbers below the normal ones, which devices may take for 0
+};
+
+// The numbers of a tensor of floats or c64, whose elements are two each.
+std::vector<double> numbers(const RefTensor& t);
+
+// How the numbers of one tensor moved in some trials.
+class Movement {
+ public:
+  // With `decisions`, any number may take part in what the one that moved most did.
+  Movement(const std::vector<double>& want, const std::vector<const RefTensor*>& trials, bool decisions);
+
+  // Finite in one, not in another: rounding alone decides.
+  bool unclear(size_t i) const { return unclear_[i]; }
+  // What allows four times what the number and the tensor as a whole moved by. Trials are few, so a number
+  // may have moved less by chance.
+  Tolerance tolerance(size_t i) const;
+
+ private:
+  std::vector<double> by_;  // at most
+  std::vector<bool> unclear_;
+  double spread_ = 0;
+};
+
+}  // namespace rlx
