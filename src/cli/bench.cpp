@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <memory>
 
 #include "base/fail.h"
+#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/graph_file.h"
@@ -113,18 +113,18 @@ Result run_case(const Case& c, const Device& device, const Options& o) {
   return r;
 }
 
-nlohmann::json to_json(const Result& r) {
-  return {{"name", r.of->name},
-          {"wall_ms", r.time.wall_ms},
-          {"cpu_ms", r.time.cpu_ms},
-          {"runs", r.time.runs},
-          {"first_run_ms", r.time.first_ms},
-          {"compile_ms", r.compile_ms},
-          {"dispatches", r.dispatches},
-          {"bytes", r.bytes},
-          {"flops", r.of->flops},
-          {"weight_bytes", r.memory.weight_bytes},
-          {"intermediate_bytes", r.memory.intermediate_bytes}};
+Json to_json(const Result& r) {
+  return Json::object({{"name", r.of->name},
+                       {"wall_ms", r.time.wall_ms},
+                       {"cpu_ms", r.time.cpu_ms},
+                       {"runs", r.time.runs},
+                       {"first_run_ms", r.time.first_ms},
+                       {"compile_ms", r.compile_ms},
+                       {"dispatches", r.dispatches},
+                       {"bytes", r.bytes},
+                       {"flops", r.of->flops},
+                       {"weight_bytes", r.memory.weight_bytes},
+                       {"intermediate_bytes", r.memory.intermediate_bytes}});
 }
 
 std::vector<std::string> to_row(const Result& r) {
@@ -152,10 +152,11 @@ void run_bench(const Options& o) {
     const Progress progress(c->what);
     results.push_back(run_case(*c, device, o));
   }
-  nlohmann::json json = {{"adapter", device.info().name}, {"cases", nlohmann::json::array()}};
-  for (const Result& r : results) json["cases"].push_back(to_json(r));
+  Json measured = Json::array();
+  for (const Result& r : results) measured.add(to_json(r));
+  const Json json = Json::object({{"adapter", device.info().name}, {"cases", measured}});
   if (o.json == "-") {
-    print(json.dump(2) + "\n");
+    print(json.text(2) + "\n");
     return;
   }
   std::vector<std::vector<std::string>> rows = {
@@ -166,25 +167,23 @@ void run_bench(const Options& o) {
   print(table(rows, {1, 2, 3, 4, 5, 6, 7, 8}));
   if (o.json.empty()) return;
   std::ofstream file(o.json);
-  file << json.dump(2) << "\n";
+  file << json.text(2) << "\n";
   if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", o.json);
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
+void add_bench(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("bench", "Wall and CPU time of known cases");
+  Command command = arguments.command("bench", "Wall and CPU time of known cases");
   std::string cases = "Which cases; all without any:";
   for (const Case& c : kCases) cases += formatted("\n{}: {}", c.name, c.what);
-  command->add_option("CASE", o->cases, cases);
-  command->add_option("--json", o->json, "Also write the results as JSON; - prints nothing else")
-      ->type_name("FILE");
-  command->add_option("--seconds", o->seconds, "How long to measure each case (default 2)")
-      ->check(CLI::PositiveNumber);
-  o->device.add_to(*command);
-  command->footer("Examples:\n  rlx bench\n  rlx bench matmul512 softmax --json out.json");
-  command->callback([o] { run_bench(*o); });
+  command.list("CASE", o->cases, cases);
+  command.text("--json", o->json, "Also write the results as JSON; - prints nothing else", {.value = "FILE"});
+  command.seconds("--seconds", o->seconds, "How long to measure each case (default 2)");
+  o->device.add_to(command);
+  command.footer("Examples:\n  rlx bench\n  rlx bench matmul512 softmax --json out.json");
+  command.action([o] { run_bench(*o); });
 }
 
 }  // namespace rlx::cli

@@ -136,15 +136,15 @@ void run_demo(const Options& o) {
 
 }  // namespace
 
-void add_demo(CLI::App& app) {
+void add_demo(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("demo", "BERT-base on the GPU, compared with the CPU reference");
-  command->add_option("--layers", o->layers, "Fewer layers, for a quick look")->check(CLI::Range(0, 48));
-  command->add_option("--tokens", o->tokens, "How long the text is")->check(CLI::PositiveNumber);
-  command->add_flag("--no-check", o->no_check, "Without the comparison, which takes the CPU some seconds");
-  o->device.add_to(*command);
-  command->footer("Examples:\n  rlx demo\n  rlx demo --layers 2 --tokens 37");
-  command->callback([o] { run_demo(*o); });
+  Command command = arguments.command("demo", "BERT-base on the GPU, compared with the CPU reference");
+  command.number("--layers", o->layers, 0, 48, "Fewer layers, for a quick look");
+  command.number("--tokens", o->tokens, 1, INT64_MAX, "How long the text is");
+  command.flag("--no-check", o->no_check, "Without the comparison, which takes the CPU some seconds");
+  o->device.add_to(command);
+  command.footer("Examples:\n  rlx demo\n  rlx demo --layers 2 --tokens 37");
+  command.action([o] { run_demo(*o); });
 }
 
 }  // namespace rlx::cli

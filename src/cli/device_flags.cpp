@@ -6,32 +6,25 @@
 #include <charconv>
 
 #include "base/format.h"
-#include "cli/commands.h"
 #include "cli/text.h"
+#include "rlx/error.h"
 
 namespace rlx::cli {
 
-void DeviceFlags::add_to(CLI::App& command) {
-  const char* const group = "Device";
-  command
-      .add_option("--backend", backend, "Only these: vulkan, metal, d3d12, opengl, ... (also $WGPU_BACKEND)")
-      ->type_name("NAME,...")
-      ->group(group);
-  command
-      .add_option("--adapter", adapter,
-                  "An index of `rlx devices`, or a part of a name (also $WGPU_ADAPTER_NAME)")
-      ->type_name("NAME")
-      ->group(group);
-  auto* yes = command.add_flag("--software", software, "Only a software device")->group(group);
-  auto* no = command.add_flag("--no-software", no_software, "Never a software device")->group(group);
-  yes->excludes(no);
-  command
-      .add_option(
-          "--limit", limits,
-          "Less than the device has, for experiments: binding=1M,buffer=64M,buffers=8,workgroups=64,no-f16,"
-          "no-subgroups")
-      ->type_name("LIMIT,...")
-      ->group(group);
+void DeviceFlags::add_to(Command& command) {
+  const std::string group = "Device";
+  command.text("--backend", backend, "Only these: vulkan, metal, d3d12, opengl, ... (also $WGPU_BACKEND)",
+               {.value = "NAME,...", .group = group});
+  command.text("--adapter", adapter,
+               "An index of `rlx devices`, or a part of a name (also $WGPU_ADAPTER_NAME)",
+               {.value = "NAME", .group = group});
+  command.flag("--software", software, "Only a software device", {.group = group});
+  command.flag("--no-software", no_software, "Never a software device", {.group = group});
+  command.exclude("--software", "--no-software");
+  command.text("--limit", limits,
+               "Less than the device has, for experiments: binding=1M,buffer=64M,buffers=8,workgroups=64,"
+               "no-f16,no-subgroups",
+               {.value = "LIMIT,...", .group = group});
 }
 
 namespace {
@@ -42,8 +35,8 @@ uint64_t parse_bytes(std::string_view text, std::string_view what, uint64_t leas
   return number;
 }
 
-uint32_t parse_count(std::string_view text, std::string_view what) {
-  const uint64_t number = parse_bytes(text, what, 1);
+uint32_t parse_count(std::string_view text, std::string_view what, uint64_t least) {
+  const uint64_t number = parse_bytes(text, what, least);
   if (number > UINT32_MAX) throw Misuse(formatted("{} is {}, which is too large", what, number));
   return static_cast<uint32_t>(number);
 }
@@ -64,9 +57,9 @@ CapsOverride parse_limits(const std::string& text) {
     } else if (name == "buffer") {
       limits.max_buffer_bytes = parse_bytes(value, what, kLeastBindingBytes);
     } else if (name == "buffers") {
-      limits.max_storage_buffers = parse_count(value, what);
+      limits.max_storage_buffers = parse_count(value, what, 1);
     } else if (name == "workgroups") {
-      limits.max_workgroups_per_dimension = parse_count(value, what);
+      limits.max_workgroups_per_dimension = parse_count(value, what, 1);
     } else {
       throw Misuse(formatted(
           "there is no limit '{}'; there are: binding=BYTES, buffer=BYTES, buffers=N, workgroups=N, "
@@ -84,13 +77,39 @@ DeviceOptions DeviceFlags::options() const {
   const bool is_index =
       !adapter.empty() && std::ranges::all_of(adapter, [](char c) { return c >= '0' && c <= '9'; });
   if (is_index) {
-    options.adapter_index = static_cast<int>(std::min<uint32_t>(parse_count(adapter, "--adapter"), 1u << 20));
+    options.adapter_index =
+        static_cast<int>(std::min<uint32_t>(parse_count(adapter, "--adapter", 0), 1u << 20));
   } else {
     options.adapter_name = adapter;
   }
   if (software || no_software) options.software = software;
   options.limits = parse_limits(limits);
   return options;
+}
+
+namespace {
+
+// The name of a backend that does not exist is a wrong argument only where it is one: the environment has
+// them too.
+template <class F>
+auto with_options(const DeviceFlags& flags, F use) {
+  const DeviceOptions options = flags.options();
+  try {
+    return use(options);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::invalid_argument || flags.backend.empty()) throw;
+    throw Misuse(formatted("--backend: {}", e.what()));
+  }
+}
+
+}  // namespace
+
+Device DeviceFlags::open() const {
+  return with_options(*this, [](const DeviceOptions& options) { return Device::open(options); });
+}
+
+std::vector<AdapterInfo> DeviceFlags::adapters() const {
+  return with_options(*this, [](const DeviceOptions& options) { return list_adapters(options); });
 }
 
 }  // namespace rlx::cli

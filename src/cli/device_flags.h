@@ -1,10 +1,10 @@
 // The flags that choose a device, the same for every command that needs one.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <memory>
 #include <string>
+#include <vector>
 
+#include "cli/arguments.h"
 #include "rlx/device.h"
 
 namespace rlx::cli {
@@ -16,9 +16,10 @@ struct DeviceFlags {
   bool no_software = false;
   std::string limits;
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   DeviceOptions options() const;
-  Device open() const { return Device::open(options()); }
+  Device open() const;
+  std::vector<AdapterInfo> adapters() const;  // those that the flags allow
 };
 
 }  // namespace rlx::cli

@@ -1,6 +1,7 @@
-#include <nlohmann/json.hpp>
+#include <memory>
 
 #include "base/format.h"
+#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/text.h"
@@ -13,20 +14,20 @@ struct Options {
   bool json = false;
 };
 
-nlohmann::json to_json(const AdapterInfo& a) {
-  nlohmann::json limits = nlohmann::json::object();
-  for (const auto& [name, value] : a.limits) limits[name] = value;
-  return {{"index", a.index},
-          {"name", a.name},
-          {"backend", a.backend},
-          {"kind", a.kind},
-          {"vendor", a.vendor},
-          {"architecture", a.architecture},
-          {"driver", a.driver},
-          {"software", a.caps.software},
-          {"memory_bytes", a.memory_bytes},
-          {"features", a.features},
-          {"limits", limits}};
+Json to_json(const AdapterInfo& a) {
+  Json limits = Json::object();
+  for (const auto& [name, value] : a.limits) limits.set(name, value);
+  return Json::object({{"index", a.index},
+                       {"name", a.name},
+                       {"backend", a.backend},
+                       {"kind", a.kind},
+                       {"vendor", a.vendor},
+                       {"architecture", a.architecture},
+                       {"driver", a.driver},
+                       {"software", a.caps.software},
+                       {"memory_bytes", a.memory_bytes},
+                       {"features", a.features},
+                       {"limits", limits}});
 }
 
 std::string joined(const std::vector<std::string>& words, size_t indent) {
@@ -59,11 +60,11 @@ std::string describe(const AdapterInfo& a) {
 }
 
 void list_devices(const Options& o) {
-  const std::vector<AdapterInfo> adapters = list_adapters(o.device.options());
+  const std::vector<AdapterInfo> adapters = o.device.adapters();
   if (o.json) {
-    nlohmann::json out = nlohmann::json::array();
-    for (const AdapterInfo& a : adapters) out.push_back(to_json(a));
-    print(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    Json out = Json::array();
+    for (const AdapterInfo& a : adapters) out.add(to_json(a));
+    print(out.text(2) + "\n");
     return;
   }
   if (adapters.empty()) {
@@ -77,13 +78,13 @@ void list_devices(const Options& o) {
 
 }  // namespace
 
-void add_devices(CLI::App& app) {
+void add_devices(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("devices", "Adapters of this machine, their features and limits");
-  command->add_flag("--json", o->json, "As JSON: an array of adapters");
-  o->device.add_to(*command);
-  command->footer("Examples:\n  rlx devices\n  rlx devices --backend vulkan --json");
-  command->callback([o] { list_devices(*o); });
+  Command command = arguments.command("devices", "Adapters of this machine, their features and limits");
+  command.flag("--json", o->json, "As JSON: an array of adapters");
+  o->device.add_to(command);
+  command.footer("Examples:\n  rlx devices\n  rlx devices --backend vulkan --json");
+  command.action([o] { list_devices(*o); });
 }
 
 }  // namespace rlx::cli

@@ -6,7 +6,6 @@
 
 #include "base/fail.h"
 #include "base/hash.h"
-#include "cli/commands.h"
 #include "import/file_bytes.h"
 #include "ir/op.h"
 #include "ops/op_table.h"
@@ -23,6 +22,19 @@ std::pair<std::string, std::string> parse_pair(const std::string& item, const ch
   return {item.substr(0, equals), item.substr(equals + 1)};
 }
 
+// Shapes that these values make impossible, or too large for 64 bits, are the arguments' fault and not the
+// file's.
+void check_symbols(const Graph& graph, const SymbolValues& values) {
+  if (values.empty()) return;
+  try {
+    bind_symbols(graph, values);
+  } catch (const Error& e) {
+    std::string given;
+    for (const auto& [name, value] : values) given += formatted(" --dim {}={}", name, value);
+    throw Misuse(formatted("the graph cannot be made with{}: {}", given, e.what()));
+  }
+}
+
 void check_kernel(const std::string& op, const std::string& variant) {
   try {
     op_table().check_variant(op, variant);
@@ -33,15 +45,12 @@ void check_kernel(const std::string& op, const std::string& variant) {
 
 }  // namespace
 
-void GraphFlags::add_to(CLI::App& command) {
-  command.add_option("FILE", file, "A graph in its text form")->required();
-  command.add_option("--dim", dims, "The value of a symbol of the graph, such as batch=4")
-      ->type_name("NAME=N")
-      ->allow_extra_args(false);
-  command.add_option("--kernel", kernels, "The kernel of an op, such as matmul=plain (`rlx ops` lists them)")
-      ->type_name("OP=KERNEL")
-      ->allow_extra_args(false);
-  command.add_flag("--no-optimize", no_optimize, "Run the graph as it is written, node by node");
+void GraphFlags::add_to(Command& command) {
+  command.required("FILE", file, "A graph in its text form");
+  command.list("--dim", dims, "The value of a symbol of the graph, such as batch=4", {.value = "NAME=N"});
+  command.list("--kernel", kernels, "The kernel of an op, such as matmul=plain (`rlx ops` lists them)",
+               {.value = "OP=KERNEL"});
+  command.flag("--no-optimize", no_optimize, "Run the graph as it is written, node by node");
 }
 
 Graph GraphFlags::read() const {
@@ -74,8 +83,10 @@ SymbolValues GraphFlags::symbols(const Graph& graph) const {
     const auto [name, text] = parse_pair(item, "--dim", "NAME=N, such as batch=4");
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool too_large = error == std::errc::result_out_of_range && !text.starts_with('-');
     if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-      throw Misuse(formatted("--dim is '{}'; '{}' is no whole number from 0 on", item, text));
+      throw Misuse(formatted("--dim is '{}'; '{}' is {}", item, text,
+                             too_large ? "too large: dims are below 2^63" : "not a whole number from 0 on"));
     }
     if (!graph.symbols().contains(name))
       throw Misuse(formatted("--dim: the graph has no symbol named '{}'", name));
@@ -86,6 +97,7 @@ SymbolValues GraphFlags::symbols(const Graph& graph) const {
     if (!out.contains(name)) missing += formatted(" --dim {}=N", name);
   }
   if (!missing.empty()) throw Misuse(formatted("the graph has symbols without a value; give{}", missing));
+  check_symbols(graph, out);
   return out;
 }
 

@@ -1,10 +1,10 @@
 // Graph text files and the flags that say how one is compiled.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "rlx/compile.h"
 
 namespace rlx::cli {
@@ -15,7 +15,7 @@ struct GraphFlags {
   std::vector<std::string> kernels;  // op=variant
   bool no_optimize = false;
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   // Errors name the file and the line.
   Graph read() const;
   // All symbols of the graph must be bound, and nothing else.

@@ -1,8 +1,8 @@
-#include <cctype>
 #include <cstdio>
 #include <new>
+#include <string>
 
-#include "base/fail.h"
+#include "base/format.h"
 #include "cli/commands.h"
 
 namespace rlx::cli {
@@ -17,18 +17,6 @@ constexpr const char* kExamples =
     "  rlx run model.rlx --random 1 --verify     runs it on random numbers and checks every node\n"
     "`rlx COMMAND --help` tells more of each.";
 
-// Parser messages as one sentence: lower case at the start, no line breaks.
-std::string sentence(std::string text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '.')) text.pop_back();
-  for (char& c : text) {
-    if (c == '\n') c = ' ';
-  }
-  const bool word = text.size() > 1 && std::isupper(static_cast<unsigned char>(text[0])) &&
-                    !std::isupper(static_cast<unsigned char>(text[1]));
-  if (word) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
-  return text;
-}
-
 int complain(const std::string& text, int code) {
   std::fflush(stdout);
   std::fputs(formatted("rlx: {}\n", text).c_str(), stderr);
@@ -36,30 +24,11 @@ int complain(const std::string& text, int code) {
 }
 
 int main(int argc, char** argv) {
-  CLI::App app("A machine-learning compiler and runtime on WebGPU.", "rlx");
-  app.footer(kExamples);
-  const auto formatter = std::make_shared<CLI::Formatter>();
-  formatter->enable_footer_formatting(false);  // examples keep their lines
-  formatter->label("REQUIRED", "");
-  formatter->label("TEXT", "");
-  formatter->label("POSITIONALS", "Arguments");
-  formatter->label("OPTIONS", "Options");
-  formatter->label("SUBCOMMANDS", "Commands");
-  app.formatter(formatter);  // commands that are added later inherit it
-  app.set_version_flag("--version", "rlx " RLX_VERSION, "The version of rlx");
-  app.require_subcommand(0, 1);
-  for (auto* add : {add_devices, add_ops, add_plan, add_run, add_bench, add_demo}) add(app);
   try {
-    app.parse(argc, argv);
-    if (app.get_subcommands().empty()) {
-      std::fputs(app.help().c_str(), stderr);
-      return complain("a command is missing", 2);
-    }
+    Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
+    for (auto* add : {add_devices, add_ops, add_plan, add_run, add_bench, add_demo}) add(arguments);
+    arguments.run(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : complain("the output could not be written", 1);
-  } catch (const CLI::Success& e) {
-    return app.exit(e);  // --help and --version
-  } catch (const CLI::ParseError& e) {
-    return complain(sentence(e.what()) + " (try: rlx --help)", 2);
   } catch (const Misuse& e) {
     return complain(e.what(), 2);
   } catch (const std::bad_alloc&) {

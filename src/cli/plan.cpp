@@ -1,6 +1,7 @@
-#include <nlohmann/json.hpp>
+#include <memory>
 
 #include "base/format.h"
+#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/graph_file.h"
@@ -17,33 +18,32 @@ struct Options {
   bool print_graph = false;
 };
 
-nlohmann::json to_json(const std::vector<StepReport>& steps) {
-  nlohmann::json out = nlohmann::json::array();
+Json to_json(const std::vector<StepReport>& steps) {
+  Json out = Json::array();
   for (const StepReport& s : steps) {
-    out.push_back({{"node", s.node},
-                   {"op", s.op},
-                   {"kernel", s.kernel},
-                   {"variant", s.variant},
-                   {"grid", s.grid},
-                   {"bindings", s.bindings},
-                   {"bytes", s.bytes}});
+    out.add(Json::object({{"node", s.node},
+                          {"op", s.op},
+                          {"kernel", s.kernel},
+                          {"variant", s.variant},
+                          {"grid", Json::array({s.grid[0], s.grid[1], s.grid[2]})},
+                          {"bindings", s.bindings},
+                          {"bytes", s.bytes}}));
   }
   return out;
 }
 
-nlohmann::json to_json(const PlanReport& plan, const std::string& graph, const std::string& adapter) {
+Json to_json(const PlanReport& plan, const std::string& graph, const std::string& adapter) {
   const MemoryReport& m = plan.memory;
-  return {{"graph", graph},
-          {"adapter", adapter},
-          {"load", to_json(plan.load)},
-          {"dispatches", to_json(plan.run)},
-          {"memory",
-           {{"weight_bytes", m.weight_bytes},
-            {"derived_bytes", m.derived_bytes},
-            {"state_bytes", m.state_bytes},
-            {"input_bytes", m.input_bytes},
-            {"intermediate_bytes", m.intermediate_bytes},
-            {"lower_bound_bytes", m.lower_bound_bytes}}}};
+  return Json::object({{"graph", graph},
+                       {"adapter", adapter},
+                       {"load", to_json(plan.load)},
+                       {"dispatches", to_json(plan.run)},
+                       {"memory", Json::object({{"weight_bytes", m.weight_bytes},
+                                                {"derived_bytes", m.derived_bytes},
+                                                {"state_bytes", m.state_bytes},
+                                                {"input_bytes", m.input_bytes},
+                                                {"intermediate_bytes", m.intermediate_bytes},
+                                                {"lower_bound_bytes", m.lower_bound_bytes}})}});
 }
 
 void print_steps(const char* title, const std::vector<StepReport>& steps) {
@@ -67,9 +67,9 @@ void show_plan(const Options& o) {
   const PlanReport plan = exe.plan_report();
   o.graph.note_unused_kernels(plan);
   if (o.json) {
-    nlohmann::json out = to_json(plan, graph.name, device.info().name);
-    if (o.print_graph) out["optimized"] = rlx::print(*exe.graph());
-    print(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    Json out = to_json(plan, graph.name, device.info().name);
+    if (o.print_graph) out.set("optimized", rlx::print(*exe.graph()));
+    print(out.text(2) + "\n");
     return;
   }
   if (o.print_graph) print(rlx::print(*exe.graph(), 16) + "\n");
@@ -80,19 +80,19 @@ void show_plan(const Options& o) {
 
 }  // namespace
 
-void add_plan(CLI::App& app) {
+void add_plan(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("plan", "What a graph becomes: dispatches, kernels, bytes, memory");
-  o->graph.add_to(*command);
-  command->add_flag("--print-graph", o->print_graph, "Also the graph after optimisation");
-  command->add_flag("--json", o->json, "As JSON");
-  o->device.add_to(*command);
-  command->footer(
+  Command command = arguments.command("plan", "What a graph becomes: dispatches, kernels, bytes, memory");
+  o->graph.add_to(command);
+  command.flag("--print-graph", o->print_graph, "Also the graph after optimisation");
+  command.flag("--json", o->json, "As JSON");
+  o->device.add_to(command);
+  command.footer(
       "Examples:\n"
       "  rlx plan model.rlx --dim batch=4 --dim seq=128\n"
       "  rlx plan model.rlx --print-graph --kernel matmul=plain\n"
       "  rlx plan model.rlx --limit binding=1M,buffers=8,no-f16");
-  command->callback([o] { show_plan(*o); });
+  command.action([o] { show_plan(*o); });
 }
 
 }  // namespace rlx::cli

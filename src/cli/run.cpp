@@ -142,30 +142,28 @@ void run_graph(const Options& o) {
 
 }  // namespace
 
-void add_run(CLI::App& app) {
+void add_run(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("run", "Runs a graph on random or stored values and tells what comes out");
-  o->graph.add_to(*command);
-  command->add_option("--random", o->seed, "The seed of the random inputs and params (default 1)")
-      ->type_name("SEED");
-  command
-      ->add_option("--load", o->load, "Inputs and params by name from a safetensors file; others are random")
-      ->type_name("FILE");
-  command->add_option("--repeat", o->repeat, "How often to run")->type_name("N")->check(CLI::PositiveNumber);
-  command->add_flag("--verify", o->verify,
-                    "Compare every node, and the outputs from the inputs on, with the CPU reference");
-  command->add_flag("--nan-trace", o->nan_trace, "The first node with a NaN or an infinity, and its inputs");
-  command->add_flag("--dump-nodes", o->dump_nodes, "Max |x| and non-zeros of every node");
-  command->add_flag("--profile", o->profile, "Time on the device by kernel");
-  command->add_option("--trace", o->trace, "Write the times as a Chrome/Perfetto trace")->type_name("FILE");
-  o->device.add_to(*command);
-  command->footer(
+  Command command =
+      arguments.command("run", "Runs a graph on random or stored values and tells what comes out");
+  o->graph.add_to(command);
+  command.seed("--random", o->seed, "The seed of the random inputs and params (default 1)");
+  command.text("--load", o->load, "Inputs and params by name from a safetensors file; others are random",
+               {.value = "FILE"});
+  command.number("--repeat", o->repeat, 1, INT64_MAX, "How often to run");
+  command.flag("--verify", o->verify,
+               "Compare every node, and the outputs from the inputs on, with the CPU reference");
+  command.flag("--nan-trace", o->nan_trace, "The first node with a NaN or an infinity, and its inputs");
+  command.flag("--dump-nodes", o->dump_nodes, "Max |x| and non-zeros of every node");
+  command.flag("--profile", o->profile, "Time on the device by kernel");
+  command.text("--trace", o->trace, "Write the times as a Chrome/Perfetto trace", {.value = "FILE"});
+  o->device.add_to(command);
+  command.footer(
       "Examples:\n"
       "  rlx run model.rlx --random 7 --dim batch=2 --verify\n"
       "  rlx run model.rlx --load weights.safetensors --repeat 20 --profile\n"
       "  rlx run model.rlx --nan-trace --trace out.json");
-  command->callback([o] { run_graph(*o); });
+  command.action([o] { run_graph(*o); });
 }
 
 }  // namespace rlx::cli

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "base/format.h"
-#include "cli/commands.h"
+#include "cli/arguments.h"
 
 namespace rlx::cli {
 

@@ -4,36 +4,36 @@
 #include <chrono>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/fail.h"
+#include "base/json.h"
 #include "rlx/diagnostics.h"
 
 namespace rlx {
 namespace {
 
-using nlohmann::json;
-
 constexpr const char* kBegin = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
 constexpr const char* kEnd = "\n]}\n";
 
-// Names come from files: what is no UTF-8 is replaced, not an error.
-std::string dump(const json& event) { return event.dump(-1, ' ', false, json::error_handler_t::replace); }
-
 std::string track_event(int64_t track, const std::string& title) {
-  return dump(
-      {{"ph", "M"}, {"name", "thread_name"}, {"pid", 1}, {"tid", track}, {"args", {{"name", title}}}});
+  return Json::object({{"ph", "M"},
+                       {"name", "thread_name"},
+                       {"pid", 1},
+                       {"tid", track},
+                       {"args", Json::object({{"name", title}})}})
+      .text();
 }
 
 std::string dispatch_event(int64_t track, double start_us, const DispatchReport& d) {
-  return dump({{"ph", "X"},
-               {"name", d.kernel + (d.variant.empty() ? "" : " [" + d.variant + "]")},
-               {"cat", "dispatch"},
-               {"pid", 1},
-               {"tid", track},
-               {"ts", start_us + static_cast<double>(d.begin_ns) / 1e3},
-               {"dur", static_cast<double>(d.end_ns - d.begin_ns) / 1e3},
-               {"args", {{"node", d.node}}}});
+  return Json::object({{"ph", "X"},
+                       {"name", d.kernel + (d.variant.empty() ? "" : " [" + d.variant + "]")},
+                       {"cat", "dispatch"},
+                       {"pid", 1},
+                       {"tid", track},
+                       {"ts", start_us + static_cast<double>(d.begin_ns) / 1e3},
+                       {"dur", static_cast<double>(d.end_ns - d.begin_ns) / 1e3},
+                       {"args", Json::object({{"node", d.node}})}})
+      .text();
 }
 
 int64_t clock_ns() {

@@ -11,6 +11,7 @@
 
 #include "base/format.h"
 #include "ops/op_table.h"
+#include "rlx/version.h"
 
 namespace rlx {
 namespace {
@@ -78,7 +79,8 @@ TEST_F(Cli, HelpAndVersion) {
     EXPECT_TRUE(r.out.contains("Examples:")) << arguments << r.out;
     EXPECT_EQ(r.err, "") << arguments;
   }
-  EXPECT_TRUE(rlx("--version").out.starts_with("rlx 0."));
+  EXPECT_EQ(rlx("--version").out, formatted("rlx {}\n", version()));
+  EXPECT_EQ(formatted("{}.{}.{}", RLX_VERSION_MAJOR, RLX_VERSION_MINOR, RLX_VERSION_PATCH), version());
 }
 
 TEST_F(Cli, MisuseIsExitCodeTwo) {
@@ -94,17 +96,41 @@ TEST_F(Cli, MisuseIsExitCodeTwo) {
   expect_complaint(rlx("devices --limit buffers=0"), 2, "the least is 1");
   expect_complaint(rlx("devices --software --no-software"), 2, "--software");
   expect_complaint(rlx("demo --tokens 9999"), 2, "512 positions");
+  expect_complaint(rlx("devices --backend nope"), 2, "--backend: the backend 'nope'");
+  expect_complaint(rlx("demo --backend nope"), 2, "--backend: the backend 'nope'");
+  expect_complaint(rlx("devices --json=5"), 2, "--json takes no value");
+  expect_complaint(rlx("ops --json --markdown"), 2, "--markdown");
   const Result none = rlx("");
   EXPECT_EQ(none.code, 2);
   EXPECT_TRUE(none.err.contains("rlx: a command is missing")) << none.err;
+}
+
+// A wrong number is told as it was given, with what it must be.
+TEST_F(Cli, NumbersOutOfRange) {
+  const std::string run = "run " + write("small.rlx", kSmall) + " --dim batch=2 ";
+  for (const char* text : {"0", "-3", "x", "1.5", "99999999999999999999"}) {
+    expect_complaint(rlx(run + "--repeat " + text), 2,
+                     formatted("--repeat is '{}'; it must be a whole number from 1 to 2^63-1", text));
+  }
+  expect_complaint(rlx(run + "--random -1"), 2, "--random is '-1'; it must be a whole number from 0");
+  expect_complaint(rlx("demo --layers 49"), 2, "--layers is '49'; it must be a whole number from 0 to 48");
+  expect_complaint(rlx("demo --tokens 0"), 2, "--tokens is '0'; it must be a whole number from 1");
+  for (const char* text : {"0", "-1", "x", "nan", "inf"}) {
+    expect_complaint(rlx(formatted("bench add16 --seconds {}", text)), 2,
+                     formatted("--seconds is '{}'; it must be a number above 0", text));
+  }
+  EXPECT_EQ(rlx("devices --adapter 0").code, 0);
 }
 
 TEST_F(Cli, BadDimsAndKernels) {
   const std::string file = write("small.rlx", kSmall);
   expect_complaint(rlx("plan " + file), 2, "--dim batch=N");
   expect_complaint(rlx("plan " + file + " --dim batch"), 2, "NAME=N");
-  expect_complaint(rlx("plan " + file + " --dim batch=two"), 2, "'two' is no whole number");
-  expect_complaint(rlx("plan " + file + " --dim batch=-1"), 2, "no whole number");
+  expect_complaint(rlx("plan " + file + " --dim batch=two"), 2, "'two' is not a whole number from 0 on");
+  expect_complaint(rlx("plan " + file + " --dim batch=-1"), 2, "'-1' is not a whole number from 0 on");
+  expect_complaint(rlx("plan " + file + " --dim batch=99999999999999999999"), 2, "below 2^63");
+  expect_complaint(rlx("plan " + file + " --dim batch=4611686018427387904"), 2,
+                   "--dim batch=4611686018427387904: node 'x'");
   expect_complaint(rlx("plan " + file + " --dim rows=2"), 2, "no symbol named 'rows'");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --dim batch=3"), 2, "twice");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel matmul=warp"), 2, "'warp'");
@@ -141,15 +167,27 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
   const json ops = json::parse(r.out);
   EXPECT_EQ(ops.size(), op_table().all().size());
   for (const json& op : ops) {
-    EXPECT_EQ(op.at("host"), false);
-    EXPECT_EQ(op.at("gradient"), false);
+    const OpInfo* info = op_table().find(op.at("name").get<std::string>());
+    ASSERT_NE(info, nullptr) << op;
+    EXPECT_EQ(op.at("formula"), info->formula);
+    EXPECT_EQ(op.at("kernels"), info->variants);
     EXPECT_TRUE(op.at("types").is_array());
-    EXPECT_TRUE(op.at("kernels").is_array());
+    EXPECT_EQ(op.size(), 5u) << op;
   }
+  const json softmax = json::parse(rlx("ops softmax --json").out);
+  EXPECT_EQ(softmax.at(0).at("attributes"),
+            json::array({{{"name", "axis"}, {"kind", "whole number"}, {"default", "-1"}}}));
   for (const auto& [name, info] : op_table().all()) EXPECT_TRUE(r.out.contains("\"" + name + "\""));
   const Result one = rlx("ops matmul");
   EXPECT_EQ(one.code, 0);
   EXPECT_TRUE(one.out.contains(op_table().find("matmul")->formula)) << one.out;
+}
+
+TEST_F(Cli, ThePageOfOpsIsWhatTheProgramPrints) {
+  const Result r = rlx("ops --markdown");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out == slurp(fs::path(RLX_SOURCE_DIR) / "docs/ops.md"))
+      << "docs/ops.md is not up to date; make it with: ./rlx ops --markdown > docs/ops.md";
 }
 
 TEST_F(Cli, PlanAsJson) {
