@@ -22,11 +22,13 @@ TAIL_LINES = 60  # enough for a sanitizer's report with its stack
 class Totals:
     passed: int = 0
     skipped: int = 0
+    pipelines: int = 0  # that the tests' shared devices made
     failures: list = dataclasses.field(default_factory=list)  # (name, explanation)
 
     def add(self, other):
         self.passed += other.passed
         self.skipped += other.skipped
+        self.pipelines += other.pipelines
         self.failures += other.failures
 
     def line(self):
@@ -39,7 +41,7 @@ def tail(output):
 
 
 def count_cases(report, prefix):
-    totals = Totals()
+    totals = Totals(pipelines=int(report.get("pipelines", 0)))
     for suite in report.get("testsuites", []):
         for case in suite.get("testsuite", []):
             failures = [failure["failure"] for failure in case.get("failures", [])]
@@ -117,6 +119,8 @@ def main():
     nothing_ran = not (totals.passed or totals.skipped or totals.failures)
     if nothing_ran:
         print("No test matches.")
+    if totals.pipelines:
+        print(f"{totals.pipelines} pipelines compiled")
     print(totals.line())
     sys.exit(1 if totals.failures or nothing_ran else 0)
 

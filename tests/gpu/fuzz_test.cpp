@@ -7,12 +7,15 @@
 #include "rlx/diagnostics.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/full.h"
 #include "tests/support/random_graph.h"
 
 namespace rlx::testing {
 namespace {
 
-constexpr uint32_t kPerCase = 20;
+// Graphs of a case; a full run is the long one.
+const uint32_t kPerCase = full_run() ? 20 : 5;
+const uint32_t kPerLimitedCase = full_run() ? 5 : 1;
 
 class Fuzz : public ::testing::TestWithParam<uint32_t> {
  protected:
@@ -55,7 +58,7 @@ TEST_P(Fuzz, MatchesTheReference) {
 }
 
 TEST_P(Fuzz, MatchesUnderSmallLimits) {
-  for (uint32_t i = 0; i < kPerCase / 4; ++i) run(100000 + GetParam() * kPerCase + i, small_device());
+  for (uint32_t i = 0; i < kPerLimitedCase; ++i) run(100000 + GetParam() * kPerCase + i, small_device());
 }
 
 // Limits lower than any device has, for the ways that only they lead to.
@@ -71,7 +74,7 @@ TEST_P(Fuzz, MatchesUnderTinyLimits) {
   options.limits.no_f16 = random() % 2 == 0;
   options.limits.no_subgroups = random() % 2 == 0;
   const Device device = Device::open(options);
-  for (uint32_t i = 0; i < kPerCase / 4; ++i) run(200000 + GetParam() * kPerCase + i, device);
+  for (uint32_t i = 0; i < kPerLimitedCase; ++i) run(200000 + GetParam() * kPerCase + i, device);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Fuzz, ::testing::Range(0u, 16u));

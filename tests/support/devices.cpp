@@ -1,21 +1,55 @@
 #include "tests/support/devices.h"
 
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "gpu/device.h"
+#include "runtime/device_access.h"
+
 namespace rlx::testing {
+namespace {
+
+std::vector<Device>& opened() {
+  static std::vector<Device> devices;
+  return devices;
+}
+
+const Device& open(const DeviceOptions& options) {
+  opened().reserve(2);  // references to both stay valid
+  opened().push_back(Device::open(options));
+  return opened().back();
+}
+
+// Compiling shaders is what tests spend their time on: the program's report tells how many there were
+// (tools/test_report.py sums them up).
+class PipelineCount : public ::testing::Environment {
+ public:
+  void TearDown() override {
+    uint64_t count = 0;
+    for (const Device& device : opened()) count += DeviceAccess::get(device)->stats().pipelines_created;
+    ::testing::Test::RecordProperty("pipelines", std::to_string(count));
+  }
+};
+
+const ::testing::Environment* const kPipelineCount = ::testing::AddGlobalTestEnvironment(new PipelineCount);
+
+}  // namespace
 
 const Device& full_device() {
-  static const Device device = Device::open();
+  static const Device& device = open({});
   return device;
 }
 
 const Device& small_device() {
-  static const Device device = [] {
+  static const Device& device = [] -> const Device& {
     DeviceOptions options;
     options.limits.max_binding_bytes = 65536;
     options.limits.max_storage_buffers = 8;
     options.limits.max_workgroups_per_dimension = 64;
     options.limits.no_f16 = true;
     options.limits.no_subgroups = true;
-    return Device::open(options);
+    return open(options);
   }();
   return device;
 }
