@@ -54,7 +54,7 @@ mark_installed() {
 make_root() {
   local partial=$toolchain_root.partial start=$SECONDS
   check_machine
-  note "preparing the toolchain (Debian testing, once, about 2 GB) in $toolchain_dir"
+  note "preparing the toolchain (Debian testing, once, about 1.6 GB) in $toolchain_dir"
   step 1 4 "bootstrap tool" install_debootstrap
   if [[ ! -e $partial/var/lib/rlx/base ]]; then
     rm -rf --one-file-system "$partial"
