@@ -3,7 +3,6 @@
 #include <charconv>
 #include <fstream>
 #include <ranges>
-#include <regex>
 
 #include "base/format.h"
 #include "base/hash.h"
@@ -94,18 +93,33 @@ std::string source_place(std::string_view wgsl, int64_t line) {
   return file.empty() ? "" : formatted("{}:{}", file, at);
 }
 
+// The two numbers of a word ":194:7"; nothing if it is none.
+std::optional<std::pair<int64_t, std::string_view>> parse_position(std::string_view word) {
+  if (!word.starts_with(':')) return std::nullopt;
+  int64_t line = 0;
+  const char* const word_end = word.data() + word.size();
+  const auto [end, error] = std::from_chars(word.data() + 1, word_end, line);
+  if (error != std::errc() || end == word_end || *end != ':') return std::nullopt;
+  const std::string_view column(end + 1, word_end);
+  const bool digits = std::ranges::all_of(column, [](char c) { return c >= '0' && c <= '9'; });
+  if (column.empty() || !digits) return std::nullopt;
+  return std::pair(line, column);
+}
+
 // Tint's ":194:7 error: ..." with the place in the sources instead of the line of the module.
-std::string with_source_places(const std::string& message, std::string_view wgsl) {
-  static const std::regex position(R"((^|\s):(\d+):(\d+)(?=\s))");
+std::string with_source_places(std::string_view message, std::string_view wgsl) {
   std::string out;
-  auto rest = message.begin();
-  for (std::sregex_iterator m(message.begin(), message.end(), position), end; m != end; ++m) {
-    const std::string place = source_place(wgsl, std::stoll(m->str(2)));
-    out.append(rest, (*m)[0].first);
-    out += place.empty() ? m->str() : m->str(1) + place + ":" + m->str(3);
-    rest = (*m)[0].second;
+  while (!message.empty()) {
+    const size_t word_end = std::min(message.find_first_of(" \t\n"), message.size());
+    const std::string_view word = message.substr(0, word_end);
+    const auto position = parse_position(word);
+    const std::string place = position ? source_place(wgsl, position->first) : "";
+    out += place.empty() ? std::string(word) : formatted("{}:{}", place, position->second);
+    const size_t rest = std::min(message.find_first_not_of(" \t\n", word_end), message.size());
+    out += message.substr(word_end, rest - word_end);
+    message.remove_prefix(rest);
   }
-  return out.append(rest, message.end());
+  return out;
 }
 
 // For who wants to read what is compiled.

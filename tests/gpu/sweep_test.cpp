@@ -39,7 +39,7 @@ class Sweep : public ::testing::TestWithParam<std::string> {
   // emulate.
   DType one_type(const Device& device) {
     const std::vector<DType> types = types_of(info());
-    const bool emulates = !device.caps().f16 && std::ranges::contains(types, DType::f16);
+    const bool emulates = !device.caps().shader_f16 && std::ranges::contains(types, DType::f16);
     return emulates ? DType::f16 : types.front();
   }
   std::vector<DType> some_types(const Device& device) {

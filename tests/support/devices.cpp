@@ -15,10 +15,10 @@ std::vector<Device>& opened() {
   return devices;
 }
 
-const Device& open(const DeviceOptions& options) {
+const Device* open(const DeviceOptions& options) {
   opened().reserve(2);  // references to both stay valid
   opened().push_back(Device::open(options));
-  return opened().back();
+  return &opened().back();
 }
 
 // Compiling shaders is what tests spend their time on: the program's report tells how many there were
@@ -37,12 +37,12 @@ const ::testing::Environment* const kPipelineCount = ::testing::AddGlobalTestEnv
 }  // namespace
 
 const Device& full_device() {
-  static const Device& device = open({});
-  return device;
+  static const Device* const device = open({});
+  return *device;
 }
 
 const Device& small_device() {
-  static const Device& device = [] -> const Device& {
+  static const Device* const device = [] {
     DeviceOptions options;
     options.limits.max_binding_bytes = 65536;
     options.limits.max_storage_buffers = 8;
@@ -51,7 +51,7 @@ const Device& small_device() {
     options.limits.no_subgroups = true;
     return open(options);
   }();
-  return device;
+  return *device;
 }
 
 }  // namespace rlx::testing
