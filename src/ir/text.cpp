@@ -203,7 +203,7 @@ class Parser {
 
   void statement(Graph& graph) {
     if (take_word("symbol")) {
-      const std::string symbol = name();
+      const std::string symbol = word();
       if (graph.capacities().contains(symbol)) fail("the capacity of '{}' is given twice", excerpt(symbol));
       expect("<=");
       graph.set_capacity(symbol, integer());

@@ -1,6 +1,5 @@
 #include "ops/split.h"
 
-#include "base/checked.h"
 #include "ir/reference.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
@@ -17,7 +16,8 @@ std::vector<TensorType> Split::infer(const InferArgs& in) const {
   int64_t sum = 0;
   for (int64_t size : sizes) {
     if (size < 0) fail("split: the sizes {} have the negative {}", Shape(sizes).text(), size);
-    sum = checked_add(sum, size);
+    if (__builtin_add_overflow(sum, size, &sum))
+      fail("split: the sum of the sizes {} does not fit in 64 bits", excerpt(Shape(sizes).text()));
     Shape part = shape;
     part[a] = size;
     out.push_back({in.dtype(0), part});

@@ -307,7 +307,9 @@ TEST(Sizes, ThatNoTensorCanHaveAreErrors) {
             "node 'x': input: the result u8[1099511627776, 1099511627776] is larger than 64 bits can count");
   EXPECT_NE(message([] { Tensor(DType::f32, {int64_t{1} << 62}, std::vector<std::byte>()); }), "no error");
   EXPECT_EQ(said("split(%x) {axis=0, sizes=[9223372036854775807, 9223372036854775807, 5]}"),
-            "line 3: node 'y': the sum 9223372036854775807 + 9223372036854775807 does not fit in 64 bits");
+            "line 3: node 'y': split: the sum of the sizes [9223372036854775807, 9223372036854775807, 5] "
+            "does not fit in "
+            "64 bits");
   EXPECT_EQ(said("add(%y:4294967296, %x)"), "line 3: no value is named '%y' so far, at ':4294967296, %x)'");
   EXPECT_EQ(said("add(%x:4294967296, %x)"), "line 3: 'x' has no output 4294967296, at ', %x)'");
 }
