@@ -1,7 +1,7 @@
 // Looking into a run: where a NaN comes from, what each node holds, where the time goes, where the device and
 // the reference part.
 //
-//   auto exe = session.compile(graph, {.keep_intermediates = true});
+//   auto exe = rlx::compile(graph, device, {.keep_intermediates = true});
 //   exe.run(inputs);
 //   if (auto bad = rlx::find_first_nan(exe)) std::cerr << rlx::print(*bad);
 #pragma once

@@ -271,13 +271,20 @@ void emit_rows(Lowering& l, std::string_view variant, const Problem& p, int64_t 
   });
 }
 
+// A slice along k of such a b touches all of its memory; row-major it is one piece.
+bool b_by_columns(const Problem& p) { return p.stride(p.b, 2) < p.stride(p.b, 1); }
+
+// Whether slices along k, down to one of its numbers, make single rows small enough.
+bool slices_fit(const Lowering& l, std::string_view variant, Problem p) {
+  if (p.size.k == 0) return false;
+  if (b_by_columns(p)) p.b.view = View::contiguous(p.b.view.dims);
+  return row_grain(l, variant, slice_depth(p, 0, 1, p.y)) > 0;
+}
+
 // b is larger than all bindings together: partial products over slices of k are added up. y has the type of
 // the sum.
 void lower_in_slices(Lowering& l, std::string_view variant, Problem p) {
-  if (p.stride(p.b, 2) < p.stride(p.b, 1)) {
-    // A slice of a transposed b touches all of its memory; row-major it is one piece.
-    p.b = lower_contiguous(l, p.b);
-  }
+  if (b_by_columns(p)) p.b = lower_contiguous(l, p.b);
   const DType type = p.y.dtype;
   Operand sum;
   int64_t depth = p.size.k;
@@ -344,12 +351,14 @@ void lower_halves(Lowering& l, const Problem& p) {
 void lower_problem(Lowering& l, const Problem& p) {
   const std::string_view variant = l.choose("matmul", kVariants, p);
   const DType type = is_float(p.a.dtype) ? DType::f32 : p.a.dtype;
-  const auto least_depth_fits = [&] { return row_grain(l, variant, slice_depth(p, 0, 1, p.y)) > 0; };
-  if (const int64_t grain = row_grain(l, variant, p); grain > 0) {
+  // Kernels add up in the type of y: numbers that are compared or converted in the end are added up before.
+  const bool one_type = wgsl_type(p.y.dtype) == wgsl_type(type);
+  const int64_t grain = one_type ? row_grain(l, variant, p) : 0;
+  if (grain > 0) {
     emit_rows(l, variant, p, grain);
   } else if (!p.expr.steps.empty() || p.y.dtype != type) {
     lower_apart(l, p, type);
-  } else if (p.size.batch > 1 || (p.y.view.elements() > 1 && !least_depth_fits())) {
+  } else if (p.size.batch > 1 || (p.y.view.elements() > 1 && !slices_fit(l, variant, p))) {
     lower_halves(l, p);
   } else {
     lower_in_slices(l, variant, p);
@@ -492,6 +501,10 @@ void register_matmul(OpTable& table) {
            "matmul(T[2,7,16], T[16,12], T[12], T[2,7,12]) {epilogue=\"t0=add($0,$1); t1=mul(t0,0.5); "
            "add(t1,$2)\"}",
            "matmul(T[3,700], T[700,129], T[1]) {epilogue=\"add($0,$1)\"}", "matmul(T[3,1500], T[1500,131])",
+           // Results of another type than the product.
+           "matmul(T[3,17], T[17,5], T[5]) {epilogue=\"less($0,$1)\"}",
+           "matmul(i32[3,17] in -2000000..2000000, i32[17,5] in -2000000..2000000) "
+           "{epilogue=\"t0=cast_f32($0); mul(t0,0.5)\"}",
            // Past all bindings of 64 KiB: batches apart, and an epilogue that keeps rows from being one.
            "matmul(T[40,33,31], T[40,31,35])",
            "matmul(T[130,7,64], T[64,90], T[7,90]) {epilogue=\"t0=add($0,$1); relu(t0)\"}"}});

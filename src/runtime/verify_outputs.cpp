@@ -7,6 +7,7 @@
 #include "ir/evaluate.h"
 #include "ir/tolerance.h"
 #include "ops/elementwise.h"
+#include "passes/passes.h"
 #include "rlx/diagnostics.h"
 #include "runtime/trial.h"
 
@@ -99,9 +100,10 @@ OutputCheck check_output(const std::string& name, const Tensor& got, const Outpu
 
 }  // namespace
 
-std::vector<OutputCheck> verify_outputs(const Graph& graph, const NamedTensors& leaves,
+std::vector<OutputCheck> verify_outputs(const Graph& written, const NamedTensors& leaves,
                                         const NamedTensors& outputs,
                                         const std::function<void(int64_t nodes_done, int64_t nodes)>& done) {
+  const Graph graph = inline_calls(written);  // the nodes in a body are as inexact as others
   const bool decisions = has_decisions(graph);
   // A decision goes either way: the more often it is tried, the less often the other way is missed.
   const uint32_t trial_count = decisions ? 8 : 2;
