@@ -261,11 +261,13 @@ void register_elementwise(OpTable& table) {
   }
   std::string all;
   for (DType t : kAllDTypes) all += (all.empty() ? "" : " ") + std::string(to_string(t));
-  OpInfo cast{.formula = "x as another type: floats to nearest even; floats to integers truncated and saturated, NaN to 0; "
-                         "integers modulo 2^n (u32 to i64 saturated: it has 32 bits on the device)",
-              .types = all,
-              .variants = names_of(kVariants),
-              .samples = {}};
+  OpInfo cast{
+      .formula =
+          "x as another type: floats to nearest even; floats to integers truncated and saturated, NaN to 0; "
+          "integers modulo 2^n (u32 to i64 saturated: it has 32 bits on the device)",
+      .types = all,
+      .variants = names_of(kVariants),
+      .samples = {}};
   for (DType t : kAllDTypes)
     cast.samples.push_back(formatted("cast(T[3,17] in -300..300) {{to={}}}", to_string(t)));
   table.add<Cast>(std::move(cast));

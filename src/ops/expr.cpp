@@ -217,7 +217,8 @@ std::vector<bool> read_by_steps(const Expr& expr) {
   return read;
 }
 
-// A value that the compiler does not look behind. Drivers simplify float arithmetic as if it were exact: (a + b)
+// A value that the compiler does not look behind. Drivers simplify float arithmetic as if it were exact: (a +
+// b)
 // - a becomes b, a - a becomes 0 and x - floor(x) something else, whatever was rounded, infinite or NaN
 // (docs/arithmetic.md).
 std::string opaque(const std::string& value, DType type) {

@@ -83,7 +83,8 @@ void lower_staged(Lowering& l, const NormCase& c) {
   if (c.residual.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.residual)});
   if (c.bias.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.bias)});
   if (c.total.present()) staged.store(s, c.total);
-  // Twice: the mean of what is left is what the first was wrong by, and a large mean is by more than a little.
+  // Twice: the mean of what is left is what the first was wrong by, and a large mean is by more than a
+  // little.
   for (int i = 0; i < 2 && c.kind == NormKind::layer; ++i) s = staged.map("sub($0,$1)", {s, mean(s)});
   const Operand variance = mean(staged.map("mul($0,$0)", {s}));
   s = staged.map("mul($0,$1)", {s, staged.map(formatted("t0=add($0,{}); rsqrt(t0)", c.eps), {variance})});

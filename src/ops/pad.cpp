@@ -13,8 +13,8 @@ namespace {
 
 // Elements around x: `value`, x mirrored without repeating its ends, its end elements, or x over again.
 // Negative numbers cut elements off; what is cut is never seen, also not by a mirror: as if x were cut first
-// and what is left padded, which is how ONNX Runtime does it (NumPy has no negative numbers; its rules hold for
-// what is left).
+// and what is left padded, which is how ONNX Runtime does it (NumPy has no negative numbers; its rules hold
+// for what is left).
 struct Pad final : OpOf<Pad> {
   static constexpr auto kName = "pad";
   std::vector<int64_t> before, after;  // one for each axis
@@ -214,7 +214,8 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadM
 namespace ops {
 void register_pad(OpTable& table) {
   table.add<Pad>(
-      {.formula = "x with elements around it: a value, x mirrored, its ends or x again; negative numbers cut, first",
+      {.formula =
+           "x with elements around it: a value, x mirrored, its ends or x again; negative numbers cut, first",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"pad"},
        .samples = {"pad(T[3,17]) {before=[1,2], after=[0,3], value=1}",

@@ -61,7 +61,8 @@ class Fuser {
 
  private:
   // A region that grows from its last node, and what it reads: values with how often the region uses them.
-  // Candidates are looked at from the last to the first, so all readers of one have been decided on before it.
+  // Candidates are looked at from the last to the first, so all readers of one have been decided on before
+  // it.
   struct Growth {
     int32_t root;
     int64_t cost = 0;
@@ -108,7 +109,8 @@ class Fuser {
     if (!as_elementwise(*n.op) || !(n.outputs[0].shape == graph_.node(g.root).outputs[0].shape)) return false;
     // What the load phase computes once must not be computed in each run.
     if (weights_[static_cast<size_t>(v.node)] != weights_[static_cast<size_t>(g.root)]) return false;
-    if (use_count_[static_cast<size_t>(v.node)] != used || g.cost + cost(v.node) > kRegionBudget) return false;
+    if (use_count_[static_cast<size_t>(v.node)] != used || g.cost + cost(v.node) > kRegionBudget)
+      return false;
     // It would read where the root stands, when a write may have changed what it reads.
     const auto readable = [&](ValueId in) { return states_.readable_at(in, g.root); };
     if (!std::ranges::all_of(n.inputs, readable)) return false;

@@ -18,7 +18,8 @@ bool same_node(const Node& a, const Node& b) {
 uint64_t hash_of(const Node& n) {
   Hash hash;
   hash.number(rlx::hash_of(*n.op));
-  for (ValueId v : n.inputs) hash.number(static_cast<uint64_t>(v.node)).number(static_cast<uint64_t>(v.output));
+  for (ValueId v : n.inputs)
+    hash.number(static_cast<uint64_t>(v.node)).number(static_cast<uint64_t>(v.output));
   return hash.value();
 }
 

@@ -32,9 +32,9 @@ Graph unpack_attention(const Graph& graph) {
   return rewriter.finish();
 }
 
-// The graph with its nodes in an order in which they can run: whoever reads the old contents of a state stands
-// before who overwrites them, so that passes see by the order what a read must not be moved past. Nothing if
-// there is no such order.
+// The graph with its nodes in an order in which they can run: whoever reads the old contents of a state
+// stands before who overwrites them, so that passes see by the order what a read must not be moved past.
+// Nothing if there is no such order.
 std::optional<Graph> in_running_order(Graph graph) {
   if (!StateVersions(graph).any_overwritten()) return graph;
   const std::optional<std::vector<int32_t>> order = find_schedule(graph);

@@ -36,9 +36,9 @@ class Arena {
   // Neighbours by offset and time, with what is true of all: most queries step over most groups.
   struct Group {
     std::vector<Placed> blocks;
-    int64_t begin = 0, end = 0;             // the lowest offset, the highest end
-    int64_t gap = 0;                        // the largest between blocks
-    Lifetime any;                           // from the first beginning to the last end
+    int64_t begin = 0, end = 0;              // the lowest offset, the highest end
+    int64_t gap = 0;                         // the largest between blocks
+    Lifetime any;                            // from the first beginning to the last end
     int32_t last_first = 0, first_last = 0;  // all are alive from the one to the other, if that is later
     void summarize();
   };

@@ -34,7 +34,8 @@ void expect_close(const std::shared_ptr<Op>& op, const std::vector<Tensor>& inpu
     values.push_back(g.input(name, DType::f32, Shape(inputs[i].shape())));
   }
   g.output("y", g.add_value(op, values));
-  const Tensor got = compile(g, device, {.kernels = {{std::string(op->name()), variant}}}).run(leaves).at("y");
+  const Tensor got =
+      compile(g, device, {.kernels = {{std::string(op->name()), variant}}}).run(leaves).at("y");
   std::vector<TensorType> types;
   for (const Value& v : values) types.push_back(v.type());
   EXPECT_TRUE(close(got, run_reference(g, leaves).at("y"), op->tolerance(types)));
