@@ -74,6 +74,7 @@ class Fuser {
     region.splice(op.expr(types), args);
     // a, b and y are bound besides the extra inputs.
     if (static_cast<int64_t>(region.inputs.size()) - 1 + 3 > max_inputs_ + 1) return false;
+    if (region.expr.cost() > kRegionBudget) return false;
     auto fused = std::make_shared<MatMul>();
     fused->epilogue = region.expr.text();
     std::vector<ValueId> inputs = {producer.inputs[0], producer.inputs[1]};

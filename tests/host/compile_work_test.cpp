@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "ir/states.h"
 #include "ops/elementwise.h"
+#include "ops/matmul.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "plan/arena.h"
@@ -92,6 +92,23 @@ TEST(CompileWork, KernelsStayWithinTheirBudget) {
   }
   // What is written as one function stays one kernel.
   EXPECT_EQ(kernel_costs(optimize(chain(8, "gelu"), {})).size(), 1u);
+}
+
+TEST(CompileWork, EpiloguesStayWithinItToo) {
+  Graph g;
+  Value x = matmul(g.input("x", DType::f32, {4, 8}), g.param("w", DType::f32, {8, 8}));
+  for (int i = 0; i < 300; ++i) x = tanh(x);
+  g.output("y", x);
+  const Graph optimized = optimize(g, {});
+  int products = 0;
+  for (const Node& n : optimized.nodes()) {
+    const auto* op = op_cast<MatMul>(*n.op);
+    if (!op) continue;
+    ++products;
+    EXPECT_FALSE(op->epilogue.empty());
+    EXPECT_LE(op->expr(DType::f32, {}).cost(), kRegionBudget);
+  }
+  EXPECT_EQ(products, 1);
 }
 
 TEST(CompileWork, TwiceTheGraphIsTwiceTheWork) {
