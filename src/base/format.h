@@ -2,6 +2,8 @@
 #pragma once
 
 #include <format>
+#include <functional>
+#include <ranges>
 #include <string>
 #include <string_view>
 
@@ -16,5 +18,18 @@ std::string formatted(std::format_string<Args...> form, Args&&... args) {
 
 // Quoted input in a message: the beginning, where it is long.
 std::string excerpt(std::string_view text, size_t most = 60);
+
+// The items as a list: "a, b, c". `text` gives the text of one.
+template <std::ranges::input_range R, class F = std::identity>
+std::string joined(const R& items, F&& text = {}, std::string_view separator = ", ") {
+  std::string out;
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) out += separator;
+    first = false;
+    out += std::invoke(text, item);
+  }
+  return out;
+}
 
 }  // namespace rlx

@@ -80,9 +80,7 @@ constexpr Case kCases[] = {
 const Case& find_case(const std::string& name) {
   const auto it = std::ranges::find(kCases, name, &Case::name);
   if (it != std::end(kCases)) return *it;
-  std::string known;
-  for (const Case& c : kCases) known += (known.empty() ? "" : ", ") + std::string(c.name);
-  throw Misuse(formatted("there is no case '{}'; there are: {}", name, known));
+  throw Misuse(formatted("there is no case '{}'; there are: {}", name, joined(kCases, &Case::name)));
 }
 
 // --- Measuring ---

@@ -81,14 +81,15 @@ std::string markdown_row(const OpInfo& info) {
     attributes += formatted("{}`{}` ({}, {}{})", attributes.empty() ? "" : ", ", row[0], row[1],
                             row[2] == kNoDefault ? "" : "default ", row[2]);
   }
-  return formatted("| `{}`{} | {} | {} | {} | {} |\n", info.name, info.internal ? " (internal)" : "", cell(info.formula), info.types,
-                   listed(info.variants), cell(attributes));
+  return formatted("| `{}`{} | {} | {} | {} | {} |\n", info.name, info.internal ? " (internal)" : "",
+                   cell(info.formula), info.types, listed(info.variants), cell(attributes));
 }
 
 std::string markdown() {
   std::string out = formatted(
       "# Ops\n\n"
-      "All {} ops, as `rlx ops --markdown` prints them; `rlx ops NAME` shows one with a sample. Internal ones are\n"
+      "All {} ops, as `rlx ops --markdown` prints them; `rlx ops NAME` shows one with a sample. Internal "
+      "ones are\n"
       "made by passes and have no function in rlx/ops.h.\n\n"
       "| op | computes | types | kernels | attributes |\n|---|---|---|---|---|\n",
       op_table().all().size());
@@ -148,7 +149,8 @@ void add_ops(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("ops", "All ops, or one of them: formula, types, attributes, kernels");
   command.text("NAME", o->name, "The op to tell about");
-  command.flag("--json", o->json, "As JSON: an array of {name, formula, internal, types, kernels, attributes}");
+  command.flag("--json", o->json,
+               "As JSON: an array of {name, formula, internal, types, kernels, attributes}");
   command.flag("--markdown", o->markdown, "The page of all ops that docs/ops.md is");
   command.exclude("--json", "--markdown");
   command.footer(

@@ -154,8 +154,7 @@ class HeaderReader {
     const auto& text = value.get_ref<const std::string&>();
     const auto it = std::ranges::find(kTypes, text, &TypeName::name);
     if (it != std::end(kTypes)) return it->dtype;
-    std::string known;
-    for (const TypeName& t : kTypes) known += (known.empty() ? "" : ", ") + std::string(t.name);
+    const std::string known = joined(kTypes, &TypeName::name);
     wrong_tensor(name, "has the dtype '{}', which is not supported (these are: {})", shown(text), known);
   }
 

@@ -12,9 +12,7 @@ size_t AttributeVisitor::find_choice(std::string_view name, const std::string& v
                                      std::initializer_list<std::string_view> names) {
   const auto it = std::ranges::find(names, value);
   if (it != names.end()) return static_cast<size_t>(it - names.begin());
-  std::string known;
-  for (std::string_view n : names) known += (known.empty() ? "" : ", ") + std::string(n);
-  fail("the attribute {} is '{}'; it can be {}", name, excerpt(value), known);
+  fail("the attribute {} is '{}'; it can be {}", name, excerpt(value), joined(names));
 }
 
 void InferArgs::expect_count(int64_t low, int64_t high) const {
@@ -127,9 +125,7 @@ class AttributeSetter final : public AttributeVisitor {
         return formatted("it is named {} now", present);
     }
     if (known_.empty()) return "it has none";
-    std::string all;
-    for (const std::string& name : known_) all += (all.empty() ? "it has: " : ", ") + name;
-    return all;
+    return "it has: " + joined(known_);
   }
 
   const Attrs& attrs_;
@@ -162,9 +158,10 @@ class AttributeHasher final : public AttributeVisitor {
   explicit AttributeHasher(Hash& hash) : hash_(hash) {}
 
  private:
-  void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&) override {
+  void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&, AttrKind) override {
     std::visit([this](const auto& v) { add(v); }, value);
   }
+  void add(std::monostate) { hash_.number(0); }
   void add(bool v) { hash_.number(v); }
   void add(int64_t v) { hash_.number(static_cast<uint64_t>(v)); }
   // 0 and -0 are equal and must have one hash.
@@ -173,6 +170,12 @@ class AttributeHasher final : public AttributeVisitor {
   void add(DType v) { hash_.number(static_cast<uint64_t>(v)); }
   void add(const Dim& v) { hash_.text(v.text()); }
   void add(const std::vector<int64_t>& v) { hash_.bytes(v.data(), v.size() * sizeof(int64_t)); }
+  void add(const std::vector<double>& v) {
+    for (const double d : v) add(d);
+  }
+  void add(const std::vector<std::string>& v) {
+    for (const std::string& s : v) add(s);
+  }
   void add(const Shape& v) {
     for (const Dim& d : v) add(d);
   }
@@ -197,7 +200,7 @@ class SymbolCollector final : public AttributeVisitor {
   explicit SymbolCollector(std::set<std::string>& into) : into_(into) {}
 
  private:
-  void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&) override {
+  void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&, AttrKind) override {
     if (const auto* dim = std::get_if<Dim>(&value)) {
       dim->collect_symbols(into_);
     } else if (const auto* shape = std::get_if<Shape>(&value)) {

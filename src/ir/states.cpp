@@ -20,7 +20,8 @@ StateVersions::StateVersions(const Graph& graph)
       if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
       const int32_t old = version(n.inputs[i]);
       if (old != n.inputs[i].node) {
-        fail("node '{}': input {} is '{}', which is not a state", n.name, i, graph.producer(n.inputs[i]).name);
+        fail("node '{}': input {} is '{}', which is not a state", n.name, i,
+             graph.producer(n.inputs[i]).name);
       }
       writer_[static_cast<size_t>(old)] = id;
       any_overwritten_ = true;

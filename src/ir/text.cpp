@@ -88,9 +88,7 @@ std::string tensor_text(const Tensor& t, int64_t max_constant) {
 }
 
 std::string types_text(const std::vector<TensorType>& types) {
-  std::string out;
-  for (const TensorType& t : types) out += (out.empty() ? "" : ", ") + t.text();
-  return out.empty() ? "nothing" : out;
+  return types.empty() ? "nothing" : joined(types, &TensorType::text);
 }
 
 std::string value_text(const Graph& graph, ValueId v) {
@@ -119,7 +117,7 @@ std::string print_graph(const Graph& graph, int64_t max_constant, const std::str
     const bool is_leaf = dynamic_cast<const Leaf*>(n.op.get()) != nullptr;
     if (!n.inputs.empty()) {
       out += "(";
-      for (size_t i = 0; i < n.inputs.size(); ++i) out += (i ? ", " : "") + value_text(graph, n.inputs[i]);
+      out += joined(n.inputs, [&](ValueId v) { return value_text(graph, v); });
       out += ")";
     }
     std::string attrs;
@@ -129,7 +127,7 @@ std::string print_graph(const Graph& graph, int64_t max_constant, const std::str
       }
     }
     if (!attrs.empty()) out += " {" + attrs + "}";
-    for (size_t i = 0; i < n.outputs.size(); ++i) out += (i ? ", " : " : ") + n.outputs[i].text();
+    out += " : " + joined(n.outputs, &TensorType::text);
     out += "\n";
   }
   for (const Graph::Output& o : graph.outputs()) {

@@ -131,7 +131,8 @@ View View::slice_axes(int64_t begin, int64_t end) const {
 
 std::string View::text() const {
   std::string out = "[";
-  for (size_t i = 0; i < dims.size(); ++i) out += formatted("{}{}*{}", i ? ", " : "", dims[i], strides[i]);
+  out += joined(std::views::zip(dims, strides),
+                [](const auto& axis) { return formatted("{}*{}", std::get<0>(axis), std::get<1>(axis)); });
   return out + (offset ? formatted("]+{}", offset) : "]");
 }
 

@@ -207,4 +207,20 @@ bool Lowering::rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_g
   return true;
 }
 
+void allow_in_place(Dispatch& d) {
+  const auto count = static_cast<int32_t>(d.operands.size());
+  const auto operand = [&](int32_t i) -> const Operand& { return d.operands[static_cast<size_t>(i)]; };
+  const auto is_out = [&](int32_t i) { return d.kernel->operands[static_cast<size_t>(i)].out; };
+  for (int32_t out = 0; out < count; ++out) {
+    for (int32_t in = 0; in < count; ++in) {
+      const Operand& y = operand(out);
+      const Operand& x = operand(in);
+      if (!is_out(out) || is_out(in) || !x.present() || !y.present()) continue;
+      const bool read_elsewhere = std::ranges::any_of(
+          d.operands, [&](const Operand& o) { return o.storage == x.storage && o.view != x.view; });
+      if (x.dtype == y.dtype && x.view == y.view && !read_elsewhere) d.in_place.push_back({out, in});
+    }
+  }
+}
+
 }  // namespace rlx

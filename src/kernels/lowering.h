@@ -148,4 +148,8 @@ class Lowering {
   std::vector<Dispatch>& dispatches_;
 };
 
+// Lets an output take the memory of an input with the same layout, for kernels in which the invocation that
+// writes an element is the only one that reads it, and reads it before.
+void allow_in_place(Dispatch& d);
+
 }  // namespace rlx

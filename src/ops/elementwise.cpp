@@ -168,20 +168,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       arguments(inputs.size(), "v{}.z"), arguments(inputs.size(), "v{}.w"));
 }
 
-// The output may take the memory of an input that is read at the very same places, and at no others.
-void allow_in_place(Dispatch& d) {
-  const auto y = static_cast<int32_t>(d.operands.size()) - 1;
-  const Operand& out = d.operands.back();
-  for (int32_t i = 0; i < y; ++i) {
-    const Operand& in = d.operands[static_cast<size_t>(i)];
-    const bool same_places = in.dtype == out.dtype && in.view == out.view;
-    const bool read_elsewhere = std::any_of(d.operands.begin(), d.operands.end() - 1, [&](const Operand& o) {
-      return o.storage == in.storage && !(o.view == in.view);
-    });
-    if (same_places && !read_elsewhere) d.in_place.push_back({y, i});
-  }
-}
-
 // A flat kernel meets contiguous inputs in step with its output, piece by piece; others it binds whole.
 // Copies those of them that need more than a binding. False if there are none.
 bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {

@@ -80,9 +80,8 @@ void OpTable::check_variant(std::string_view op, std::string_view variant) const
          op);
   }
   if (std::ranges::contains(info->variants, variant)) return;
-  std::string known;
-  for (const std::string& v : info->variants) known += (known.empty() ? "" : ", ") + v;
-  fail(ErrorKind::invalid_argument, "the op '{}' has no kernel '{}' (it has: {})", op, variant, known);
+  fail(ErrorKind::invalid_argument, "the op '{}' has no kernel '{}' (it has: {})", op, variant,
+       joined(info->variants));
 }
 
 const OpTable& op_table() {

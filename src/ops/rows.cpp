@@ -123,22 +123,6 @@ Team team_for(std::string_view variant, int64_t length, const Caps& caps) {
   return {"team_serial", 1, 64};
 }
 
-void allow_in_place(Dispatch& d) {
-  const auto count = static_cast<int32_t>(d.operands.size());
-  const auto operand = [&](int32_t i) -> const Operand& { return d.operands[static_cast<size_t>(i)]; };
-  const auto is_out = [&](int32_t i) { return d.kernel->operands[static_cast<size_t>(i)].out; };
-  for (int32_t out = 0; out < count; ++out) {
-    for (int32_t in = 0; in < count; ++in) {
-      const Operand& y = operand(out);
-      const Operand& x = operand(in);
-      if (!is_out(out) || is_out(in) || !x.present() || !y.present()) continue;
-      const bool read_elsewhere = std::ranges::any_of(
-          d.operands, [&](const Operand& o) { return o.storage == x.storage && o.view != x.view; });
-      if (x.dtype == y.dtype && x.view == y.view && !read_elsewhere) d.in_place.push_back({out, in});
-    }
-  }
-}
-
 bool use_four(const Kernel& kernel, std::vector<Operand>& operands) {
   bool four = true;
   for (size_t i = 0; i < operands.size(); ++i) four &= !kernel.operands[i].x4 || rows_by_four(operands[i]);

@@ -44,9 +44,6 @@ inline constexpr Variant<RowProblem> kRowVariants[] = {
     {"subgroup", subgroup_applies, subgroup_cost},
 };
 
-// Lets an output take the memory of an input with the same layout, for kernels in which the invocation that
-// writes an element is the only one that reads it, and reads it before.
-void allow_in_place(Dispatch& d);
 // Whether all operands that the kernel declares x4 can be read so; else they are bound as single elements.
 bool use_four(const Kernel& kernel, std::vector<Operand>& operands);
 // What sums of that type are added up in.

@@ -30,8 +30,7 @@ struct Match {
 
 class Matcher {
  public:
-  explicit Matcher(const Graph& graph)
-      : graph_(graph), uses_(uses(graph)), states_(graph) {}
+  explicit Matcher(const Graph& graph) : graph_(graph), uses_(uses(graph)), states_(graph) {}
 
   std::optional<Match> match(int32_t id) const {
     const Node& out = graph_.node(id);

@@ -53,10 +53,7 @@ void check_options(const Graph& source, const CompileOptions& options, const gpu
 }
 
 std::string symbols_text(const SymbolValues& symbols) {
-  std::string text;
-  for (const auto& [name, value] : symbols)
-    text += formatted("{}{} = {}", text.empty() ? "" : ", ", name, value);
-  return text;
+  return joined(symbols, [](const auto& item) { return formatted("{} = {}", item.first, item.second); });
 }
 
 }  // namespace

@@ -94,10 +94,11 @@ const Weights::Entry* Weights::find(std::string_view name) const {
 Weights::Entry& Weights::require(std::string_view name, bool state) {
   const auto it = entries_.find(name);
   if (it != entries_.end() && (state ? it->second.is_state : it->second.is_param)) return it->second;
-  std::string known;
+  std::vector<std::string> names;
   for (const auto& [n, e] : entries_) {
-    if ((state ? e.is_state : e.is_param) && known.size() < 200) known += (known.empty() ? "" : ", ") + n;
+    if (state ? e.is_state : e.is_param) names.push_back(n);
   }
+  const std::string known = excerpt(joined(names), 200);
   fail(ErrorKind::invalid_argument, "the graph has no {} named '{}' (it has: {})", state ? "state" : "param",
        name, known.empty() ? "none" : known);
 }

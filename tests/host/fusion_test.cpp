@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ir/reference.h"
+#include "ir/states.h"
 #include "passes/passes.h"
 #include "plan/program.h"
 #include "tests/support/sample.h"

@@ -10,7 +10,8 @@ namespace {
 
 TEST(Parallel, ThreadsCoverEveryIndexOnce) {
   for (const int64_t count : {0, 1, 7, 64, 1000, 100'003}) {
-    std::vector<int> visits(static_cast<size_t>(count));  // blocks are disjoint: no two threads share an element
+    std::vector<int> visits(
+        static_cast<size_t>(count));  // blocks are disjoint: no two threads share an element
     parallel_for(count, 16, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
     });
