@@ -34,7 +34,9 @@ class Fuser {
         weights_(in_load_phase(graph)),
         max_inputs_(max_inputs) {
     for (const Node& n : graph.nodes()) {
-      for (ValueId v : n.inputs) ++use_count_[static_cast<size_t>(v.node)];
+      for (ValueId v : n.inputs) {
+        if (!v.is_absent()) ++use_count_[static_cast<size_t>(v.node)];
+      }
     }
     for (const Graph::Output& o : graph.outputs()) ++use_count_[static_cast<size_t>(o.value.node)];
   }

@@ -9,33 +9,11 @@
 #include <random>
 #include <thread>
 
-#include "gpu/call_scope.h"
 #include "ir/reference.h"
 #include "rlx/rlx.h"
+#include "tests/support/allocations.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
-
-namespace {
-
-// Counts allocations of this thread outside src/gpu while `counting`; Dawn makes some of its own on every
-// run.
-thread_local bool counting = false;
-thread_local int64_t allocations = 0;
-
-void* counted(std::size_t size) {
-  if (counting && !rlx::gpu::inside_call()) ++allocations;
-  if (void* p = std::malloc(size)) return p;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return counted(size); }
-void* operator new[](std::size_t size) { return counted(size); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 
 namespace rlx::testing {
 namespace {
@@ -162,11 +140,9 @@ TEST(Executable, WarmRunAllocatesNothing) {
   const InputRef in[] = {input("x", x)};
   const OutputRef out[] = {output("y", std::span<float>(y))};
   for (int i = 0; i < 3; ++i) exe.run(in, out);
-  allocations = 0;
-  counting = true;
+  const AllocationCounter counter;
   for (int i = 0; i < 10; ++i) exe.run(in, out);
-  counting = false;
-  EXPECT_EQ(allocations, 0);
+  EXPECT_EQ(counter.count(), 0);
   EXPECT_EQ(y[3], 17);
 }
 

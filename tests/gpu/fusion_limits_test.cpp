@@ -1,6 +1,7 @@
 // Fused graphs under limits that their nodes fit: no fusion is a reason to refuse a graph.
 #include <gtest/gtest.h>
 
+#include "base/limits.h"
 #include "rlx/diagnostics.h"
 #include "tests/support/devices.h"
 #include "tests/support/sample.h"
