@@ -98,7 +98,8 @@ void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, c
   if (bad != checks.end()) {
     print_check(*bad);
   } else {
-    print(formatted("{} nodes agree with the reference", std::ssize(checks) - skipped));
+    const auto agree = std::ssize(checks) - skipped;
+    print(formatted("{} node{} with the reference", agree, agree == 1 ? " agrees" : "s agree"));
     if (skipped) print(formatted(" ({} not checked: they read a state that was overwritten since)", skipped));
     print("\n");
   }

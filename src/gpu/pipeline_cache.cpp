@@ -205,7 +205,8 @@ std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> request
   // On threads of ours: Dawn's asynchronous creation is no faster, parses the WGSL on the calling thread, and
   // its worker threads hold up the end of the device by 100 ms.
   parallel_for(static_cast<int64_t>(missing.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) missing[i].compiled = compile(core, *missing[i].request);
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      missing[i].compiled = compile(core, *missing[i].request);
   });
 
   const std::lock_guard lock(core.pipelines_mutex);

@@ -8,12 +8,70 @@
 
 namespace rlx {
 
-size_t AttributeVisitor::find_choice(std::string_view name, const std::string& value,
-                                     std::initializer_list<std::string_view> names) {
-  const auto it = std::ranges::find(names, value);
-  if (it != names.end()) return static_cast<size_t>(it - names.begin());
-  fail("the attribute {} is '{}'; it can be {}", name, excerpt(value), joined(names));
+// --- Attributes ---
+
+namespace {
+
+template <class T>
+AttrKind attr_kind() {
+  return AttrValue(std::in_place_type<T>).index();
 }
+
+}  // namespace
+
+template <Attribute T>
+void AttributeVisitor::operator()(std::string_view name, T& field) {
+  AttrValue value = field;
+  visit(name, value, std::nullopt, attr_kind<T>());
+  field = std::get<T>(std::move(value));
+}
+
+template <Attribute T>
+void AttributeVisitor::operator()(std::string_view name, std::optional<T>& field) {
+  AttrValue value = field ? AttrValue(*field) : AttrValue();
+  visit(name, value, AttrValue(), attr_kind<T>());
+  field = value.index() == 0 ? std::optional<T>() : std::get<T>(std::move(value));
+}
+
+template <Attribute T>
+void AttributeVisitor::operator()(std::string_view name, T& field, const std::type_identity_t<T>& otherwise) {
+  AttrValue value = field;
+  visit(name, value, AttrValue(otherwise), attr_kind<T>());
+  field = std::get<T>(std::move(value));
+}
+
+size_t AttributeVisitor::visit_choice(std::string_view name, size_t value,
+                                      std::initializer_list<std::string_view> names,
+                                      std::optional<size_t> otherwise) {
+  const auto text = [&](size_t i) { return AttrValue(std::string(names.begin()[i])); };
+  AttrValue chosen = text(value);
+  visit(name, chosen, otherwise.transform(text), attr_kind<std::string>());
+  const std::string& wanted = std::get<std::string>(chosen);
+  const auto it = std::ranges::find(names, wanted);
+  if (it != names.end()) return static_cast<size_t>(it - names.begin());
+  fail("the attribute {} is '{}'; it can be {}", name, excerpt(wanted), joined(names));
+}
+
+#define RLX_INSTANTIATE(T)                                                          \
+  template void AttributeVisitor::operator()(std::string_view, T&);                 \
+  template void AttributeVisitor::operator()(std::string_view, std::optional<T>&);  \
+  template void AttributeVisitor::operator()(std::string_view, T&, const std::type_identity_t<T>&);
+RLX_INSTANTIATE(bool)
+RLX_INSTANTIATE(int64_t)
+RLX_INSTANTIATE(double)
+RLX_INSTANTIATE(std::string)
+RLX_INSTANTIATE(DType)
+RLX_INSTANTIATE(Dim)
+RLX_INSTANTIATE(std::vector<int64_t>)
+RLX_INSTANTIATE(std::vector<double>)
+RLX_INSTANTIATE(std::vector<std::string>)
+RLX_INSTANTIATE(Shape)
+RLX_INSTANTIATE(TensorType)
+RLX_INSTANTIATE(Tensor)
+RLX_INSTANTIATE(GraphPtr)
+#undef RLX_INSTANTIATE
+
+// --- Inference ---
 
 void InferArgs::expect_count(int64_t low, int64_t high) const {
   if (count() >= low && count() <= high) return;

@@ -30,47 +30,33 @@ using AttrValue =
 // Which alternative of AttrValue an attribute has when it is given.
 using AttrKind = size_t;
 
-template <class T, size_t kIndex = 0>
-constexpr AttrKind attr_kind() {
-  static_assert(kIndex < std::variant_size_v<AttrValue>, "this type cannot be an attribute");
-  if constexpr (std::same_as<T, std::variant_alternative_t<kIndex, AttrValue>>) {
-    return kIndex;
-  } else {
-    return attr_kind<T, kIndex + 1>();
-  }
-}
+// One of the alternatives.
+template <class T>
+concept Attribute = []<class... A>(std::type_identity<std::variant<A...>>) {
+  return (std::same_as<T, A> || ...);
+}(std::type_identity<AttrValue>());
 
-// Visits the attributes of an op: one `fields` function serves printing, parsing, comparing and binding
-// symbols.
+// Visits the attributes of an op: one function, Op::visit_attributes, serves printing, parsing, comparing and
+// binding symbols. The templates are instantiated in op.cpp: a variant of so many types costs every source that
+// copies one a second.
 class AttributeVisitor {
  public:
   virtual ~AttributeVisitor() = default;
 
-  // An attribute with a default is left out of the text when it has it.
-  template <class T>
-  void operator()(std::string_view name, T& field) {
-    exchange(name, field, std::nullopt);
-  }
-  // One that may be absent, which is no value of its type.
-  template <class T>
-  void operator()(std::string_view name, std::optional<T>& field) {
-    AttrValue value = field ? AttrValue(*field) : AttrValue();
-    visit(name, value, AttrValue(), attr_kind<T>());
-    field = value.index() == 0 ? std::optional<T>() : std::get<T>(std::move(value));
-  }
-  template <class T>
-  void operator()(std::string_view name, T& field, std::type_identity_t<T> otherwise) {
-    exchange(name, field, AttrValue(std::move(otherwise)));
-  }
+  template <Attribute T>
+  void operator()(std::string_view name, T& field);
+  // One that may be absent.
+  template <Attribute T>
+  void operator()(std::string_view name, std::optional<T>& field);
+  // One with a default is left out of the text when it has it.
+  template <Attribute T>
+  void operator()(std::string_view name, T& field, const std::type_identity_t<T>& otherwise);
   // An enum, written by its name in `names` (in the order of the enumerators).
   template <class Enum>
   void choice(std::string_view name, Enum& field, std::initializer_list<std::string_view> names,
               std::optional<Enum> otherwise = std::nullopt) {
-    const auto text = [&](Enum e) { return std::string(names.begin()[static_cast<size_t>(e)]); };
-    AttrValue value = text(field);
-    visit(name, value, otherwise ? std::optional<AttrValue>(text(*otherwise)) : std::nullopt,
-          attr_kind<std::string>());
-    field = static_cast<Enum>(find_choice(name, std::get<std::string>(value), names));
+    const auto number = [](Enum e) { return static_cast<size_t>(e); };
+    field = static_cast<Enum>(visit_choice(name, number(field), names, otherwise.transform(number)));
   }
 
  protected:
@@ -79,14 +65,8 @@ class AttributeVisitor {
                      AttrKind kind) = 0;
 
  private:
-  template <class T>
-  void exchange(std::string_view name, T& field, const std::optional<AttrValue>& otherwise) {
-    AttrValue value = field;
-    visit(name, value, otherwise, attr_kind<T>());
-    field = std::get<T>(std::move(value));
-  }
-  static size_t find_choice(std::string_view name, const std::string& value,
-                            std::initializer_list<std::string_view> names);
+  size_t visit_choice(std::string_view name, size_t value, std::initializer_list<std::string_view> names,
+                      std::optional<size_t> otherwise);
 };
 
 // The input types that inference sees, with the checks every op needs.
