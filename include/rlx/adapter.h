@@ -1,4 +1,5 @@
-// The adapters of this machine (a GPU seen through one API, or a software one) and how a device is chosen.
+// The adapters of this machine (each a GPU seen through one API, or a software one) and how a device is
+// chosen.
 #pragma once
 
 #include <cstdint>
@@ -12,40 +13,40 @@
 namespace rlx {
 
 struct AdapterInfo {
-  int index = -1;       // the position among all adapters of the machine, whatever the filters: a stable name
+  int index = -1;       // position among all adapters of the machine, whatever the filters: a stable name
   std::string name;     // "llvmpipe (LLVM 21.1.8, 256 bits)"
   std::string backend;  // "vulkan", "metal", "d3d12", "d3d11", "opengl", "opengles", "null"
   std::string kind;     // "discrete", "integrated", "cpu", "unknown"
   std::string vendor;
   std::string architecture;
   std::string driver;
-  uint64_t memory_bytes = 0;          // of all heaps the adapter can use; 0 is unknown
-  Caps caps;                          // what the adapter offers, no override applied
+  uint64_t memory_bytes = 0;          // of all heaps the adapter can use; 0: unknown
+  Caps caps;                          // what the adapter offers, without overrides
   std::vector<std::string> features;  // names as WebGPU spells them: "shader-f16"
   std::vector<std::pair<std::string, uint64_t>> limits;
 };
 
-// Which adapter, and how the device on it is set up. The empty options choose the best adapter there is:
+// Which adapter, and how the device on it is set up. Empty options choose the best adapter there is:
 // discrete before integrated before software, and the platform's own API before OpenGL.
 struct DeviceOptions {
-  // One backend or a comma list of those allowed ("vulkan,dx12"); "" reads $WGPU_BACKEND, which has the same
-  // form, and failing that allows every backend but null. Names as in AdapterInfo::backend, or wgpu's: dx12,
-  // gl.
+  // One backend or a comma-separated list of those allowed ("vulkan,dx12"); "" reads $WGPU_BACKEND, which has
+  // the same form, and failing that allows every backend but null. Names are as in AdapterInfo::backend, or
+  // wgpu's: dx12, gl.
   std::string backend = {};
-  // A part of the name, in any case; "" reads $WGPU_ADAPTER_NAME, and failing that allows any.
+  // Part of the name, case-insensitive; "" reads $WGPU_ADAPTER_NAME, and failing that allows any.
   std::string adapter_name = {};
-  // AdapterInfo::index; -1 is any.
+  // AdapterInfo::index; -1 allows any.
   int adapter_index = -1;
   // True: only software adapters; false: never one; unset: one only if nothing else fits.
   std::optional<bool> software = {};
 
-  // What lowering is to see of the limits (Device::caps); the device itself is opened with all that the
-  // adapter has.
+  // The limits that lowering is to see (Device::caps); the device itself is opened with all that the adapter
+  // has.
   CapsOverride limits = {};
 
   // Keeps Dawn's bounds checks in shaders and its zeroing of workgroup memory. Kernels that check their own
-  // indices and write before they read may run without. (No difference was measured on lavapipe: a naive and
-  // a tiled 256 x 256 matmul took 33 and 8 ms either way.)
+  // indices and write before they read may run without them. (No difference was measured on lavapipe: a naive
+  // and a tiled 256 x 256 matmul took 33 and 8 ms either way.)
   bool safe = true;
 
   // Also offers Dawn's unfinished extensions: subgroup matrices.
@@ -53,16 +54,16 @@ struct DeviceOptions {
 
   // Compiled shaders are kept on disk, so that a second start does not translate them again.
   bool disk_cache = true;
-  // In the folder `pipelines` there; "" reads $RLX_CACHE_DIR, which means the same folder, and failing that
-  // is $XDG_CACHE_HOME/rlx or ~/.cache/rlx.
+  // They are in the folder `pipelines` of this one; "" reads $RLX_CACHE_DIR, which has the same meaning, and
+  // failing that is $XDG_CACHE_HOME/rlx or ~/.cache/rlx.
   std::string cache_dir = {};
 
-  // Where the WGSL of every kernel that is compiled is written to, one file each; "" reads
+  // The directory to which the WGSL of every compiled kernel is written, one file per kernel; "" reads
   // $RLX_WGPU_DUMP_WGSL, and failing that nothing is written.
   std::string wgsl_dir = {};
 };
 
-// The adapters that fit the options, best first. None is an empty list, not an error.
+// The adapters that fit the options, best first. If there are none, the list is empty; that is not an error.
 std::vector<AdapterInfo> list_adapters(const DeviceOptions& options = {});
 
 }  // namespace rlx

@@ -1,4 +1,4 @@
-// What a device can do, as plain numbers: lowering and planning need no device, only this.
+// What a device can do, as plain numbers: lowering and planning need only this, not a device.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Caps {
   uint32_t max_uniform_bytes = 65536;
 };
 
-// The limits that a user or a test may lower below what the device offers; 0 and false leave them. Bindings
-// of less than 4096 bytes are refused when the device is opened.
+// The limits that a user or a test may lower below what the device offers; 0 and false leave them as they
+// are. Bindings of less than 4096 bytes are refused when the device is opened.
 struct CapsOverride {
   uint64_t max_binding_bytes = 0;
   uint64_t max_buffer_bytes = 0;

@@ -17,17 +17,18 @@
 
 namespace rlx {
 
-// What an executable tells of itself while it works. Everything is off by default and costs nothing then.
+// What an executable reports while it works. Everything is off by default, and then costs nothing.
 // Each has an environment flag (docs/flags.md), which is read when a graph is compiled.
 struct DebugOptions {
-  // With each new plan: how many dispatches, how much memory, which kernels how often ($RLX_DISPATCH_REPORT).
+  // With each new plan: the number of dispatches, the memory, how often each kernel is used
+  // ($RLX_DISPATCH_REPORT).
   bool dispatch_report = false;
   // The same with every dispatch ($RLX_WGPU_SCHEDULE).
   bool schedule = false;
   // After each run: the first node whose value has a NaN or an infinity, with its inputs
   // ($RLX_WGPU_NAN_TRACE).
   bool nan_trace = false;
-  // After each run: max |x| and the number of non-zeros of this many nodes; 0 is off, less than 0 all
+  // After each run: max |x| and the number of non-zeros of this many nodes; 0 is off, less than 0 is all
   // ($RLX_WGPU_DUMP_NODES, $RLX_WGPU_DUMP_NODES_LIMIT).
   int64_t dump_nodes = 0;
   // Runs read nothing back and do not wait; outputs are zeros ($RLX_BENCH_DISPATCH_ONLY).
@@ -39,7 +40,7 @@ struct DebugOptions {
 };
 
 struct CompileOptions {
-  // Symbols bound for good; those left are bound by the shapes of the inputs of each run.
+  // Symbols bound once and for all; the others are bound by the shapes of the inputs of each run.
   SymbolValues symbols = {};
   // Kernel variants by op, as `rlx ops` lists them: {"matmul", "plain"}. Also
   // $RLX_KERNELS="matmul=plain,...".
@@ -48,13 +49,13 @@ struct CompileOptions {
   bool optimize = true;
   // Reads q, k and v straight out of one packed projection. Off with $RLX_WGPU_NO_PACKED_BSHD_ATTN.
   bool packed_attention = true;
-  // Every intermediate keeps memory of its own and can be read after a run (Executable::value).
+  // Every intermediate keeps its own memory and can be read after a run (Executable::value).
   bool keep_intermediates = false;
   // How many plans for different shapes are kept.
   int64_t max_plans = 8;
   // No matmul may multiply or sum in less than f32. Also $RLX_WGPU_MATMUL_F32_ONLY.
   bool matmul_f32_only = false;
-  // Inputs that feed() keeps on the device must be given to every run all the same. Also
+  // Inputs that feed() keeps on the device must still be given to every run. Also
   // $RLX_WGPU_FORCE_INPUT_UPLOAD.
   bool force_input_upload = false;
   DebugOptions debug = {};

@@ -17,7 +17,7 @@ class Device;
 // alive.
 class Device {
  public:
-  // Declared, so that a move is a copy and no handle is ever empty.
+  // Declared so that a move is a copy, and no handle is ever empty.
   Device(const Device&) = default;
   Device& operator=(const Device&) = default;
 

@@ -1,5 +1,5 @@
-// Looking into a run: where a NaN comes from, what each node holds, where the time goes, where the device and
-// the reference part.
+// Looking into a run: where a NaN comes from, what each node holds, where the time goes, where the device
+// departs from the reference.
 //
 //   auto exe = rlx::compile(graph, device, {.keep_intermediates = true});
 //   exe.run(inputs);
@@ -22,7 +22,7 @@ struct TensorSummary {
   int64_t elements = 0;
   int64_t nans = 0;
   int64_t infinities = 0;
-  int64_t non_zeros = 0;  // NaNs and infinities among them
+  int64_t non_zeros = 0;  // including NaNs and infinities
   double min = 0;
   double max = 0;
   double mean = 0;
@@ -46,7 +46,7 @@ struct BadNode {
 };
 std::string print(const BadNode& bad);
 
-// All of these need CompileOptions::keep_intermediates and a run before.
+// All of these need CompileOptions::keep_intermediates and an earlier run.
 std::optional<BadNode> find_first_nan(Executable& exe);
 // The nodes that compute something, at most `limit` of them (all when it is less than 0).
 std::vector<NodeSummary> summarize_nodes(Executable& exe, int64_t limit = -1);
@@ -58,45 +58,45 @@ struct NodeCheck {
   std::string node;
   std::string op;
   std::string type;
-  bool skipped = false;  // its inputs are states that were overwritten since
+  bool skipped = false;  // its inputs are states that have been overwritten since
   int64_t wrong = 0;     // elements beyond the op's tolerance
   double max_error = 0;
   // The first wrong element.
   int64_t index = -1;
   double got = 0, want = 0, allowed = 0;
 };
-// Needs CompileOptions::keep_intermediates, all symbols bound, and a run before. `done` is called after each
-// node.
+// Needs CompileOptions::keep_intermediates, all symbols bound, and an earlier run. `done` is called after
+// each node.
 std::vector<NodeCheck> verify_nodes(Executable& exe,
                                     const std::function<void(int64_t nodes_done)>& done = {});
 
 // One output of a run against the reference of the graph as it was written, from the inputs on: finds what
 // verify_nodes cannot, an optimisation that changes what the graph means.
 //
-// How far they may be apart is measured: the reference runs again a few times with all that it computes moved
-// at random, within what the ops promise and the types hold. What the output moves by then, times 8, is
-// allowed, and the rounding of its type. Integers must be equal, but for those that moved too (an argmax
-// among equals).
+// How far apart they may be is measured: the reference runs again a few times, with everything it computes
+// moved at random within what the ops promise and the types hold. The distance that the output then moves,
+// times 8, is allowed, plus the rounding of its type. Integers must be equal, except those that moved too (an
+// argmax among equals).
 struct OutputCheck {
   std::string output;
   std::string type;
-  int64_t wrong = 0;  // elements beyond what is allowed, NaN in place of a number or a number in place of NaN
+  int64_t wrong = 0;  // elements beyond what is allowed, NaN instead of a number or a number instead of NaN
   int64_t unclear =
       0;  // not judged: rounding alone decides whether they are finite, or which integer they are
   double max_error = 0;
-  // The first wrong element; -1 when the output has another shape than the reference.
+  // The first wrong element; -1 when the shape of the output differs from the reference's.
   int64_t index = -1;
   double got = 0, want = 0, allowed = 0;
 };
-// `graph` has no symbols; `leaves` gives its inputs, params and states (before the run; zeros if not given)
-// by name, `outputs` what the run gave. `done` is called after each node of each of the runs.
+// `graph` has no symbols; `leaves` holds its inputs, params and states (before the run; zeros if not given)
+// by name, `outputs` what the run returned. `done` is called after each node of each of the runs.
 std::vector<OutputCheck> verify_outputs(
     const Graph& graph, const NamedTensors& leaves, const NamedTensors& outputs,
     const std::function<void(int64_t nodes_done, int64_t nodes)>& done = {});
-// "output 'y' is wrong: element 3 of f32[4] is 0.47 instead of 10, ..."; only if it is.
+// "output 'y' is wrong: element 3 of f32[4] is 0.47 instead of 10, ...", or that it agrees.
 std::string print(const OutputCheck& check);
 
-// How many steps, how much memory, which kernels how often.
+// The number of steps, the memory, how often each kernel is used.
 std::string schedule_summary(const PlanReport& plan);
 
 // What Executable::profile measured, summed by kernel, the most expensive first.

@@ -13,7 +13,7 @@ enum class ErrorKind {
   unsupported,       // the request is well formed, but this device or build cannot do it
   out_of_memory,     // the device or the host has less memory than the work needs
   device_lost,       // the GPU went away; build the executable again on a new device
-  internal,          // a bug of ours
+  internal,          // a bug in rlx
 };
 
 const char* to_string(ErrorKind kind);
@@ -23,7 +23,7 @@ class Error : public std::runtime_error {
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
   ErrorKind kind() const { return kind_; }
 
-  // The same error with words in front that say where it happened, added at the border of a stage.
+  // The same error, prefixed with where it happened; added where one stage calls another.
   Error within(const std::string& where) const { return Error(kind_, where + ": " + what()); }
 
  private:

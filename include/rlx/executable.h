@@ -1,7 +1,7 @@
 // A compiled graph: weights in, runs, results out.
 //
 // Threads: every member of an Executable may be called from any thread at any time, except that moving or
-// destroying one must not happen beside other calls. Runs take effect in the order of the calls; only the
+// destroying one must not overlap other calls. Runs take effect in the order of the calls; only the
 // wait for results happens in parallel. Lifetime: an Executable, a Run and a Device may be destroyed in any
 // order; each keeps what it needs. Errors: an rlx::Error leaves the executable usable, unless the device is
 // lost: rebuild() it on a new one.
@@ -32,7 +32,7 @@ struct InputRef {
   DType dtype = DType::f32;
   const void* data = nullptr;
   size_t bytes = 0;
-  // May stay empty where the graph has a static shape, or one symbol that the length tells.
+  // May stay empty where the graph has a static shape, or one symbol that the length determines.
   std::vector<int64_t> shape = {};
 };
 
@@ -56,16 +56,16 @@ OutputRef output(std::string_view name, R&& values) {
           std::ranges::size(values) * sizeof(std::ranges::range_value_t<R>)};
 }
 
-// Values for symbols that no input's shape tells, such as the length of a cache: {{"pos", 2}}.
+// Values for symbols that no input's shape determines, such as the length of a cache: {{"pos", 2}}.
 using SymbolList = List<std::pair<std::string_view, int64_t>>;
 
-// What a graph takes or gives under a name.
+// What a graph takes or returns under a name.
 struct TensorInfo {
   std::string name;
   TensorType type;
 };
 
-// A run under way. Dropping it is safe; the run goes on. One thread at a time may use it.
+// A run in progress. Dropping it is safe; the run continues. One thread at a time may use it.
 class Run {
  public:
   Run();
@@ -106,10 +106,10 @@ class Executable {
 
   // Runs and waits: auto outputs = exe.run({{"x", x}}, {{"pos", 2}}).
   NamedTensors run(const NamedTensors& inputs, SymbolList symbols = {});
-  // The same with memory of the caller: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
+  // The same with the caller's memory: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
   // outputs are read back, whole (Graph::Output::count). Allocates nothing once a plan for the shapes exists.
   void run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
-  // Returns when the work is handed to the device. No names: all outputs.
+  // Returns once the work is handed to the device. No names: all outputs.
   Run run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs = {},
                 SymbolList symbols = {});
 
@@ -124,13 +124,13 @@ class Executable {
 
   // The graph after optimisation.
   std::shared_ptr<const Graph> graph() const;
-  // The plan for these values of the symbols, which is made if there is none.
+  // The plan for these values of the symbols; it is made if there is none yet.
   std::string plan_text(const SymbolValues& symbols = {}) const;
   PlanReport plan_report(const SymbolValues& symbols = {}) const;
   int64_t dispatch_count() const;  // of the plan that ran last
   int64_t load_dispatch_count() const;
   int64_t submit_count() const;  // so far
-  int64_t plan_count() const;    // made so far; symbols with a capacity need one for all their values
+  int64_t plan_count() const;    // made so far; a symbol with a capacity needs only one for all its values
   MemoryReport memory() const;
 
   // One run with a timestamp around each dispatch.

@@ -9,7 +9,7 @@
 
 namespace rlx {
 
-// Anything of rlx that to_string(), or its text(), turns into a text.
+// Anything in rlx that to_string(), or its own text(), turns into text.
 template <class T>
 concept Printable = std::same_as<T, Tensor> || std::same_as<T, DType> || std::same_as<T, ErrorKind> ||
                     std::same_as<T, Dim> || std::same_as<T, Shape> || std::same_as<T, TensorType>;

@@ -52,7 +52,7 @@ struct Node {
 };
 
 // A handle on a value while a graph is built. It follows the graph when that is moved; using it after the
-// graph is gone is an error. A copy of a graph has values of its own. An empty Value in place of an optional
+// graph is gone is an error. A copy of a graph has its own values. An empty Value in place of an optional
 // input means that it is not given.
 class Value {
  public:
@@ -63,7 +63,7 @@ class Value {
   const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
-  // Names the node that makes this value: messages, dumps and traces speak of it by this name.
+  // Names the node that makes this value: messages, dumps and traces use this name.
   Value named(std::string name) const;
   explicit operator bool() const { return graph_ != nullptr; }
 
@@ -155,12 +155,12 @@ class Graph {
 // The graph with symbols replaced by numbers; types are inferred again, so a bad binding is an error here.
 Graph bind_symbols(const Graph& graph, const SymbolValues& values);
 
-// Throws the first thing that is wrong with a graph: order, types, duplicate names, use of an overwritten
-// state.
+// Throws an error for the first thing that is wrong with a graph: order, types, duplicate names, use of an
+// overwritten state.
 void verify(const Graph& graph);
 
 // The text form, which parse_graph reads back. Constants longer than max_constant elements are abbreviated
-// when it is not 0; such a text can be read by people only.
+// when it is not 0; only people can read such a text.
 std::string print(const Graph& graph, int64_t max_constant = 0);
 Graph parse_graph(std::string_view text);
 

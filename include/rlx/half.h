@@ -1,4 +1,4 @@
-// 16-bit floats on the host: storage with conversions, no arithmetic of their own (they convert to float).
+// 16-bit floats on the host: storage and conversions, but no arithmetic (they convert to float).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace rlx {
 // IEEE 754 half precision: 5 bits of exponent, 10 of mantissa.
 struct f16 {
   f16() = default;
-  f16(float value);  // to nearest even; beyond 65504 infinity
+  f16(float value);  // to nearest even; infinity beyond 65504
   operator float() const;
   static f16 from_bits(uint16_t bits) {
     f16 h;

@@ -31,7 +31,7 @@ Value operator*(double a, Value b);
 Value operator/(double a, Value b);
 
 // Every scalar function that `rlx ops` lists, under its name there. add, sub, mul, div and neg are the
-// operators, too.
+// operators too.
 Value add(Value a, Value b);
 Value sub(Value a, Value b);
 Value mul(Value a, Value b);
@@ -40,8 +40,8 @@ Value neg(Value x);
 Value maximum(Value a, Value b);
 Value minimum(Value a, Value b);
 Value pow(Value a, Value b);
-Value mod(Value a, Value b);   // the sign of b, as Python's %
-Value fmod(Value a, Value b);  // the sign of a, as C's
+Value mod(Value a, Value b);   // has the sign of b, like Python's %
+Value fmod(Value a, Value b);  // has the sign of a, like C's
 Value clamp(Value x, Value low, Value high);
 Value where(Value condition, Value if_true, Value if_false);
 Value abs(Value x);
@@ -120,9 +120,9 @@ Value cast(Value x, DType to);
 
 // NumPy's matmul: batches broadcast, rank-1 operands are vectors. A transposed operand is read in place.
 Value matmul(Value a, Value b);
-// act(a x b + bias), the activation named like an element-wise function; "" for none.
+// act(a x b + bias), where the activation is the name of an element-wise function; "" for none.
 Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation = "");
-// Contracts pairs of axes; the result has the batch axes, then those left of `a`, then those left of `b`.
+// Contracts pairs of axes; the result has the batch axes, then the rest of `a`'s, then the rest of `b`'s.
 Value dot_general(Value a, Value b, std::vector<int64_t> a_contracting, std::vector<int64_t> b_contracting,
                   std::vector<int64_t> a_batch = {}, std::vector<int64_t> b_batch = {});
 
@@ -140,19 +140,19 @@ Value gather(Value table, Value indices, int64_t axis = 0);
 enum class PadMode { constant, reflect, edge, wrap };
 Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode = PadMode::constant,
           double value = 0);
-// Replaces `length of update` entries of a state from `start` on along `axis`; read the new contents from the
-// result.
+// Replaces as many entries of a state as `update` has, from `start` on along `axis`; read the new contents
+// from the result.
 Value write_state(Value state, Value update, int64_t axis, Dim start);
 
 // --- Reductions ---
 
-// Over the given axes, all when there are none. NaN wins in max and min.
+// Over the given axes, or all if none are given. NaN wins in max and min.
 Value sum(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value mean(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value max(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value min(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value prod(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
-Value argmax(Value x, int64_t axis = -1, bool keepdims = false);  // i64; the first of equals
+Value argmax(Value x, int64_t axis = -1, bool keepdims = false);  // i64; the first one among equals
 Value argmin(Value x, int64_t axis = -1, bool keepdims = false);
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
@@ -189,7 +189,7 @@ struct AttentionOptions {
 Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask = {});
 
 // Rotates pairs of the last axis (heads of `head_dim` side by side) by cos and sin [positions, rotated / 2];
-// the position is the index along the axis before, or `positions`[batch, sequence]. `rotated` 0 means
+// the position is the index along the axis before it, or `positions`[batch, sequence]. `rotated` 0 means
 // head_dim.
 Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved = false, int64_t rotated = 0,
            Value positions = {});

@@ -1,4 +1,4 @@
-// What an executable tells of its plans and runs.
+// What an executable reports about its plans and runs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct MemoryReport {
   int64_t state_bytes = 0;
   int64_t input_bytes = 0;
   int64_t intermediate_bytes = 0;
-  int64_t lower_bound_bytes = 0;  // what the schedule needs at least for intermediates
+  int64_t lower_bound_bytes = 0;  // the least that the schedule needs for intermediates
 };
 
 // One dispatch of a plan.
@@ -21,7 +21,7 @@ struct StepReport {
   std::string node;
   std::string op;
   std::string kernel;
-  std::string variant;  // the row of the op's kernel table; "" where there is only one
+  std::string variant;  // the row of the op's kernel table; "" if there is only one
   uint32_t grid[3] = {0, 0, 0};
   int64_t bindings = 0;
   int64_t bytes = 0;  // of the memory bound, read or written

@@ -1,4 +1,4 @@
-// Dimensions that are numbers or expressions of named symbols, and shapes made of them.
+// Dimensions that are numbers or expressions in named symbols, and shapes made of them.
 #pragma once
 
 #include <concepts>
@@ -18,7 +18,7 @@ namespace rlx {
 // What each symbol stands for: {{"batch", 4}, {"seq", 128}}.
 using SymbolValues = std::map<std::string, int64_t, std::less<>>;
 
-// A whole number, or a polynomial of symbols such as batch*seq + 1; kept in one canonical form, so that two
+// A whole number, or a polynomial in symbols such as batch*seq + 1; kept in one canonical form, so that two
 // dims are equal exactly when their texts are. floor_div makes an opaque factor: floor(n/2).
 class Dim {
  public:
@@ -28,7 +28,7 @@ class Dim {
   Dim(T number) : constant_(static_cast<int64_t>(number)) {}
   Dim(const char* symbol_name) : Dim(symbol(symbol_name)) {}
   static Dim symbol(std::string name);
-  static Dim parse(std::string_view text);  // what text() gives, and ordinary arithmetic of it
+  static Dim parse(std::string_view text);  // what text() returns, and ordinary arithmetic on it
 
   bool is_static() const { return !terms_; }
   int64_t value() const;  // an error when symbolic
@@ -43,7 +43,7 @@ class Dim {
 
   Dim floor_div(int64_t divisor) const;
   Dim ceil_div(int64_t divisor) const { return (*this + Dim(divisor - 1)).floor_div(divisor); }
-  // a / b when that has no remainder for every value of the symbols, else nothing.
+  // a / b if there is no remainder whatever the values of the symbols, else nothing.
   static std::optional<Dim> exact_div(const Dim& a, const Dim& b);
 
   Dim bind(const SymbolValues& values) const;  // symbols that are not bound stay
@@ -71,7 +71,7 @@ class Shape {
   Shape(const std::vector<int64_t>& dims) : dims_(dims.begin(), dims.end()) {}
 
   int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
-  // From 0 to rank() - 1; an error beyond.
+  // From 0 to rank() - 1; anything else is an error.
   const Dim& operator[](int64_t axis) const { return dims_[checked(axis, rank())]; }
   Dim& operator[](int64_t axis) { return dims_[checked(axis, rank())]; }
   auto begin() const { return dims_.begin(); }

@@ -53,14 +53,14 @@ concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_ra
 class Tensor {
  public:
   Tensor();  // the f32 scalar 0
-  // Takes the bytes over; their number must be the shape's.
+  // Takes over the bytes; their number must match the shape.
   Tensor(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
   // A view of memory that `owner` keeps alive: a mapped file, a buffer of another library. Nothing is copied.
   // With an empty owner the caller promises that the memory outlives the tensor and all its copies.
   Tensor(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
          std::shared_ptr<const void> owner);
 
-  // Copies values of any contiguous range: of({2, 2}, std::vector<float>{...}), of({3}, my_span).
+  // Copies the values of any contiguous range: of({2, 2}, std::vector<float>{...}), of({3}, my_span).
   template <ElementRange R>
   static Tensor of(std::vector<int64_t> shape, const R& values) {
     return copy(DTypeOf<std::remove_cv_t<std::ranges::range_value_t<R>>>::value, std::move(shape),
@@ -79,7 +79,7 @@ class Tensor {
   static Tensor scalar(T value) {
     return of<T>({}, std::span<const T>(&value, 1));
   }
-  // One value everywhere, kept as one element until all are asked for.
+  // One value everywhere, stored once until all elements are asked for.
   static Tensor full(DType dtype, std::vector<int64_t> shape, double value);
   static Tensor zeros(DType dtype, std::vector<int64_t> shape) { return full(dtype, std::move(shape), 0); }
   // Converted as `cast` does: floats to nearest even; to integers truncated and saturated, NaN becomes 0.
@@ -113,7 +113,7 @@ class Tensor {
   }
 
   // One element by its row-major index, converted from whatever type the tensor has.
-  double real(int64_t index) const;                   // any type; of c64 the real part
+  double real(int64_t index) const;                   // any type; the real part of a c64
   int64_t integer(int64_t index) const;               // integers and bool
   std::complex<double> complex(int64_t index) const;  // any type
   std::vector<double> doubles() const;
@@ -124,7 +124,7 @@ class Tensor {
   // Whether it was made by full() or zeros().
   bool is_uniform() const { return uniform_ != nullptr; }
 
-  // The first n along an axis; all if there are no more. Negative axes count from the end.
+  // The first n along an axis; all of them if there are fewer. Negative axes count from the end.
   Tensor head(int64_t axis, int64_t n) const;
 
   // Equal types, shapes and bytes.
@@ -142,12 +142,12 @@ class Tensor {
   int64_t elements_ = 1;
   std::span<const std::byte> bytes_;   // of all elements, unless uniform
   std::shared_ptr<const void> owner_;  // of bytes_
-  std::shared_ptr<Uniform> uniform_;   // the one value, and all of them once they were asked for
+  std::shared_ptr<Uniform> uniform_;   // the one value, and all of them once they have been asked for
 };
 
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 
-// The type and the values; of a long tensor the first and last along each axis.
+// The type and the values; for a long tensor, only the first and last along each axis.
 std::string to_string(const Tensor& tensor);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
