@@ -43,7 +43,7 @@ def read_arguments():
     arguments = parser.parse_args()
     for name in arguments.cases:
         if name not in CASES:
-            parser.error(f"there is no case '{name}'; there are: {', '.join(CASES)}")
+            parser.error(f"there is no case '{name}'; the cases are: {', '.join(CASES)}")
     if arguments.json and not arguments.json.absolute().parent.is_dir():
         parser.error(f"--json: the directory {arguments.json.absolute().parent} does not exist")
     if arguments.rounds < 1:
@@ -87,14 +87,14 @@ class Rlx:
 
 
 def build_rlx():
-    """Has the launcher build this checkout, and gives the program."""
+    """Has the launcher build this checkout, and returns the program."""
     if subprocess.run([CHECKOUT / "rlx", "--version"], stdout=subprocess.DEVNULL).returncode != 0:
         raise Failure("rlx cannot be built")
     return CHECKOUT / "build/release/rlx"
 
 
 def one_adapter(adapters):
-    """ONNX Runtime takes an adapter of its own choice and does not tell which: there must be no choice."""
+    """ONNX Runtime chooses an adapter itself and does not say which: there must be no choice."""
     if len(adapters) != 1:
         names = ", ".join(adapter["name"] for adapter in adapters) or "none"
         raise Failure(

@@ -118,7 +118,7 @@ def heads_first(m, x, order):
 
 
 def attention(m, q, k, v, bias):
-    """In operators of ONNX: ONNX Runtime's own MultiHeadAttention gives wrong values on lavapipe (1.30.0)."""
+    """In operators of ONNX: ONNX Runtime's own MultiHeadAttention returns wrong values on lavapipe (1.30.0)."""
     q, k, v = heads_first(m, q, [0, 2, 1, 3]), heads_first(m, k, [0, 2, 3, 1]), heads_first(m, v, [0, 2, 1, 3])
     scores = m.op("Mul", m.op("MatMul", q, k), m.scalar((HIDDEN // HEADS) ** -0.5))
     weights = m.op("Softmax", m.op("Add", scores, bias), axis=-1)

@@ -106,7 +106,7 @@ bootstrap_base() {
     debootstrap --variant=minbase "$suite" "$1" "" /usr/share/debootstrap/scripts/sid
 }
 
-# A mirror may be some days behind, which is no reason to stop.
+# A mirror may be some days behind, which is not a reason to stop.
 update_lists() {
   cp -L --remove-destination /etc/resolv.conf "$1/etc/resolv.conf" || true
   in_root "$1" dpkg --configure -a &&
@@ -151,7 +151,7 @@ step() {
     tail -n 15 "$toolchain_log" >&2
     note "preparing the toolchain failed at step $title; the whole log: $toolchain_log"
     note "it needs the network and Debian's package archive; run the same command again to go on from here," \
-      "or delete $toolchain_dir to start anew"
+      "or delete $toolchain_dir to start over"
     exit 1
   fi
   if [[ -t 2 ]]; then printf '\r\033[K' >&2; fi

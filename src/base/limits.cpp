@@ -8,7 +8,7 @@ namespace rlx {
 
 Caps lowered(Caps caps, const CapsOverride& limits) {
   if (limits.max_binding_bytes != 0 && limits.max_binding_bytes < kLeastBindingBytes) {
-    fail(ErrorKind::invalid_argument, "bindings cannot be limited to {} bytes; {} is the least",
+    fail(ErrorKind::invalid_argument, "bindings cannot be limited to {} bytes; the minimum is {}",
          limits.max_binding_bytes, kLeastBindingBytes);
   }
   const auto lower = [](auto& limit, auto wanted) {

@@ -80,7 +80,7 @@ constexpr Case kCases[] = {
 const Case& find_case(const std::string& name) {
   const auto it = std::ranges::find(kCases, name, &Case::name);
   if (it != std::end(kCases)) return *it;
-  throw Misuse(formatted("there is no case '{}'; there are: {}", name, joined(kCases, &Case::name)));
+  throw Misuse(formatted("there is no case '{}'; the cases are: {}", name, joined(kCases, &Case::name)));
 }
 
 // --- Measuring ---
@@ -174,7 +174,7 @@ void run_bench(const Options& o) {
 void add_bench(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("bench", "Wall and CPU time of known cases");
-  std::string cases = "Which cases; all without any:";
+  std::string cases = "Which cases; all if none are given:";
   for (const Case& c : kCases) cases += formatted("\n{}: {}", c.name, c.what);
   command.list("CASE", o->cases, cases);
   command.text("--json", o->json, "Also write the results as JSON; - prints nothing else", {.value = "FILE"});

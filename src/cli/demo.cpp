@@ -140,8 +140,8 @@ void add_demo(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("demo", "BERT-base on the GPU, compared with the CPU reference");
   command.number("--layers", o->layers, 0, 48, "Fewer layers, for a quick look");
-  command.number("--tokens", o->tokens, 1, INT64_MAX, "How long the text is");
-  command.flag("--no-check", o->no_check, "Without the comparison, which takes the CPU some seconds");
+  command.number("--tokens", o->tokens, 1, INT64_MAX, "The length of the text");
+  command.flag("--no-check", o->no_check, "Skip the comparison, which takes the CPU a few seconds");
   o->device.add_to(command);
   command.footer("Examples:\n  rlx demo\n  rlx demo --layers 2 --tokens 37");
   command.action([o] { run_demo(*o); });

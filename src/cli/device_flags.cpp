@@ -16,7 +16,7 @@ void DeviceFlags::add_to(Command& command) {
   command.text("--backend", backend, "Only these: vulkan, metal, d3d12, opengl, ... (also $WGPU_BACKEND)",
                {.value = "NAME,...", .group = group});
   command.text("--adapter", adapter,
-               "An index of `rlx devices`, or a part of a name (also $WGPU_ADAPTER_NAME)",
+               "An index from `rlx devices`, or part of a name (also $WGPU_ADAPTER_NAME)",
                {.value = "NAME", .group = group});
   command.flag("--software", software, "Only a software device", {.group = group});
   command.flag("--no-software", no_software, "Never a software device", {.group = group});
@@ -31,7 +31,7 @@ namespace {
 
 uint64_t parse_bytes(std::string_view text, std::string_view what, uint64_t least) {
   const uint64_t number = parse_size(text, what);
-  if (number < least) throw Misuse(formatted("{} is {}; the least is {}", what, number, least));
+  if (number < least) throw Misuse(formatted("{} is {}; the minimum is {}", what, number, least));
   return number;
 }
 
@@ -62,7 +62,7 @@ CapsOverride parse_limits(const std::string& text) {
       limits.max_workgroups_per_dimension = parse_count(value, what, 1);
     } else {
       throw Misuse(formatted(
-          "there is no limit '{}'; there are: binding=BYTES, buffer=BYTES, buffers=N, workgroups=N, "
+          "there is no limit '{}'; the limits are: binding=BYTES, buffer=BYTES, buffers=N, workgroups=N, "
           "no-f16, no-subgroups",
           item));
     }

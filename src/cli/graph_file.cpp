@@ -73,7 +73,7 @@ void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
       return step.variant == variant && (step.op == op || op == "elementwise");
     };
     if (std::ranges::any_of(plan.run, follows) || std::ranges::any_of(plan.load, follows)) continue;
-    std::fputs(formatted("rlx: --kernel {}: no dispatch uses it, it fits none here\n", item).c_str(), stderr);
+    std::fputs(formatted("rlx: --kernel {}: no dispatch uses it; it fits none here\n", item).c_str(), stderr);
   }
 }
 
@@ -85,8 +85,9 @@ SymbolValues GraphFlags::symbols(const Graph& graph) const {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool too_large = error == std::errc::result_out_of_range && !text.starts_with('-');
     if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-      throw Misuse(formatted("--dim is '{}'; '{}' is {}", item, text,
-                             too_large ? "too large: dims are below 2^63" : "not a whole number from 0 on"));
+      throw Misuse(
+          formatted("--dim is '{}'; '{}' is {}", item, text,
+                    too_large ? "too large: dims are below 2^63" : "not a whole number of at least 0"));
     }
     if (!graph.symbols().contains(name))
       throw Misuse(formatted("--dim: the graph has no symbol named '{}'", name));

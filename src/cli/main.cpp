@@ -15,7 +15,7 @@ constexpr const char* kExamples =
     "  rlx ops softmax                           what an op computes, its attributes and kernels\n"
     "  rlx plan model.rlx --dim batch=4          dispatches, kernels and memory of a graph\n"
     "  rlx run model.rlx --random 1 --verify     runs it on random numbers and checks every node\n"
-    "`rlx COMMAND --help` tells more of each.";
+    "`rlx COMMAND --help` says more about each.";
 
 int complain(const std::string& text, int code) {
   std::fflush(stdout);
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   } catch (const Misuse& e) {
     return complain(e.what(), 2);
   } catch (const std::bad_alloc&) {
-    return complain("the host has not enough memory for this", 1);
+    return complain("the host does not have enough memory for this", 1);
   } catch (const std::exception& e) {
     return complain(e.what(), 1);
   }

@@ -139,7 +139,7 @@ void list_ops(const Options& o) {
   for (const auto& [name, info] : op_table().all())
     rows.push_back({listed_name(info), where(info), info.types, listed(info.variants)});
   print(table(rows));
-  print(formatted("\n{} ops; `rlx ops NAME` tells what one computes; passes make the internal ones\n",
+  print(formatted("\n{} ops; `rlx ops NAME` shows what one computes; passes make the internal ones\n",
                   rows.size() - 1));
 }
 
@@ -148,10 +148,10 @@ void list_ops(const Options& o) {
 void add_ops(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("ops", "All ops, or one of them: formula, types, attributes, kernels");
-  command.text("NAME", o->name, "The op to tell about");
+  command.text("NAME", o->name, "The op to describe");
   command.flag("--json", o->json,
                "As JSON: an array of {name, formula, internal, types, kernels, attributes}");
-  command.flag("--markdown", o->markdown, "The page of all ops that docs/ops.md is");
+  command.flag("--markdown", o->markdown, "The page of all ops, docs/ops.md");
   command.exclude("--json", "--markdown");
   command.footer(
       "Examples:\n  rlx ops\n  rlx ops softmax\n  rlx ops --json\n  rlx ops --markdown > docs/ops.md");

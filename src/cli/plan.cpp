@@ -84,7 +84,7 @@ void add_plan(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("plan", "What a graph becomes: dispatches, kernels, bytes, memory");
   o->graph.add_to(command);
-  command.flag("--print-graph", o->print_graph, "Also the graph after optimisation");
+  command.flag("--print-graph", o->print_graph, "Also print the graph after optimisation");
   command.flag("--json", o->json, "As JSON");
   o->device.add_to(command);
   command.footer(

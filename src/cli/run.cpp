@@ -77,7 +77,7 @@ std::vector<OutputCheck> check_outputs(const Graph& graph, const LeafValues& lea
   for (const OutputCheck& c : checks) {
     print(formatted("output {}: largest error against the reference from the inputs on: {:.3g}", c.output,
                     c.max_error));
-    if (c.unclear) print(formatted(" ({} elements hang on rounding and were not judged)", c.unclear));
+    if (c.unclear) print(formatted(" ({} elements depend on rounding and were not judged)", c.unclear));
     print("\n");
   }
   return checks;
@@ -100,7 +100,7 @@ void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, c
   } else {
     const auto agree = std::ssize(checks) - skipped;
     print(formatted("{} node{} with the reference", agree, agree == 1 ? " agrees" : "s agree"));
-    if (skipped) print(formatted(" ({} not checked: they read a state that was overwritten since)", skipped));
+    if (skipped) print(formatted(" ({} not checked: they read a state that has been overwritten since)", skipped));
     print("\n");
   }
   const std::vector<OutputCheck> outputs_checked = check_outputs(graph, leaves, outputs, repeat);
@@ -146,12 +146,12 @@ void run_graph(const Options& o) {
 void add_run(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command =
-      arguments.command("run", "Runs a graph on random or stored values and tells what comes out");
+      arguments.command("run", "Runs a graph on random or stored values and shows what comes out");
   o->graph.add_to(command);
   command.seed("--random", o->seed, "The seed of the random inputs and params (default 1)");
   command.text("--load", o->load, "Inputs and params by name from a safetensors file; others are random",
                {.value = "FILE"});
-  command.number("--repeat", o->repeat, 1, INT64_MAX, "How often to run");
+  command.number("--repeat", o->repeat, 1, INT64_MAX, "How many times to run");
   command.flag("--verify", o->verify,
                "Compare every node, and the outputs from the inputs on, with the CPU reference");
   command.flag("--nan-trace", o->nan_trace, "The first node with a NaN or an infinity, and its inputs");

@@ -67,7 +67,7 @@ std::vector<std::string> wanted_backends(const DeviceOptions& options) {
     });
     if (row == std::end(kBackends)) {
       fail(ErrorKind::invalid_argument,
-           "the backend '{}'{} is none of metal, d3d12 (dx12), vulkan (vk), d3d11 (dx11), opengl (gl), "
+           "the backend '{}'{} is not one of metal, d3d12 (dx12), vulkan (vk), d3d11 (dx11), opengl (gl), "
            "opengles (gles) "
            "and null",
            name, from_environment ? " in the environment variable WGPU_BACKEND" : "");

@@ -23,7 +23,7 @@ wgpu::BufferUsage usage_of(BufferUse use) {
 }
 
 const Buffer::Impl& checked(const Buffer& buffer, uint64_t offset, uint64_t bytes, const char* action) {
-  if (!buffer) fail(ErrorKind::invalid_argument, "{} needs a buffer, and got an empty handle", action);
+  if (!buffer) fail(ErrorKind::invalid_argument, "{} needs a buffer, but got an empty handle", action);
   if (offset > buffer.size() || bytes > buffer.size() - offset) {
     fail(ErrorKind::invalid_argument, "{} {} bytes at offset {} is outside the {} bytes of the buffer '{}'",
          action, bytes, offset, buffer.size(), buffer.impl()->label);
@@ -97,15 +97,15 @@ void need_room(const Core& core, uint64_t bytes, std::string_view label) {
   const uint64_t limit = core.info.caps.max_buffer_bytes;
   if (bytes > limit) {
     fail(ErrorKind::out_of_memory,
-         "the buffer '{}' needs {} bytes, and a buffer of the device '{}' has at most {}", label, bytes,
+         "the buffer '{}' needs {} bytes, but a buffer of the device '{}' has at most {}", label, bytes,
          core.info.name, limit);
   }
   const uint64_t total = core.info.memory_bytes;
   const uint64_t used = *core.memory_in_use;
   if (total != 0 && bytes > total - std::min(used, total)) {
     fail(ErrorKind::out_of_memory,
-         "the buffer '{}' needs {} bytes, and of the {} bytes of the device '{}' {} are in use", label, bytes,
-         total, core.info.name, used);
+         "the buffer '{}' needs {} bytes, but of the {} bytes of the device '{}', {} are in use", label,
+         bytes, total, core.info.name, used);
   }
 }
 
@@ -186,10 +186,10 @@ void Device::read(const Buffer& from, uint64_t offset, std::span<std::byte> byte
 
 BindGroup Device::bind_group(const Pipeline& pipeline, std::span<const BufferRange> ranges) {
   Call call(*core_);
-  if (!pipeline) fail(ErrorKind::invalid_argument, "a bind group needs a pipeline, and got an empty handle");
+  if (!pipeline) fail(ErrorKind::invalid_argument, "a bind group needs a pipeline, but got an empty handle");
   const Pipeline::Impl& target = *pipeline.impl();
   if (ranges.size() != target.request.bindings.size()) {
-    fail(ErrorKind::invalid_argument, "the kernel '{}' has {} bindings, and {} buffers were given",
+    fail(ErrorKind::invalid_argument, "the kernel '{}' has {} bindings, but {} buffers were given",
          target.request.label, target.request.bindings.size(), ranges.size());
   }
   std::vector<wgpu::BindGroupEntry> entries(ranges.size());

@@ -73,7 +73,7 @@ bool Readback::ready() {
 std::span<const std::byte> Readback::wait() {
   const CallScope scope;
   if (!impl_ || impl_->state == Impl::State::idle) {
-    fail(ErrorKind::invalid_argument, "waiting for a readback that no submit was given");
+    fail(ErrorKind::invalid_argument, "waiting for a readback that was not given to any submit");
   }
   Core& core = *impl_->core;
   if (impl_->state == Impl::State::pending) core.wait(impl_->future);

@@ -14,7 +14,7 @@ const wgpu::Buffer& target_of(const Copy& copy, const Readback::Impl* staging) {
     return copy.to->impl()->buffer;
   }
   if (staging == nullptr)
-    fail(ErrorKind::invalid_argument, "a copy goes to the readback, and the submit has none");
+    fail(ErrorKind::invalid_argument, "a copy goes to the readback, but the submit has none");
   return staging->buffer;
 }
 
@@ -59,7 +59,7 @@ void encode(const wgpu::ComputePassEncoder& pass, std::span<const DispatchComman
 
 Readback::Impl* idle_staging(Readback::Impl* staging) {
   if (staging != nullptr && staging->state != Readback::Impl::State::idle) {
-    fail(ErrorKind::invalid_argument, "a readback serves one submit, and this one was used before");
+    fail(ErrorKind::invalid_argument, "a readback serves one submit, but this one was used before");
   }
   return staging;
 }

@@ -31,7 +31,7 @@ FileBytes::FileBytes(const std::string& path) {
   if (file.fd < 0) cannot_read(path, errno);
   struct stat status = {};
   if (fstat(file.fd, &status) != 0) cannot_read(path, errno);
-  if (!S_ISREG(status.st_mode)) fail(ErrorKind::invalid_file, "'{}' is no regular file", path);
+  if (!S_ISREG(status.st_mode)) fail(ErrorKind::invalid_file, "'{}' is not a regular file", path);
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return;  // an empty mapping is an error of mmap, not of the file
   void* const mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);

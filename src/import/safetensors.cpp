@@ -50,7 +50,7 @@ class HeaderReader {
     // Padding behind the object is white space by the format; anything before it is not.
     if (!text.starts_with('{')) wrong("the header does not begin with '{{'");
     const json header = parse(text);
-    if (!header.is_object()) wrong("the header is no JSON object");
+    if (!header.is_object()) wrong("the header is not a JSON object");
     for (const auto& [name, value] : header.items()) {
       if (name == kMetadata) {
         read_metadata(value);
@@ -91,21 +91,21 @@ class HeaderReader {
       return json::parse(text, watch);
     } catch (const json::exception& e) {
       const auto* at = dynamic_cast<const json::parse_error*>(&e);
-      wrong("the header is no valid JSON (at byte {} of {})", at ? at->byte : 0, text.size());
+      wrong("the header is not valid JSON (at byte {} of {})", at ? at->byte : 0, text.size());
     }
   }
 
   void read_metadata(const json& value) {
-    if (!value.is_object()) wrong("{} is no JSON object", kMetadata);
+    if (!value.is_object()) wrong("{} is not a JSON object", kMetadata);
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) wrong("the entry '{}' of {} is no string", shown(key), kMetadata);
+      if (!text.is_string()) wrong("the entry '{}' of {} is not a string", shown(key), kMetadata);
       metadata[key] = text.get<std::string>();
     }
   }
 
   SafetensorsFile::Entry read_entry(const std::string& name, const json& value) const {
     if (name.empty()) wrong("a tensor has an empty name");
-    if (!value.is_object()) wrong_tensor(name, "is no JSON object");
+    if (!value.is_object()) wrong_tensor(name, "is not a JSON object");
     for (const auto& [key, unused] : value.items()) {
       if (key != "dtype" && key != "shape" && key != "data_offsets") {
         wrong_tensor(name, "has the unknown key '{}'", shown(key));
@@ -117,11 +117,11 @@ class HeaderReader {
     SafetensorsFile::Entry entry{.name = name, .dtype = read_dtype(name, value["dtype"])};
     uint64_t bytes = host_bytes(entry.dtype);
     const json& shape = value["shape"];
-    if (!shape.is_array()) wrong_tensor(name, "has a shape that is no list");
+    if (!shape.is_array()) wrong_tensor(name, "has a shape that is not a list");
     for (const json& dim : shape) {
       const uint64_t size = read_number(name, "shape", dim);
       if (size > static_cast<uint64_t>(INT64_MAX))
-        wrong_tensor(name, "has the dim {}, more than 63 bits hold", size);
+        wrong_tensor(name, "has the dim {}, more than 63 bits can hold", size);
       entry.shape.push_back(static_cast<int64_t>(size));
       if (__builtin_mul_overflow(bytes, size, &bytes)) {
         wrong_tensor(name, "has the shape {}, whose size does not fit in 64 bits", shape.dump());
@@ -138,7 +138,7 @@ class HeaderReader {
     entry.begin = read_number(entry.name, "data_offsets", offsets[0]);
     entry.end = read_number(entry.name, "data_offsets", offsets[1]);
     if (entry.begin > entry.end) {
-      wrong_tensor(entry.name, "ends at {}, before its begin at {}", entry.end, entry.begin);
+      wrong_tensor(entry.name, "ends at {}, before its beginning at {}", entry.end, entry.begin);
     }
     if (entry.end > data_bytes_) {
       wrong_tensor(entry.name, "ends at byte {}, but the data has only {} bytes", entry.end, data_bytes_);
@@ -150,17 +150,17 @@ class HeaderReader {
   }
 
   DType read_dtype(std::string_view name, const json& value) const {
-    if (!value.is_string()) wrong_tensor(name, "has a dtype that is no string");
+    if (!value.is_string()) wrong_tensor(name, "has a dtype that is not a string");
     const auto& text = value.get_ref<const std::string&>();
     const auto it = std::ranges::find(kTypes, text, &TypeName::name);
     if (it != std::end(kTypes)) return it->dtype;
     const std::string known = joined(kTypes, &TypeName::name);
-    wrong_tensor(name, "has the dtype '{}', which is not supported (these are: {})", shown(text), known);
+    wrong_tensor(name, "has the dtype '{}', which is not supported (supported: {})", shown(text), known);
   }
 
   uint64_t read_number(std::string_view name, std::string_view key, const json& value) const {
     if (!value.is_number_unsigned()) {
-      wrong_tensor(name, "has {} in its {}, where a whole number from 0 to 2^64-1 must stand",
+      wrong_tensor(name, "has {} in its {}, where a whole number from 0 to 2^64-1 is needed",
                    shown(value.dump()), key);
     }
     return value.get<uint64_t>();

@@ -70,7 +70,7 @@ Graph::~Graph() {
 }
 
 void Graph::no_node(int32_t id) const {
-  if (id < 0) fail("the graph '{}' is asked for an absent value", excerpt(name));
+  if (id < 0) fail("the graph '{}' was asked for an absent value", excerpt(name));
   fail("the graph '{}' has {} nodes; there is no node {}", excerpt(name), size(), id);
 }
 

@@ -197,7 +197,7 @@ void Tensor::require_one_element() const {
 
 const std::byte* Tensor::element(int64_t index) const {
   if (index < 0 || index >= elements_) {
-    fail(ErrorKind::invalid_argument, "element {} is asked of a tensor {} with {} elements", index,
+    fail(ErrorKind::invalid_argument, "element {} was requested from a tensor {} with {} elements", index,
          type_text(), elements_);
   }
   return uniform_ ? uniform_->value.data() : bytes_.data() + static_cast<size_t>(index) * host_bytes(dtype_);

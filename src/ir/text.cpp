@@ -520,14 +520,14 @@ class Parser {
 
   double number_in(std::string_view token) {
     if (const auto value = real_number(token)) return *value;
-    wrong("'" + excerpt(token) + "' is no number that a double holds");
+    wrong("'" + excerpt(token) + "' is not a number that a double can hold");
   }
   double number() { return number_in(number_token()); }
 
   int64_t integer() {
     const std::string_view token = number_token();
     if (const auto value = whole_number(token)) return *value;
-    wrong("'" + excerpt(token) + "' is no whole number of 64 bits");
+    wrong("'" + excerpt(token) + "' is not a whole number of 64 bits");
   }
 
   std::string string() {

@@ -30,7 +30,7 @@ void verify_node(const Graph& graph, int32_t id) {
 void verify_count(const Graph& graph, const Graph::Output& o) {
   const auto count = std::ranges::find(graph.outputs(), o.count, &Graph::Output::name);
   if (count == graph.outputs().end())
-    fail("the output '{}' is counted by '{}', which is no output", o.name, o.count);
+    fail("the output '{}' is counted by '{}', which is not an output", o.name, o.count);
   const TensorType& type = graph.type(count->value);
   if (!is_integer(type.dtype) || type.shape.rank() != 0) {
     fail("the output '{}' is counted by '{}', which is {}; it must be an integer scalar", o.name, o.count,
@@ -55,7 +55,7 @@ void verify(const Graph& graph) {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
       if (const auto [it, fresh] = writer.emplace(n.inputs[i], id); !fresh) {
-        fail("node '{}' writes a state that '{}' has overwritten already; write the value that it returned",
+        fail("node '{}' writes a state that '{}' has already overwritten; write the value that it returned",
              n.name, graph.node(it->second).name);
       }
     }

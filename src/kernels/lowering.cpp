@@ -79,7 +79,7 @@ void Lowering::emit(Dispatch d) {
   if (d.groups == 0) return;
   if (!fits(d, caps_)) {
     fail(ErrorKind::unsupported,
-         "kernel {} needs {} storage bindings of at most {} bytes, but the device has {} for a shader",
+         "kernel {} needs {} storage bindings of at most {} bytes, but the device has {} per shader",
          d.kernel->name, bindings_needed(d, caps_), caps_.max_binding_bytes, caps_.max_storage_buffers);
   }
   dispatches_.push_back(std::move(d));

@@ -437,7 +437,7 @@ std::string with_specs(std::string source, const std::vector<SpecValue>& specs) 
   for (const SpecValue& spec : specs) {
     const std::string head = "const " + spec.name + ":";
     const size_t at = source.find(head);
-    check(at != std::string::npos, "a spec constant stands in the kernel source");
+    check(at != std::string::npos, "a spec constant is in the kernel source");
     const size_t equals = source.find('=', at);
     const size_t end = source.find(';', equals);
     source.replace(equals, end - equals, "= " + spec.value);

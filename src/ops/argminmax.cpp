@@ -16,7 +16,7 @@ std::vector<TensorType> ArgMinMax::infer(const InferArgs& in) const {
   in.expect_dtype(0, is_float(in.dtype(0)) || is_integer(in.dtype(0)), "a float or integer type");
   const Shape& x = in.shape(0);
   const int64_t along = in.axis(axis, x.rank());
-  if (x[along] == Dim(0)) fail("{}: axis {} has length 0, so there is no index to give", name(), along);
+  if (x[along] == Dim(0)) fail("{}: axis {} has length 0, so there is no index to return", name(), along);
   Shape y;
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (i != along) {

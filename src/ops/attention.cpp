@@ -47,11 +47,11 @@ Dims read_dims(const Attention& op, const InferArgs& in, int64_t input, int64_t 
   if (op.layout == AttentionLayout::bhsd) return {s[0], s[1], s[2], s[3]};
   if (op.layout == AttentionLayout::bshd) return {s[0], s[2], s[1], s[3]};
   if (heads == 0)
-    fail("attention: the layout bsd does not tell the number of heads; the attribute heads has to");
+    fail("attention: the layout bsd does not determine the number of heads; set the attribute heads");
   const std::optional<Dim> head = Dim::exact_div(s[2], Dim(heads));
   if (!head) {
-    fail("attention: input {} has {} elements at each position, which is no multiple of its {} heads", input,
-         s[2].text(), heads);
+    fail("attention: input {} has {} elements at each position, which is not a multiple of its {} heads",
+         input, s[2].text(), heads);
   }
   return {s[0], Dim(heads), s[1], *head};
 }
@@ -74,7 +74,7 @@ Checked check_inputs(const Attention& op, const InferArgs& in) {
   if (op.heads != 0 && op.heads != c.heads)
     fail("attention: q has {} heads, but the attribute says {}", c.heads, op.heads);
   if (c.heads < 1 || c.kv_heads < 1 || c.heads % c.kv_heads != 0) {
-    fail("attention: {} heads cannot be shared evenly by {} heads of keys", c.heads, c.kv_heads);
+    fail("attention: {} heads cannot be divided evenly among {} heads of keys", c.heads, c.kv_heads);
   }
   c.k = read_dims(op, in, 1, c.kv_heads);
   c.v = read_dims(op, in, 2, c.kv_heads);

@@ -7,7 +7,7 @@ namespace rlx {
 
 Value apply(std::string_view function, const std::vector<Value>& inputs) {
   const ScalarFn* fn = find_scalar(function);
-  if (!fn) fail("the op '{}' is no element-wise function", op_table().at(function).name);
+  if (!fn) fail("the op '{}' is not an element-wise function", op_table().at(function).name);
   if (inputs.empty()) fail("{}: takes {} inputs, not 0", function, fn->arity);
   return inputs[0].graph().add_value(elementwise(function), inputs);
 }

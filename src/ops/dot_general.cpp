@@ -76,8 +76,10 @@ std::vector<TensorType> DotGeneral::infer(const InferArgs& in) const {
   in.expect_same_dtype(0, 1);
   in.expect_float(0);
   if (a_contracting.size() != b_contracting.size() || a_batch.size() != b_batch.size()) {
-    fail("dot_general: {} and {} contracting axes, {} and {} batch axes; the operands must name as many",
-         a_contracting.size(), b_contracting.size(), a_batch.size(), b_batch.size());
+    fail(
+        "dot_general: {} and {} contracting axes, {} and {} batch axes; both operands must name the same "
+        "number",
+        a_contracting.size(), b_contracting.size(), a_batch.size(), b_batch.size());
   }
   const Axes a = split_axes(&in, in.shape(0).rank(), a_batch, a_contracting);
   const Axes b = split_axes(&in, in.shape(1).rank(), b_batch, b_contracting);

@@ -147,7 +147,7 @@ class ExprParser {
       return;
     }
     const ScalarFn* fn = find_scalar(name);
-    if (!fn) fail("the expression '{}' calls '{}', which is no scalar function", text_, name);
+    if (!fn) fail("the expression '{}' calls '{}', which is not a scalar function", text_, name);
     expr_.apply(*fn, std::move(args));
   }
 

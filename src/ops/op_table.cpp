@@ -53,7 +53,7 @@ bool is_near(std::string_view wanted, std::string_view name) {
 
 void OpTable::add(OpInfo info) {
   const std::string name = info.name;
-  check(ops_.emplace(name, std::move(info)).second, "every op has a name of its own");
+  check(ops_.emplace(name, std::move(info)).second, "every op has a unique name");
 }
 
 const OpInfo* OpTable::find(std::string_view name) const {

@@ -214,8 +214,8 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadM
 namespace ops {
 void register_pad(OpTable& table) {
   table.add<Pad>(
-      {.formula =
-           "x with elements around it: a value, x mirrored, its ends or x again; negative numbers cut, first",
+      {.formula = "x with elements around it: a value, x mirrored, its ends or x again; negative numbers "
+                  "first cut x",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"pad"},
        .samples = {"pad(T[3,17]) {before=[1,2], after=[0,3], value=1}",

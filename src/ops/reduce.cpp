@@ -29,7 +29,7 @@ std::vector<int64_t> Reduce::reduced(int64_t rank) const {
 
 std::vector<TensorType> Reduce::infer(const InferArgs& in) const {
   if (in.count() == 2 && (kind == ReduceKind::max || kind == ReduceKind::min)) {
-    fail("{0}: takes 1 input, not 2; element by element it is {0}imum", name());
+    fail("{0}: takes 1 input, not 2; the element-wise op is {0}imum", name());
   }
   in.expect_count(1);
   const DType t = in.dtype(0);
@@ -327,11 +327,13 @@ void register_reduce(OpTable& table) {
     std::string_view formula;
   };
   static constexpr Row rows[] = {
-      {ReduceKind::sum, "sum of x over axes; integers wrap; 0 when there is nothing to add"},
-      {ReduceKind::mean, "mean of x over axes; NaN of nothing"},
-      {ReduceKind::max, "largest of x over axes, NaN if there is one; the type's lowest of nothing"},
-      {ReduceKind::min, "smallest of x over axes, NaN if there is one; the type's largest of nothing"},
-      {ReduceKind::prod, "product of x over axes; integers wrap; 1 of nothing"},
+      {ReduceKind::sum, "sum of x over axes; integers wrap; 0 if there are no elements"},
+      {ReduceKind::mean, "mean of x over axes; NaN if there are no elements"},
+      {ReduceKind::max,
+       "largest of x over axes, NaN if there is one; the type's lowest if there are no elements"},
+      {ReduceKind::min,
+       "smallest of x over axes, NaN if there is one; the type's largest if there are no elements"},
+      {ReduceKind::prod, "product of x over axes; integers wrap; 1 if there are no elements"},
   };
   for (const Row& row : rows) {
     OpInfo info;

@@ -24,7 +24,8 @@ std::vector<TensorType> Rope::infer(const InferArgs& in) const {
   }
   const Dim& width = x[x.rank() - 1];
   if (!Dim::exact_div(width, Dim(head_dim))) {
-    fail("rope: the last axis has {} elements, which is no multiple of head_dim, {}", width.text(), head_dim);
+    fail("rope: the last axis has {} elements, which is not a multiple of head_dim, {}", width.text(),
+         head_dim);
   }
   const Shape& table = in.shape(1);
   if (table.rank() != 2 || !table[1].is(pairs()) || !(in.shape(2) == table)) {

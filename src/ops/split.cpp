@@ -15,7 +15,7 @@ std::vector<TensorType> Split::infer(const InferArgs& in) const {
   std::vector<TensorType> out;
   int64_t sum = 0;
   for (int64_t size : sizes) {
-    if (size < 0) fail("split: the sizes {} have the negative {}", Shape(sizes).text(), size);
+    if (size < 0) fail("split: the sizes {} include the negative {}", Shape(sizes).text(), size);
     if (__builtin_add_overflow(sum, size, &sum))
       fail("split: the sum of the sizes {} does not fit in 64 bits", excerpt(Shape(sizes).text()));
     Shape part = shape;
@@ -23,7 +23,7 @@ std::vector<TensorType> Split::infer(const InferArgs& in) const {
     out.push_back({in.dtype(0), part});
   }
   if (shape[a].is_static() && !shape[a].is(sum)) {
-    fail("split: the sizes {} have the sum {}, but axis {} of {} has length {}", Shape(sizes).text(), sum, a,
+    fail("split: the sizes {} add up to {}, but axis {} of {} has length {}", Shape(sizes).text(), sum, a,
          shape.text(), shape[a].text());
   }
   return out;

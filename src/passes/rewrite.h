@@ -20,7 +20,7 @@ class Rewriter {
   // absent stays so.
   ValueId mapped(ValueId old) const {
     if (old.is_absent()) return old;
-    check(is_mapped(old), "a value is handled before those who use it");
+    check(is_mapped(old), "a value is handled before its users");
     return map_[place(old)];
   }
   bool is_mapped(ValueId old) const { return map_[place(old)].node >= 0; }

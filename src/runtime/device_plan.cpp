@@ -130,8 +130,8 @@ Tensor DevicePlan::read_value(std::string_view node, int32_t output) const {
   if (id < 0) fail(ErrorKind::invalid_argument, "the graph '{}' has no node named '{}'", graph_.name, node);
   const auto outputs = std::ssize(graph_.node(id).outputs);
   if (output < 0 || output >= outputs) {
-    fail(ErrorKind::invalid_argument, "output {} is asked of the node '{}', which has {}", output, node,
-         outputs);
+    fail(ErrorKind::invalid_argument, "output {} was requested from the node '{}', which has {}", output,
+         node, outputs);
   }
   const Operand& o = program_.values.at({id, output});
   const Placement& place = plan_.placements[static_cast<size_t>(o.storage)];

@@ -415,7 +415,7 @@ Tensor Executable::value(std::string_view node, int32_t output) const {
   const std::lock_guard lock(impl().mutex);
   if (!impl().loaded->compiled.options.keep_intermediates || !impl().loaded->last) {
     fail(ErrorKind::invalid_argument,
-         "values can be read after a run of a graph compiled with keep_intermediates");
+         "values can be read only after a run of a graph compiled with keep_intermediates");
   }
   return impl().loaded->last->read_value(node, output);
 }

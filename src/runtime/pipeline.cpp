@@ -40,7 +40,7 @@ ForcedVariants forced_kernels(const CompileOptions& options) {
 
 void check_options(const Graph& source, const CompileOptions& options, const gpu::Device& device) {
   if (!options.debug.trace_path.empty() && !device.caps().timestamps) {
-    fail(ErrorKind::unsupported, "a trace to '{}' is wanted, but the device '{}' has no timestamps",
+    fail(ErrorKind::unsupported, "a trace to '{}' was requested, but the device '{}' has no timestamps",
          options.debug.trace_path, device.info().name);
   }
   const auto symbols = source.symbols();

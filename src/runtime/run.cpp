@@ -17,7 +17,7 @@ bool Run::ready() { return !impl_ || !impl_->readback || impl_->readback.ready()
 
 NamedTensors Run::get() {
   if (!impl_)
-    fail(ErrorKind::invalid_argument, "the run was never started, or its outputs were taken already");
+    fail(ErrorKind::invalid_argument, "the run was never started, or its outputs have already been taken");
   const std::unique_ptr<Impl> run = std::move(impl_);
   return run->get();
 }

@@ -52,7 +52,7 @@ void RunSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
       unknown = &d;
     } else {
       fail(ErrorKind::invalid_argument,
-           "the input '{}' is {}: give its shape, its length alone does not tell it", input.name,
+           "the input '{}' is {}: give its shape; its length alone does not determine it", input.name,
            shape.text());
     }
   }
@@ -87,7 +87,8 @@ void RunSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList give
   }
   for (const Symbol& s : symbols_) {
     if (s.value < 0)
-      fail(ErrorKind::invalid_argument, "no input of this run tells the symbol '{}'; give its value", s.name);
+      fail(ErrorKind::invalid_argument, "no input of this run determines the symbol '{}'; give its value",
+           s.name);
   }
 }
 

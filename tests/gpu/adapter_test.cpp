@@ -44,7 +44,7 @@ TEST(Adapter, FiltersMayBeCombined) {
 }
 
 TEST(Adapter, UnknownBackendIsAnError) {
-  expect_error(ErrorKind::invalid_argument, "the backend 'vulcan' is none of",
+  expect_error(ErrorKind::invalid_argument, "the backend 'vulcan' is not one of",
                [] { list_adapters({.backend = "vulcan"}); });
 }
 

@@ -92,8 +92,8 @@ TEST_F(Cli, MisuseIsExitCodeTwo) {
   expect_complaint(rlx("bench no_such_case"), 2, "no_such_case");
   expect_complaint(rlx("devices --limit binding=lots"), 2, "binding");
   expect_complaint(rlx("devices --limit rabbits=3"), 2, "rabbits");
-  expect_complaint(rlx("devices --limit binding=1"), 2, "the least is 4096");
-  expect_complaint(rlx("devices --limit buffers=0"), 2, "the least is 1");
+  expect_complaint(rlx("devices --limit binding=1"), 2, "the minimum is 4096");
+  expect_complaint(rlx("devices --limit buffers=0"), 2, "the minimum is 1");
   expect_complaint(rlx("devices --software --no-software"), 2, "--software");
   expect_complaint(rlx("demo --tokens 9999"), 2, "512 positions");
   expect_complaint(rlx("devices --backend nope"), 2, "--backend: the backend 'nope'");
@@ -126,8 +126,8 @@ TEST_F(Cli, BadDimsAndKernels) {
   const std::string file = write("small.rlx", kSmall);
   expect_complaint(rlx("plan " + file), 2, "--dim batch=N");
   expect_complaint(rlx("plan " + file + " --dim batch"), 2, "NAME=N");
-  expect_complaint(rlx("plan " + file + " --dim batch=two"), 2, "'two' is not a whole number from 0 on");
-  expect_complaint(rlx("plan " + file + " --dim batch=-1"), 2, "'-1' is not a whole number from 0 on");
+  expect_complaint(rlx("plan " + file + " --dim batch=two"), 2, "'two' is not a whole number of at least 0");
+  expect_complaint(rlx("plan " + file + " --dim batch=-1"), 2, "'-1' is not a whole number of at least 0");
   expect_complaint(rlx("plan " + file + " --dim batch=99999999999999999999"), 2, "below 2^63");
   expect_complaint(rlx("plan " + file + " --dim batch=4611686018427387904"), 2,
                    "--dim batch=4611686018427387904: node 'x'");
@@ -140,7 +140,7 @@ TEST_F(Cli, BadDimsAndKernels) {
 
 TEST_F(Cli, FilesThatAreWrong) {
   expect_complaint(rlx("plan /no/such/file.rlx"), 1, "/no/such/file.rlx");
-  expect_complaint(rlx("run " + folder_.string()), 1, "no regular file");
+  expect_complaint(rlx("run " + folder_.string()), 1, "not a regular file");
   const std::string broken =
       write("broken.rlx", "graph g {\n  %x = input : f32[2]\n  %y = add(%x, %z)\n  output y = %y\n}\n");
   expect_complaint(rlx("plan " + broken), 1, "line 3");

@@ -212,7 +212,7 @@ TEST_F(DeviceTest, AnErrorBelongsToTheThreadThatMadeIt) {
 TEST_F(DeviceTest, AReadbackServesOneSubmit) {
   Scale scale(*device, 0);
   Readback readback = device->readback(64);
-  expect_error(ErrorKind::invalid_argument, "no submit was given", [&] { readback.wait(); });
+  expect_error(ErrorKind::invalid_argument, "not given to any submit", [&] { readback.wait(); });
   device->submit({.after = {&scale.copy, 1}, .readback = &readback});
   expect_error(ErrorKind::invalid_argument, "serves one submit",
                [&] { device->submit({.after = {&scale.copy, 1}, .readback = &readback}); });

@@ -319,7 +319,7 @@ TEST(Executable, CallsTakeVectorsAndBraces) {
   EXPECT_SAYS(exe.run({{"x", floats({1})}}, {{"pos", -2}}),
               "makes the symbol 'pos' -2; it cannot be negative");
   EXPECT_SAYS(exe.run({{"x", floats({1})}}, {{"pos", 5}}), "more than its capacity 4");
-  EXPECT_SAYS(exe.run({{"x", floats({1})}}), "no input of this run tells the symbol 'pos'");
+  EXPECT_SAYS(exe.run({{"x", floats({1})}}), "no input of this run determines the symbol 'pos'");
   EXPECT_SAYS(exe.plan_report({{"n", 1}, {"pos", -1}}), "the symbol 'pos' is -1");
 }
 
@@ -348,7 +348,7 @@ TEST(Executable, ValuesOfNodesAreReadByName) {
   EXPECT_EQ(exe.value("h"), floats({-1, 2, -3}));
   EXPECT_EQ(exe.value("x"), floats({1, -2, 3}));
   EXPECT_SAYS(exe.value("nobody"), "the graph 'g' has no node named 'nobody'");
-  EXPECT_SAYS(exe.value("h", 7), "output 7 is asked of the node 'h', which has 1");
+  EXPECT_SAYS(exe.value("h", 7), "output 7 was requested from the node 'h', which has 1");
 }
 
 TEST(Executable, AMovedFromOneSaysSo) {

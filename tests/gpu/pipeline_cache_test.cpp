@@ -41,7 +41,7 @@ TEST_F(DeviceTest, PipelinesThatNobodyUsesAreForgotten) {
   device->pipeline(request(300));
   EXPECT_EQ(device->stats().pipelines_created, created) << "used, or asked for lately: kept";
   device->pipeline(request(1));
-  EXPECT_EQ(device->stats().pipelines_created, created + 1) << "not asked for in a long time: made anew";
+  EXPECT_EQ(device->stats().pipelines_created, created + 1) << "not asked for in a long time: made again";
 }
 
 TEST_F(DeviceTest, WrongWgslIsAnErrorWithLabelAndLine) {
@@ -63,7 +63,7 @@ TEST_F(DeviceTest, BindingsThatDifferFromTheShaderAreAnError) {
   PipelineRequest wrong = scale_request();
   wrong.bindings[2] = BindingKind::read;
   expect_error(ErrorKind::internal, "the kernel 'scale' does not compile", [&] { device->pipeline(wrong); });
-  expect_error(ErrorKind::invalid_argument, "has 3 bindings, and 0 buffers",
+  expect_error(ErrorKind::invalid_argument, "has 3 bindings, but 0 buffers",
                [&] { device->bind_group(device->pipeline(scale_request()), {}); });
 }
 

@@ -149,7 +149,7 @@ TEST(Mistakes, CountedOutputs) {
     });
   };
   EXPECT_EQ(checked("output n = %i  output y = %x counted n"), "no error");
-  EXPECT_EQ(checked("output y = %x counted n"), "the output 'y' is counted by 'n', which is no output");
+  EXPECT_EQ(checked("output y = %x counted n"), "the output 'y' is counted by 'n', which is not an output");
   EXPECT_EQ(checked("output n = %n  output y = %x counted n"),
             "the output 'y' is counted by 'n', which is f32[]; it must be an integer scalar");
   EXPECT_EQ(checked("output n = %i  output y = %x counted n along 1"),

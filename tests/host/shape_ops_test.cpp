@@ -68,7 +68,7 @@ TEST(ShapeOps, ConcatSplitGatherPadAndStates) {
   EXPECT_EQ(concat({x, y, y}, 0).shape().text(), (Shape{Dim("n") + 4, 3}).text());
   EXPECT_SAYS(concat({x, y}, 1), "all dims except that of axis 1 must be equal");
   EXPECT_EQ(split(y, 1, {1, 2})[1].shape().text(), "[2, 2]");
-  EXPECT_SAYS(split(y, 1, {1, 1}), "have the sum 2, but axis 1 of [2, 3] has length 3");
+  EXPECT_SAYS(split(y, 1, {1, 1}), "add up to 2, but axis 1 of [2, 3] has length 3");
   EXPECT_EQ(gather(x, i, 1).shape().text(), "[n, m]");
   EXPECT_SAYS(gather(x, y), "input 1 has type f32; it must have an integer type");
   EXPECT_EQ(pad(x, {1, 0}, {2, -1}).shape().text(), (Shape{Dim("n") + 3, 2}).text());

@@ -67,7 +67,7 @@ TEST(Tensor, WrongUseIsASentence) {
   const Tensor t = Tensor::of({2, 2}, {1.f, 2.f, 3.f, 4.f});
   EXPECT_SAYS(t.span<int32_t>(), "the tensor has type f32, not i32");
   EXPECT_SAYS(t.item<float>(), "f32[2, 2] and has 4 elements");
-  EXPECT_SAYS(t.real(4), "element 4 is asked of a tensor f32[2, 2] with 4 elements");
+  EXPECT_SAYS(t.real(4), "element 4 was requested from a tensor f32[2, 2] with 4 elements");
   EXPECT_SAYS(t.real(-1), "element -1");
   EXPECT_SAYS(t.head(5, 1), "axis 5 does not exist in a tensor f32[2, 2]");
   EXPECT_SAYS(t.integer(0), "not an integer");

@@ -257,9 +257,9 @@ TEST(Names, FormerOpsGetThePresentName) {
     EXPECT_TRUE(op_table().find(present)) << present;
   }
   EXPECT_EQ(said("max(%x, %x)"),
-            "line 3: node 'y': max: takes 1 input, not 2; element by element it is maximum");
+            "line 3: node 'y': max: takes 1 input, not 2; the element-wise op is maximum");
   EXPECT_EQ(said("min(%x, 0)"),
-            "line 3: node 'y': min: takes 1 input, not 2; element by element it is minimum");
+            "line 3: node 'y': min: takes 1 input, not 2; the element-wise op is minimum");
 }
 
 TEST(Names, UnknownOpsGetNearOnes) {
@@ -269,7 +269,7 @@ TEST(Names, UnknownOpsGetNearOnes) {
   Graph g;
   const Value x = g.input("x", DType::f32, {2});
   EXPECT_EQ(message([&] { apply("eq", {x, x}); }), "the op 'eq' is named 'equal' now");
-  EXPECT_EQ(message([&] { apply("softmax", {x}); }), "the op 'softmax' is no element-wise function");
+  EXPECT_EQ(message([&] { apply("softmax", {x}); }), "the op 'softmax' is not an element-wise function");
 }
 
 TEST(Names, EmptyOrTwiceAreErrors) {
@@ -351,7 +351,7 @@ TEST(Access, OutOfRangeIsAnError) {
   Graph g;
   const Value x = g.input("x", DType::f32, {"n", 3});
   EXPECT_EQ(message([&] { (void)g.node(99); }), "the graph 'graph' has 1 nodes; there is no node 99");
-  EXPECT_EQ(message([&] { (void)g.node(-1); }), "the graph 'graph' is asked for an absent value");
+  EXPECT_EQ(message([&] { (void)g.node(-1); }), "the graph 'graph' was asked for an absent value");
   EXPECT_EQ(message([&] { (void)g.type({0, 7}); }), "node 'x' (input) has 1 output; there is no output 7");
   EXPECT_EQ(message([&] { (void)g.value({9, 7}); }), "the graph 'graph' has 1 nodes; there is no node 9");
   EXPECT_EQ(message([&] { g.rename(5, "y"); }), "the graph 'graph' has 1 nodes; there is no node 5");
