@@ -1,4 +1,4 @@
-// What the rest of the code knows of element types besides rlx/dtype.h.
+// What the rest of the code knows about element types besides rlx/dtype.h.
 #pragma once
 
 #include "rlx/dtype.h"

@@ -131,8 +131,8 @@ std::string Graph::unique_name(std::string wanted) const {
   if (!by_name_.contains(wanted)) return wanted;
   const auto numbered = [&](int64_t i) { return wanted + "_" + std::to_string(i); };
   const auto taken = [&](int64_t i) { return by_name_.contains(numbered(i)); };
-  // Numbers are given out one after the other: the end of those taken is found by doubling and halving, since
-  // thousands of nodes may want one name.
+  // Numbers are handed out one after the other: the end of those taken is found by doubling and halving,
+  // since thousands of nodes may want one name.
   int64_t free = 1;
   while (taken(free)) free *= 2;
   for (int64_t low = free / 2; free - low > 1;) {
@@ -155,7 +155,8 @@ void check_output(const Op& op, const TensorType& t) {
   }
 }
 
-// Refuses absent inputs that the op needs, and takes those at the end off the list: equal nodes are equal.
+// Refuses absent inputs that the op needs, and drops those at the end of the list, so that equal nodes
+// compare equal.
 void drop_absent(const Op& op, std::vector<ValueId>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].is_absent() && !op.optional_input(static_cast<int64_t>(i)))
@@ -183,7 +184,7 @@ ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
   if (name.empty()) {
     name = unique_name(std::string(op->name()) + "." + std::to_string(nodes_.size()));
   } else if (by_name_.contains(name)) {
-    // Inputs, params and states are addressed by name, so theirs must be the wanted one.
+    // Inputs, params and states are addressed by name, so their names must be the wanted ones.
     if (is_named) fail("the name '{}' is used twice", excerpt(name));
     name = unique_name(name);
   }

@@ -7,7 +7,7 @@
 
 namespace rlx {
 
-// An error where the op does not take these inputs, or the result is one that no tensor can be.
+// An error where the op does not take these inputs, or no tensor can have the type of the result.
 std::vector<TensorType> infer_outputs(const Graph& graph, const Op& op, const std::vector<ValueId>& inputs);
 
 }  // namespace rlx

@@ -54,7 +54,7 @@ void expect_fits(DType dtype, double number) {
   }
   if (!(number == std::trunc(number)))
     fail("the number {} is not whole, but its type is {}", number, to_string(dtype));
-  // 2^63 is the least double above all int64.
+  // 2^63 is the smallest double above all int64.
   if (number < -0x1p63 || number >= 0x1p63)
     fail("the number {} does not fit in {}", number, to_string(dtype));
   expect_fits(dtype, static_cast<int64_t>(number));
@@ -76,7 +76,7 @@ Tensor literal(DType dtype, double number) {
 
 Tensor literal(DType dtype, int64_t number) {
   expect_fits(dtype, number);
-  // full() takes a double, which not every i64 is.
+  // full() takes a double, which cannot hold every i64.
   Tensor t = Tensor::full(dtype, {}, static_cast<double>(number));
   if (dtype != DType::i64 || t.integer(0) == number) return t;
   return Tensor::from_ints(dtype, {}, std::span(&number, 1));

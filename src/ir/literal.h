@@ -1,4 +1,4 @@
-// Numbers that stand in place of tensors, in texts and in C++.
+// Numbers in place of tensors, in texts and in C++.
 #pragma once
 
 #include "rlx/tensor.h"

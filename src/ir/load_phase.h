@@ -1,4 +1,4 @@
-// What is computed before runs, and not in each of them.
+// What is computed before runs instead of in each of them.
 #pragma once
 
 #include <vector>

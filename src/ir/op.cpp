@@ -115,7 +115,7 @@ class AttributeCollector final : public AttributeVisitor {
   }
 };
 
-// What a text says as another kind of value that it can stand for: texts do not tell 1 from 1.0, a number
+// What a text says, as another kind of value that it can mean: texts do not distinguish 1 from 1.0, a number
 // from a dim, or a list of numbers from a shape.
 std::optional<AttrValue> converted(const AttrValue& given, AttrKind kind) {
   if (given.index() == kind) return given;
@@ -132,7 +132,7 @@ std::optional<AttrValue> converted(const AttrValue& given, AttrKind kind) {
   return std::nullopt;
 }
 
-// Attributes that had another name once.
+// Attributes that once had another name.
 constexpr std::pair<std::string_view, std::string_view> kFormerAttributes[] = {{"keep", "keepdims"}};
 
 class AttributeSetter final : public AttributeVisitor {
@@ -241,7 +241,7 @@ class AttributeHasher final : public AttributeVisitor {
     add(v.dtype);
     add(v.shape);
   }
-  // A few elements tell most tensors apart; equality decides.
+  // A few elements distinguish most tensors; equality decides.
   void add(const Tensor& v) {
     add(v.dtype());
     add(v.shape());

@@ -72,11 +72,11 @@ class AttributeVisitor {
 // The input types that inference sees, with the checks every op needs.
 class InferArgs {
  public:
-  // `present` is empty if all inputs are; the type of an absent one is not looked at.
+  // `present` is empty if all inputs are present; the type of an absent one is not looked at.
   InferArgs(std::string_view op, std::span<const TensorType> inputs, const std::vector<bool>& present = {})
       : op_(op), inputs_(inputs), present_(present) {}
 
-  // With the absent ones before the last that is given.
+  // Including the absent ones before the last that is given.
   int64_t count() const { return static_cast<int64_t>(inputs_.size()); }
   bool has(int64_t i) const {
     return i >= 0 && i < count() && (present_.empty() || present_[static_cast<size_t>(i)]);
@@ -104,7 +104,7 @@ class InferArgs {
 };
 
 enum class Trait {
-  view,         // output 0 is input 0 read another way (View Op::view)
+  view,         // output 0 is input 0 read in another way (View Op::view)
   elementwise,  // a scalar function of its inputs, broadcast (ops/elementwise.h)
 };
 
@@ -128,15 +128,15 @@ class Op {
   virtual void lower(Lowering& l) const;
 
   virtual bool has(Trait) const { return false; }
-  // Whether the input may be left out, wherever it stands in the list.
+  // Whether the input may be left out, wherever it is in the list.
   virtual bool optional_input(int64_t /*input*/) const { return false; }
-  // Whether a number that stands for another operand in a text takes the type of this one.
+  // Whether a number in place of another operand in a text takes the type of this one.
   virtual bool types_numbers(int64_t /*input*/) const { return true; }
   // What kind of leaf it is; nothing for an op that computes.
   virtual std::optional<LeafKind> leaf() const { return std::nullopt; }
   bool is(LeafKind kind) const { return leaf() == kind; }
   bool is_leaf() const { return leaf().has_value(); }
-  // Whether the kernels read this layout of the input as it is; else materialize_views puts a copy before.
+  // Whether the kernels read this layout of the input as it is; else materialize_views puts a copy before it.
   virtual bool reads_view(int64_t /*input*/, const View& /*view*/) const { return true; }
   // For Trait::view: the output as a layout of the input's memory; nothing if that needs a copy.
   virtual std::optional<View> view(const View& /*input*/, const std::vector<int64_t>& /*out_dims*/) const {
@@ -168,12 +168,12 @@ const T* op_cast(const Op& op) {
 // For people: "whole number", "list of texts".
 std::string_view attr_kind_name(AttrKind kind);
 
-// Attributes as name and value, those that have their default left out.
+// Attributes as name and value, without those that have their default.
 using Attrs = std::vector<std::pair<std::string, AttrValue>>;
 Attrs attributes(const Op& op);
 // As the text form writes it.
 std::string attribute_text(const AttrValue& value);
-// Back from a text. Texts do not tell 1 from 1.0 or a dim, nor a list of numbers from a shape:
+// Back from a text. Texts do not distinguish 1 from 1.0 or a dim, nor a list of numbers from a shape:
 // set_attributes converts to what the attribute is.
 AttrValue parse_attribute(std::string_view text);
 // Sets attributes; a name that the op does not have, or a value of the wrong kind, is an error.

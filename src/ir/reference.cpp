@@ -98,7 +98,7 @@ std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const N
 
 namespace {
 
-// The first n along the axis; all if there are no more.
+// The first n along the axis; all of them if there are fewer.
 RefTensor head(const RefTensor& t, int64_t axis, int64_t n) {
   const View all = View::contiguous(t.dims);
   const View view = all.slice(axis, 0, std::clamp<int64_t>(n, 0, t.dims[static_cast<size_t>(axis)]));

@@ -73,7 +73,7 @@ class RefContext {
   std::vector<RefTensor> outputs_;  // zeros of the inferred types
 };
 
-// Reads `source` through a view into row-major order.
+// Reads `source` through a view, into row-major order.
 template <class T>
 std::vector<T> gather_view(const std::vector<T>& source, const View& view) {
   std::vector<T> out;
@@ -85,11 +85,11 @@ std::vector<T> gather_view(const std::vector<T>& source, const View& view) {
 // Runs one node; a null input is absent.
 std::vector<RefTensor> run_reference(const Node& node, const std::vector<const RefTensor*>& inputs);
 
-// All values of a static graph, by node; `leaves` gives inputs, params and states by name (states default to
+// All values of a static graph, by node; `leaves` holds inputs, params and states by name (states default to
 // zero).
 std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const NamedTensors& leaves);
 
-// Called after each node with how many are done.
+// Called after each node with the number of nodes done.
 using ReferenceProgress = std::function<void(int64_t nodes_done)>;
 
 // The outputs by name. Values are dropped after their last use: those of a large model do not fit in memory

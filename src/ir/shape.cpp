@@ -25,7 +25,7 @@ struct Dim::Term {
 };
 
 namespace {
-// What is larger is a mistake, and the next product of two such sums would fill the memory.
+// Anything larger is a mistake, and the next product of two such sums would fill the memory.
 constexpr size_t kMaxTerms = 256;    // of a sum
 constexpr size_t kMaxFactors = 256;  // of a product
 }  // namespace
@@ -117,7 +117,7 @@ Dim Dim::floor_div(int64_t divisor) const {
   if (divisor <= 0) fail("a dimension cannot be divided by {}", divisor);
   if (divisor == 1) return *this;
   if (is_static()) return Dim(floor_quotient(constant_, divisor));
-  // floor((d*x + r)/d) = x + floor(r/d): what divides evenly leaves the floor.
+  // floor((d*x + r)/d) = x + floor(r/d): what divides evenly moves out of the floor.
   Terms outside;
   Terms inside;
   for (const Term& t : terms()) {

@@ -83,7 +83,7 @@ class Scheduler {
 
   StateVersions states_;
   std::vector<std::vector<int32_t>> later_;  // edges: node -> nodes that must come later
-  std::vector<int32_t> waits_;               // for how many edges a node still waits
+  std::vector<int32_t> waits_;               // how many edges a node still waits for
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // States in a graph: which contents a value shows, and the order that keeps readers of old contents before
-// who overwrites them.
+// the nodes that overwrite them.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ class StateVersions {
  public:
   explicit StateVersions(const Graph& graph);
 
-  // The node that made the version (the state itself, or a write) which `v` lies in; -1 if it is no state.
+  // The node that made the version that `v` lies in (the state itself, or a write); -1 if it is not a state.
   int32_t version(ValueId v) const;
   // The node that overwrites what `v` shows; -1 if none does.
   int32_t writer(ValueId v) const;
@@ -29,8 +29,8 @@ class StateVersions {
   bool any_overwritten_ = false;
 };
 
-// The order in which nodes run: the graph's, but readers of a state's old contents stand before who
-// overwrites it. An error when there is none.
+// The order in which nodes run: the graph's, but readers of a state's old contents come before the node that
+// overwrites it. An error when there is no such order.
 std::vector<int32_t> schedule(const Graph& graph);
 // The same, or nothing.
 std::optional<std::vector<int32_t>> find_schedule(const Graph& graph);

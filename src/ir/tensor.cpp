@@ -287,7 +287,7 @@ bool operator==(const Tensor& a, const Tensor& b) {
 namespace {
 
 constexpr int64_t kEdge = 3;            // elements shown at both ends of a long axis
-constexpr int64_t kShownElements = 64;  // a tensor with no more is shown whole
+constexpr int64_t kShownElements = 64;  // a tensor with at most this many is shown whole
 
 std::string element_text(const Tensor& t, int64_t index) {
   if (t.dtype() == DType::c64) {

@@ -7,7 +7,7 @@
 //     output probs = %s               (with `counted n along 0`: only the first n, an output too)
 //   }
 //
-// The type behind the colon may be left out except for inputs, params and states. A number in place of an
+// The type after the colon may be left out except for inputs, params and states. A number in place of an
 // operand is a scalar constant of the type of the first tensor operand, `none` an optional one that is not
 // given. %n:1 is the second output of node n. docs/text-form.md has the grammar.
 #include <cctype>
@@ -224,7 +224,7 @@ class Parser {
   struct Number {
     size_t input;
     double real;
-    std::optional<int64_t> whole;  // where it is written as one, and fits
+    std::optional<int64_t> whole;  // if it is written as one, and fits
   };
 
   void node(Graph& graph) {
@@ -259,7 +259,7 @@ class Parser {
     }
   }
 
-  // The constant of a number got its name from us, and gives it up when the text has it.
+  // The constant of a number got its name from us, and gives it up if the text uses it.
   void make_free(Graph& graph, const std::string& node_name) {
     const int32_t other = graph.find(node_name);
     if (other < 0) return;
@@ -381,7 +381,7 @@ class Parser {
     return shape;
   }
 
-  // Behind the bracket; nothing if it is another kind of list.
+  // After the bracket; nothing if it is another kind of list.
   std::optional<std::vector<double>> list_of_numbers() {
     std::vector<double> numbers;
     bool all_whole = true;
@@ -608,7 +608,7 @@ class Parser {
   size_t at_ = 0;
   int depth_ = 0;
   std::set<std::pair<const Graph*, int32_t>> unnamed_;  // constants of numbers, by graph
-  size_t counted_to_ = 0;  // line_ is the line of this place: lines are counted once, not once for each node
+  size_t counted_to_ = 0;  // line_ is the line of this place: lines are counted once, not once per node
   size_t line_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// Whether a result of the device is as near to the double reference as its op promises.
+// Whether a device's result is as near to the double reference as its op promises.
 #pragma once
 
 #include "ir/op.h"
@@ -7,7 +7,7 @@ namespace rlx {
 
 struct Closeness {
   bool close = false;
-  double allowed = 0;  // the largest error that would have been
+  double allowed = 0;  // the largest error that would have been accepted
 };
 
 // |got - want| <= eps32 * (ulps + 4*sqrt(terms)) * max(|want|, scale) + eps(type)*|want| (one rounding of the

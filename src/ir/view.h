@@ -10,7 +10,7 @@ namespace rlx {
 
 struct View {
   std::vector<int64_t> dims;
-  std::vector<int64_t> strides;  // 0 repeats, negative runs backwards
+  std::vector<int64_t> strides;  // 0 repeats, a negative one runs backwards
   int64_t offset = 0;
 
   static View contiguous(std::vector<int64_t> dims);
@@ -18,7 +18,7 @@ struct View {
   int64_t rank() const { return static_cast<int64_t>(dims.size()); }
   int64_t elements() const;
   bool is_contiguous() const;  // row-major without gaps; the offset may be anything
-  // The first and one past the last element that is touched; equal when empty.
+  // The first element that is touched and one past the last; equal when empty.
   struct Range {
     int64_t begin, end;
   };
@@ -27,7 +27,7 @@ struct View {
   View permute(const std::vector<int64_t>& order) const;
   View slice(int64_t axis, int64_t start, int64_t length, int64_t step = 1) const;
   View broadcast_to(const std::vector<int64_t>& target) const;  // right-aligned
-  // The same elements in row-major order under other dims, when strides can say it.
+  // The same elements in row-major order under other dims, when strides can express it.
   std::optional<View> reshape(const std::vector<int64_t>& target) const;
   // Neighbouring axes joined where strides allow, axes of length 1 dropped.
   View coalesced() const;

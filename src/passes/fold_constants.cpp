@@ -16,7 +16,8 @@ bool has_symbols(const Op& op) {
   return !symbols.empty();
 }
 
-// An i64 of more than 32 bits is refused when it is uploaded, and must be so too where it would be folded.
+// An i64 of more than 32 bits is refused when it is uploaded, and must also be refused where it would be
+// folded.
 bool fits_device(const Tensor& t) {
   if (t.dtype() != DType::i64) return true;
   const auto fits = [&](int64_t i) { return static_cast<int32_t>(t.integer(i)) == t.integer(i); };

@@ -111,12 +111,12 @@ class Matcher {
     const auto* t = op_cast<Transpose>(*transposed.op);
     m.k_is_transposed = !t || t->order(4) != std::vector<int64_t>{0, 1, 3, 2};
     if (!m.k_is_transposed) m.k = transposed.inputs[0];
-    // These are read where the last node stands from now on, which may be after a write.
+    // From now on these are read where the last node is, which may be after a write.
     return states_.readable_at(m.q, id) && states_.readable_at(m.k, id) &&
            (!m.mask || states_.readable_at(*m.mask, id));
   }
 
-  // Matmuls broadcast batches and heads; attention wants as many on both sides, and a number of heads.
+  // Matmuls broadcast batches and heads; attention needs as many on both sides, and a static number of heads.
   static bool same_heads(const Shape& a, const Shape& b) {
     return a.rank() == 4 && b.rank() == 4 && a[0] == b[0] && a[1] == b[1] && a[1].is_static() && !a[1].is(0);
   }
@@ -148,7 +148,7 @@ Graph fuse_attention(const Graph& graph) {
     op->layout = AttentionLayout::bhsd;
     op->scale = m->scale;
     op->masked_score = m->masked_score;
-    op->empty_row = EmptyRow::nan;  // what softmax gives
+    op->empty_row = EmptyRow::nan;  // what softmax returns
     std::vector<ValueId> inputs = {rewriter.mapped(m->q), k, rewriter.mapped(m->v)};
     if (m->mask) inputs.push_back(rewriter.mapped(*m->mask));
     rewriter.replace(id, op, std::move(inputs));

@@ -1,6 +1,6 @@
 // Chains, trees and diamonds of element-wise ops become one generated kernel. A node joins when all its
 // readers are in the region and it has the region's shape, so nothing is computed twice; scalars become
-// parameters of the kernel. What is more than kRegionBudget becomes several kernels.
+// parameters of the kernel. A region above kRegionBudget becomes several kernels.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -84,7 +84,7 @@ class Fuser {
       }
       g.cost += cost(v.node);
       g.nodes.push_back(v.node);
-      add_inputs(g, v.node);  // all stand before v
+      add_inputs(g, v.node);  // all are before v
       it = g.inputs.erase(it);
     }
     std::ranges::reverse(g.nodes);
@@ -113,7 +113,7 @@ class Fuser {
     if (weights_[static_cast<size_t>(v.node)] != weights_[static_cast<size_t>(g.root)]) return false;
     if (use_count_[static_cast<size_t>(v.node)] != used || g.cost + cost(v.node) > kRegionBudget)
       return false;
-    // It would read where the root stands, when a write may have changed what it reads.
+    // It would read where the root is, and by then a write may have changed what it reads.
     const auto readable = [&](ValueId in) { return states_.readable_at(in, g.root); };
     if (!std::ranges::all_of(n.inputs, readable)) return false;
     std::set<ValueId> fresh;
@@ -145,7 +145,7 @@ class Fuser {
     rewriter_.replace(root, op, region.inputs);
   }
 
-  // What the inputs that are left broadcast to: a number may have been all that gave the result its shape.
+  // What the inputs that are left broadcast to: a number alone may have given the result its shape.
   Shape shape_of(const Region& region) {
     Shape shape;
     for (ValueId v : region.inputs)

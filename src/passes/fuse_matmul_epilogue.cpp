@@ -43,7 +43,7 @@ class Fuser {
       if (!(producer.outputs[0].shape == n.outputs[0].shape)) continue;
       // What the load phase computes once must not be computed in each run.
       if (in_load(n.inputs[i].node) && !in_load(id)) continue;
-      // The product reads its inputs later from now on, perhaps after a write.
+      // The product now reads its inputs later, perhaps after a write.
       if (std::ranges::any_of(producer.inputs, [&](ValueId v) { return overwritten_.contains(v); })) continue;
       return merge(id, *op, n, i, *matmul, producer);
     }
@@ -53,7 +53,7 @@ class Fuser {
   bool merge(int32_t id, const ElementwiseOp& op, const Node& n, size_t product, const MatMul& matmul,
              const Node& producer) {
     const Graph& target = rewriter_.target();
-    // Input 0 of the expression is the product itself, which is no value of the graph.
+    // Input 0 of the expression is the product itself, which is not a value of the graph.
     Region region(target);
     region.inputs.push_back(ValueId{});
     region.expr.inputs.push_back(target.type(producer.inputs[0]).dtype);
@@ -89,7 +89,7 @@ class Fuser {
   std::map<ValueId, std::vector<int32_t>> uses_;
   std::vector<bool> weights_;
   StateVersions states_;
-  std::set<ValueId> overwritten_;  // values of the new graph that show a state which a later node overwrites
+  std::set<ValueId> overwritten_;  // values of the new graph that show a state that a later node overwrites
   int64_t max_inputs_;
 };
 

@@ -6,7 +6,7 @@
 namespace rlx {
 namespace {
 
-// Adds the body's nodes to `target`; `inputs` are values there. Gives the values of the body's outputs.
+// Adds the body's nodes to `target`; `inputs` are values there. Returns the values of the body's outputs.
 std::vector<ValueId> inline_body(const Call& call, const std::vector<ValueId>& inputs,
                                  const std::string& name, Graph& target) {
   const Graph& body = *call.body;

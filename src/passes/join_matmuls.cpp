@@ -58,7 +58,7 @@ class Joiner {
     return key;
   }
 
-  // A product with a weight matrix whose epilogue reads only vectors of weights, one number a column.
+  // A product with a weight matrix whose epilogue reads only vectors of weights, one number per column.
   bool candidate(int32_t id) const {
     const Graph& g = rewriter_.source();
     const Node& n = g.node(id);

@@ -1,5 +1,5 @@
-// Decides where a view needs memory of its own: before a consumer that cannot read its strides, where
-// strides cannot say it at all, and for outputs, which are read back as plain bytes.
+// Decides where a view needs its own memory: before a consumer that cannot read its strides, where
+// strides cannot express it at all, and for outputs, which are read back as plain bytes.
 #include "ops/copy.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"

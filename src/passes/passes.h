@@ -1,4 +1,4 @@
-// Graph to graph, one pass a file. Each takes a graph and returns a new one, and can be tested as text in,
+// Graph to graph, one pass per file. Each takes a graph and returns a new one, and can be tested as text in,
 // text out.
 #pragma once
 
@@ -9,14 +9,14 @@ namespace rlx {
 
 struct PassOptions {
   bool packed_attention = true;
-  int64_t max_region_inputs = 7;      // storage bindings of the device less one for the output
+  int64_t max_region_inputs = 7;      // storage bindings of the device, minus one for the output
   int64_t fold_max_elements = 65536;  // larger results are computed in the load phase instead
 };
 
 // All passes that do not need sizes, in the order and for the reasons given in pipeline.cpp.
 Graph optimize(const Graph& graph, const PassOptions& options);
 
-// Runs always, also without optimisation: a call has no kernel.
+// Always runs, even without optimisation: a call has no kernel.
 Graph inline_calls(const Graph& graph);
 
 Graph remove_dead_code(const Graph& graph);
@@ -30,7 +30,7 @@ Graph pack_weights(const Graph& graph);
 Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
 
-// On a static graph: puts `contiguous` where a view needs memory of its own.
+// On a static graph: puts `contiguous` where a view needs its own memory.
 Graph materialize_views(const Graph& graph);
 
 }  // namespace rlx

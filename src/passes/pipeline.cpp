@@ -10,8 +10,8 @@
 namespace rlx {
 namespace {
 
-// Attention reads q, k and v where they are, also inside one packed projection; this gives each memory of its
-// own.
+// Attention reads q, k and v where they are, even inside one packed projection; this gives each its own
+// memory.
 Graph unpack_attention(const Graph& graph) {
   Rewriter rewriter(graph);
   for (int32_t id = 0; id < graph.size(); ++id) {
@@ -32,9 +32,9 @@ Graph unpack_attention(const Graph& graph) {
   return rewriter.finish();
 }
 
-// The graph with its nodes in an order in which they can run: whoever reads the old contents of a state
-// stands before who overwrites them, so that passes see by the order what a read must not be moved past.
-// Nothing if there is no such order.
+// The graph with its nodes in an order in which they can run: readers of the old contents of a state
+// come before the node that overwrites them, so that passes see from the order what a read must not be moved
+// past. Nothing if there is no such order.
 std::optional<Graph> in_running_order(Graph graph) {
   if (!StateVersions(graph).any_overwritten()) return graph;
   const std::optional<std::vector<int32_t>> order = find_schedule(graph);
@@ -61,11 +61,11 @@ Graph optimize(const Graph& graph, const PassOptions& options) {
   g = canonicalize(g);  // before folding and merging: equal things then look equal
   g = fold_constants(g, options.fold_max_elements);
   g = merge_common_subexpressions(g);
-  g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still nodes of their own
+  g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes
   g = keeping_states(g, fuse_residual_norm);  // before the epilogues, which would take the residual add
   g = keeping_states(g, fuse_matmul_epilogue, options.max_region_inputs);
   g = keeping_states(g, join_matmuls);  // after the epilogues: biases are joined with their weights
-  g = pack_weights(g);                  // what was joined is in order already
+  g = pack_weights(g);                  // what was joined is already in order
   g = fuse_elementwise(g, options.max_region_inputs);
   if (!options.packed_attention) g = unpack_attention(g);
   return remove_dead_code(g);

@@ -14,7 +14,7 @@ std::optional<double> scalar_constant(const Graph& graph, ValueId value) {
 }
 
 Expr::Arg Region::use(ValueId value) {
-  // A constant that stretches the result ([1, 1] beside [3]) must stay an input.
+  // A constant that stretches the result ([1, 1] next to [3]) must stay an input.
   if (const auto number = scalar_constant(graph_, value); number && graph_.type(value).shape.rank() == 0) {
     return Expr::constant(*number);
   }

@@ -18,7 +18,7 @@ class Region {
   // The value as an argument: a number if it is a constant of one element, else an input (the same for equal
   // values).
   Expr::Arg use(ValueId value);
-  // Adds the steps of `other` with these arguments for its inputs; gives its result.
+  // Adds the steps of `other` with these arguments for its inputs; returns its result.
   Expr::Arg splice(const Expr& other, const std::vector<Expr::Arg>& args);
 
  private:
@@ -26,8 +26,8 @@ class Region {
 };
 
 // How much a kernel may compute for one element, in the costs of ScalarFn: the compiler of a driver inlines
-// everything, and takes longer than linear for it. 300 tanh took 38 s in one kernel, and take less than 2 s
-// in several.
+// everything, and takes more than linear time for it. 300 tanh took 38 s in one kernel, and take less than 2
+// s in several.
 inline constexpr int64_t kRegionBudget = 128;
 
 // The value of a constant with one element (real types), or nothing.

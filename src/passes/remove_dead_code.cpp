@@ -8,7 +8,7 @@ Graph remove_dead_code(const Graph& graph) {
   for (const Graph::Output& out : graph.outputs()) live[static_cast<size_t>(out.value.node)] = true;
   for (int32_t id = graph.size() - 1; id >= 0; --id) {
     const Node& n = graph.node(id);
-    // Inputs keep their names callable, and a write to a state is seen by the next run.
+    // Inputs stay so that callers can still name them, and a write to a state is seen by the next run.
     const bool writes = !n.inputs.empty() && n.op->overwrites(0);
     if (n.op->is(LeafKind::input) || writes) live[static_cast<size_t>(id)] = true;
     if (!live[static_cast<size_t>(id)]) continue;

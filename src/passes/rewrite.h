@@ -16,8 +16,8 @@ class Rewriter {
   const Graph& source() const { return source_; }
   Graph& target() { return target_; }
 
-  // The value in the new graph that stands for one of the old; the old value must have been handled. What is
-  // absent stays so.
+  // The value in the new graph that replaces one of the old; the old value must have been handled. What is
+  // absent stays absent.
   ValueId mapped(ValueId old) const {
     if (old.is_absent()) return old;
     check(is_mapped(old), "a value is handled before its users");
@@ -29,7 +29,7 @@ class Rewriter {
   ValueId copy(int32_t node);
   // Adds a node under the name of an old one and maps the old one's outputs to it.
   ValueId replace(int32_t node, OpPtr op, std::vector<ValueId> new_inputs);
-  // The graph with its outputs; the rewriter is spent.
+  // The graph with its outputs; the rewriter is used up.
   Graph finish();
 
  private:
@@ -43,7 +43,7 @@ class Rewriter {
   std::vector<ValueId> map_;   // node -1: not handled yet
 };
 
-// Who uses each value; a graph output counts as a use by node -1.
+// The users of each value; a graph output counts as a use by node -1.
 std::map<ValueId, std::vector<int32_t>> uses(const Graph& graph);
 
 }  // namespace rlx

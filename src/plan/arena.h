@@ -1,4 +1,4 @@
-// Addresses for blocks of memory that live for a time.
+// Addresses for blocks of memory that live for a limited time.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct Lifetime {
   bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 
-// Places each block at the lowest offset where nothing lies that is alive at the same time. Give large blocks
-// first: small ones then fill the gaps.
+// Places each block at the lowest offset where nothing is alive at the same time. Pass large blocks first:
+// small ones then fill the gaps.
 class Arena {
  public:
   Arena(int32_t first_buffer, int64_t max_bytes) : first_buffer_(first_buffer), max_bytes_(max_bytes) {}
@@ -39,7 +39,7 @@ class Arena {
     int64_t begin = 0, end = 0;              // the lowest offset, the highest end
     int64_t gap = 0;                         // the largest between blocks
     Lifetime any;                            // from the first beginning to the last end
-    int32_t last_first = 0, first_last = 0;  // all are alive from the one to the other, if that is later
+    int32_t last_first = 0, first_last = 0;  // all are alive from the one to the other, if the other is later
     void summarize();
   };
   struct Buffer {

@@ -120,7 +120,7 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
     if (!life.used()) life.first = 0;  // a leaf, an empty tensor, or made by the load phase
     life.last = steps;
   }
-  // Inputs and what the load phase hands to the main phase stay for the life of the plan.
+  // Inputs, and what the load phase hands to the main phase, stay for the life of the plan.
   std::vector<bool> derived(count), input(count), main_temp(count), load_temp(count);
   for (size_t s = 0; s < count; ++s) {
     const bool temp = program.storages[s].is_intermediate();

@@ -11,7 +11,7 @@
 namespace rlx {
 
 struct PlanOptions {
-  // Every intermediate keeps memory of its own, so that it can be read after the run (dumps, first NaN,
+  // Every intermediate keeps its own memory, so that it can be read after the run (dumps, first NaN,
   // verify).
   bool keep_all = false;
   // The same graph at the capacities of its symbols, when the plan is to serve all sizes up to them.
@@ -31,8 +31,8 @@ struct Plan {
   int64_t derived_bytes = 0;  // made by the load phase
 };
 
-// `fixed` has a place for each storage that outlives the plan (params, constants, states), buffer -1 for the
-// others.
+// `fixed` has a place for each storage that outlives the plan (params, constants, states), and buffer -1 for
+// the others.
 Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int32_t fixed_buffers,
                const Caps& caps, const PlanOptions& options = {});
 

@@ -29,8 +29,8 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
 
 // Gives the storages of `program` the sizes that they have in `largest`, the same graph at the capacities of
 // its symbols, so that a plan can grow into them, and lets operands share memory only where they may at both.
-// The kernels stay those of the sizes at hand: at its full capacity a slice is the whole tensor and simpler
-// than at any other length.
+// The kernels remain those for the current sizes: at its full capacity a slice is the whole tensor and
+// simpler than at any other length.
 void reserve(Program& program, const Graph& graph, const Program& largest, const Graph& largest_graph);
 
 // The memory layout of a value: which value's storage it lies in, and how. Views and state writes share

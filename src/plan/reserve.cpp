@@ -6,7 +6,7 @@
 namespace rlx {
 namespace {
 
-// Storages of each node, in the order in which it has them: results, then scratch.
+// Storages of each node, in the order in which the node has them: results, then scratch.
 std::map<std::string, std::vector<size_t>> storages_by_node(const Program& program, const Graph& graph) {
   std::map<std::string, std::vector<size_t>> found;
   for (size_t s = 0; s < program.storages.size(); ++s) {
@@ -15,7 +15,7 @@ std::map<std::string, std::vector<size_t>> storages_by_node(const Program& progr
   return found;
 }
 
-// At some lengths two operands have the same places that have not at others (a row that is repeated once).
+// At some lengths two operands have the same places, but not at others (a row that is repeated once).
 void keep_common_in_place(std::vector<Dispatch>& dispatches, const std::vector<Dispatch>& largest) {
   for (size_t i = 0; i < dispatches.size(); ++i) {
     const bool same =

@@ -209,7 +209,7 @@ bool DevicePlan::retarget(const Graph& graph, const Program& program) {
   if (!std::ranges::equal(load, plan_.load, same_work)) loaded_version_ = 0;
   plan_.load = std::move(load);
   plan_.main = std::move(main);
-  // The dispatches that were planned stay, for same_memory; sizes and outputs are those of now.
+  // The planned dispatches stay, for same_memory; sizes and outputs are the new ones.
   program_.values = program.values;
   program_.outputs = program.outputs;
   graph_ = graph;
@@ -220,7 +220,7 @@ bool DevicePlan::retarget(const Graph& graph, const Program& program) {
   return true;
 }
 
-// Takes over the grids of `now`, and its ranges where those that are bound do not hold all that is touched.
+// Takes over the grids of `now`, and its ranges where the bound ones do not hold all that is touched.
 void DevicePlan::adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundDispatch>& now,
                        size_t first) {
   for (size_t i = 0; i < now.size(); ++i) {

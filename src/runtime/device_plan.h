@@ -13,7 +13,7 @@ namespace rlx {
 
 class DevicePlan {
  public:
-  // `program` is the graph lowered; its storages may be larger than the graph needs, for `retarget` to grow
+  // `program` is the lowered graph; its storages may be larger than the graph needs, for `retarget` to grow
   // into.
   DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph, Program program,
              Plan plan);
@@ -43,7 +43,7 @@ class DevicePlan {
   const OutputSlot& output(std::string_view name) const;  // an error when there is none
   const gpu::Buffer& buffer(int32_t id) const;
 
-  // Runs the load phase when the weights changed since it last ran.
+  // Runs the load phase if the weights have changed since it last ran.
   void load(const Weights& weights);
   std::span<const gpu::DispatchCommand> dispatches() const {
     return std::span(commands_).subspan(plan_.load.size());

@@ -17,7 +17,7 @@ using ReadValue = std::function<Tensor(std::string_view node, int32_t output)>;
 std::optional<BadNode> find_first_nan(const Graph& graph, const ReadValue& read);
 std::vector<NodeSummary> summarize_nodes(const Graph& graph, const ReadValue& read, int64_t limit);
 
-// What DebugOptions ask for; an executable without any has none of these.
+// What DebugOptions ask for; an executable for which they ask nothing has no such object.
 class Diagnostics {
  public:
   Diagnostics(const DebugOptions& options, const std::string& graph_name);

@@ -330,7 +330,7 @@ void Executable::set_param(std::string_view name, const Tensor& value) {
 void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
   Impl& self = impl();
   const std::lock_guard lock(self.mutex);
-  // A pass may have found a param unused; it is still the graph's, and setting it is no mistake.
+  // A pass may have found a param unused; it still belongs to the graph, and setting it is not a mistake.
   const int32_t node = self.source.find(name);
   const bool is_param = node >= 0 && self.source.node(node).op->is(LeafKind::param);
   if (is_param && !self.loaded->weights.find(name)) return;

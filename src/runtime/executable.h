@@ -13,7 +13,7 @@
 
 namespace rlx {
 
-// What a device has of an executable; rebuild() replaces it as a whole.
+// The part of an executable that is on a device; rebuild() replaces all of it.
 struct LoadedGraph {
   LoadedGraph(CompiledGraph compiled_graph);
   LoadedGraph(const LoadedGraph&) = delete;
@@ -34,14 +34,14 @@ struct Executable::Impl {
   // All below are called with `mutex` held.
   std::shared_ptr<DevicePlan> plan_for_run(List<InputRef> inputs, SymbolList given);
   void upload_inputs(DevicePlan& plan, List<InputRef> inputs);
-  // Adds the copy of an output into the readback behind the `total` bytes that it has so far.
+  // Adds the copy of an output into the readback, after the `total` bytes that it has so far.
   void add_readback(const DevicePlan& plan, const DevicePlan::OutputSlot& slot, uint64_t& total);
   // Encodes and submits with the copies that were added and those of the feeds.
   void submit(DevicePlan& plan, gpu::Readback* readback);
   std::vector<DispatchReport> submit_timed(const DevicePlan& plan, const gpu::Work& work);
   PlanReport plan_report(const DevicePlan& plan) const;
   MemoryReport memory_report(const DevicePlan* plan) const;
-  // Tells the diagnostics of a plan that was just made.
+  // Tells the diagnostics about a plan that was just made.
   void report_if_new(const DevicePlan& plan);
 
   std::mutex mutex;
@@ -52,7 +52,7 @@ struct Executable::Impl {
     std::string input, output;
   };
   std::vector<Feed> feeds;
-  std::vector<gpu::Copy> copies;             // scratch of a run, kept so that nothing is allocated
+  std::vector<gpu::Copy> copies;             // scratch memory of a run, kept so that nothing is allocated
   std::unique_ptr<Diagnostics> diagnostics;  // null unless DebugOptions ask for something
   int64_t submits = 0;
   int64_t plans_before = 0;    // made before the last rebuild

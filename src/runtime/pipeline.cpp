@@ -9,7 +9,7 @@
 namespace rlx {
 namespace {
 
-// The environment is read here, once for each compilation, and nowhere later.
+// The environment is read here, once per compilation, and never later.
 CompileOptions with_environment(CompileOptions options) {
   options.packed_attention &= !env_flag("RLX_WGPU_NO_PACKED_BSHD_ATTN");
   options.matmul_f32_only |= env_flag("RLX_WGPU_MATMUL_F32_ONLY");
@@ -33,7 +33,7 @@ ForcedVariants forced_kernels(const CompileOptions& options) {
     forced.emplace(item.substr(0, equals), item.substr(equals + 1));
     at = end + 1;
   }
-  // A name that no op knows would be ignored in silence: refuse it.
+  // A name that no op knows would be ignored silently: refuse it.
   for (const auto& [op, variant] : forced) op_table().check_variant(op, variant);
   return forced;
 }

@@ -1,4 +1,4 @@
-// The way from a graph to work for the device, one function after the other (the picture in ARCHITECTURE.md).
+// The path from a graph to work for the device, one function after the other (see ARCHITECTURE.md).
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace rlx {
 
-// A graph as it is compiled for one device; symbols may still be open.
+// A graph as it is compiled for one device; symbols may still be unbound.
 struct CompiledGraph {
   std::shared_ptr<gpu::Device> device;
   CompileOptions options;  // with those of the environment

@@ -19,7 +19,7 @@ std::shared_ptr<DevicePlan> PlanCache::get(const SymbolValues& values, const Run
 
   const SymbolValues capacities = symbols.at_capacity(values);
   StaticProgram now = lower_static(compiled_, values);
-  // A length that changes the kernels themselves (a matmul with one row) has a plan of its own for the same
+  // A length that changes the kernels themselves (a matmul with one row) has its own plan for the same
   // capacities.
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
     if (it->capacities != capacities || !it->plan->retarget(now.graph, now.program)) continue;

@@ -17,7 +17,7 @@ class PlanCache {
   // The plan that was used last if it is for these values, else nothing. Allocates nothing.
   std::shared_ptr<DevicePlan> current(const RunSymbols& symbols) const;
   // The plan for these values: one that exists, one that can be changed to serve them (within the
-  // capacities), or a new one, for which another may have to go.
+  // capacities), or a new one, for which another may have to be dropped.
   std::shared_ptr<DevicePlan> get(const SymbolValues& values, const RunSymbols& symbols);
   // How many were made so far.
   int64_t made() const { return made_; }

@@ -10,7 +10,7 @@
 namespace rlx {
 
 struct Run::Impl {
-  // The outputs that are wanted, all when there are no names, with what counts them.
+  // The outputs that are wanted (all if no names are given), with what counts them.
   Impl(const std::vector<Graph::Output>& outputs, const std::vector<std::string>& wanted);
   // Those to be read back: the wanted ones, then counts that nobody asked for.
   const std::vector<std::string>& names() const { return names_; }
@@ -31,7 +31,7 @@ struct Run::Impl {
   struct Counted {
     std::string name, count;
     int64_t axis;
-    bool count_wanted;  // else it was read for this output only
+    bool count_wanted;  // false: it was read for this output only
   };
   std::vector<std::string> names_;
   std::vector<Counted> counted_;

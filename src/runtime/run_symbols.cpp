@@ -37,7 +37,7 @@ void RunSymbols::set(std::string_view name, int64_t value, std::string_view from
   symbol->value = value;
 }
 
-// Without a shape, the number of elements tells one unknown symbol.
+// Without a shape, the number of elements determines one unknown symbol.
 void RunSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
   int64_t known = 1;
   const Dim* unknown = nullptr;

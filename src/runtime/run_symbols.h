@@ -12,17 +12,17 @@ class RunSymbols {
  public:
   explicit RunSymbols(const Graph& graph);
 
-  // Reads the value of each symbol off the shapes of the inputs and what is given; an error if one has none
-  // or two. Allocates nothing.
+  // Takes the value of each symbol from the shapes of the inputs and from what is given; an error if one has
+  // no value or two. Allocates nothing.
   void bind(const Graph& graph, List<InputRef> inputs, SymbolList given);
 
   bool empty() const { return symbols_.empty(); }
-  // Whether they have these values, of all symbols.
+  // Whether the symbols have these values, all of them.
   bool equal(const SymbolValues& values) const;
   SymbolValues values() const;
-  // The same with symbols that have a capacity at it: what memory is planned for.
+  // The same, but symbols that have a capacity have that value: what memory is planned for.
   SymbolValues at_capacity(const SymbolValues& values) const;
-  // An error that names the symbol unless all have a value, none of them impossible.
+  // An error that names the symbol unless all have a possible value.
   void check_complete(const SymbolValues& values) const;
 
  private:

@@ -53,7 +53,7 @@ std::string trace_json(std::span<const DispatchReport> dispatches, const std::st
 std::shared_ptr<TraceFile> TraceFile::open(const std::string& path) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<TraceFile>>
-      files;  // kept, so that a later executable goes on in the file
+      files;  // kept, so that a later executable continues the file
   const std::lock_guard lock(mutex);
   std::shared_ptr<TraceFile>& file = files[path];
   if (!file) {

@@ -14,13 +14,13 @@ namespace rlx {
 
 class TraceFile {
  public:
-  // Executables with the same path write one file between them; the first one of the process starts it anew.
+  // Executables with the same path share one file; the first one in the process overwrites it.
   static std::shared_ptr<TraceFile> open(const std::string& path);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // A row of its own in the viewer.
+  // A separate row in the viewer.
   int64_t add_track(const std::string& title);
   // Microseconds since the file was opened.
   double now_us() const;

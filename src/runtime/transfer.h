@@ -22,7 +22,7 @@ void from_device(DType dtype, std::span<const std::byte> device, std::span<std::
 // f32 values rounded to f16 or bf16.
 std::vector<std::byte> rounded_to(DType dtype, std::span<const std::byte> f32_values);
 
-// Results stand in a readback one after the other, each at a multiple of four bytes.
+// Results are in a readback one after the other, each at a multiple of four bytes.
 constexpr uint64_t readback_bytes(uint64_t device_bytes) { return (device_bytes + 3) / 4 * 4; }
 
 }  // namespace rlx

@@ -11,7 +11,7 @@ namespace {
 
 // Sums, norms, products and expressions round on the way to their result, which may be much smaller than what
 // they add: they are right for inputs that are a little off. A single function is right for its own inputs,
-// but for its last digits, and decisions (less, argmax) are exact.
+// except for its last digits, and decisions (less, argmax) are exact.
 bool rounds_inside(const Node& n) {
   const auto real = [](const TensorType& t) { return is_float(t.dtype) || t.dtype == DType::c64; };
   return std::ranges::any_of(n.outputs, real) && !op_cast<Elementwise>(*n.op) && !op_cast<Cast>(*n.op);
@@ -62,7 +62,7 @@ void Trial::move(RefTensor& t, double relative) {
     x += relative * std::abs(x) * std::complex<double>(uniform_(random_), uniform_(random_));
 }
 
-// What memory holds of a value.
+// A value as memory holds it.
 double Trial::stored(double x, DType type) const {
   const double y = type == DType::f16    ? float_from_f16(f16_from_double(x))
                    : type == DType::bf16 ? float_from_bf16(bf16_from_double(x))

@@ -1,5 +1,5 @@
-// The reference with everything moved at random within its accuracy: how far results move then tells how far
-// a device may be off.
+// The reference with everything moved at random within its accuracy: how far the results then move
+// shows how far off a device may be.
 #pragma once
 
 #include <random>
@@ -25,10 +25,10 @@ class Trial {
 
   std::mt19937 random_;
   std::uniform_real_distribution<double> uniform_{-1, 1};
-  bool flushes_;  // numbers below the normal ones, which devices may take for 0
+  bool flushes_;  // subnormal numbers, which devices may treat as 0
 };
 
-// The numbers of a tensor of floats or c64, whose elements are two each.
+// The numbers of a tensor of floats or of c64 (two per element).
 std::vector<double> numbers(const RefTensor& t);
 
 // How the numbers of one tensor moved in some trials.
@@ -37,7 +37,7 @@ class Movement {
   // With `decisions`, any number may take part in what the one that moved most did.
   Movement(const std::vector<double>& want, const std::vector<const RefTensor*>& trials, bool decisions);
 
-  // Finite in one, not in another: rounding alone decides.
+  // Finite in one trial but not in another: rounding alone decides.
   bool unclear(size_t i) const { return unclear_[i]; }
   // What allows four times what the number and the tensor as a whole moved by. Trials are few, so a number
   // may have moved less by chance.

@@ -10,8 +10,8 @@
 namespace rlx {
 namespace {
 
-// Whether it read the contents of a state that were overwritten since: the memory holds something else after
-// the run.
+// Whether it read the contents of a state that have been overwritten since: after the run, the memory holds
+// something else.
 bool reads_overwritten(const Node& n, const StateVersions& states) {
   return std::ranges::any_of(n.inputs, [&](ValueId v) { return states.writer(v) >= 0; });
 }
@@ -53,8 +53,8 @@ void compare_output(NodeCheck& check, const Tensor& got, const RefTensor& want, 
   }
 }
 
-// The op's tolerance counts on inputs near 1. Where that is not enough, it is measured how far the results
-// move when the inputs that there are do.
+// The op's tolerance assumes inputs near 1. Where that is not enough, we measure how far the results move
+// when the actual inputs do.
 std::vector<Movement> measure(const Node& n, const std::vector<const RefTensor*>& inputs,
                               const std::vector<RefTensor>& want) {
   std::vector<std::vector<RefTensor>> trials;

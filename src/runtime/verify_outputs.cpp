@@ -1,4 +1,4 @@
-// The outputs of a run against the reference of the graph as written, with a bound that is measured: how far
+// The outputs of a run against the reference of the graph as written, with a measured bound: how far
 // the reference itself moves when every node is as inexact as it may be.
 #include <algorithm>
 #include <cmath>
@@ -85,7 +85,7 @@ OutputCheck check_output(const std::string& name, const Tensor& got, const Outpu
   OutputCheck check{.output = name, .type = got.type_text()};
   std::vector<const RefTensor*> tried;
   for (const Outputs& t : trials) tried.push_back(&t.at(name));
-  // A counted output may have another length when its count is undecided.
+  // A counted output may have a different length when its count is undecided.
   if (std::ranges::any_of(tried, [&](const RefTensor* t) { return t->dims != wanted.dims; })) {
     check.unclear = got.elements();
   } else if (got.shape() != wanted.dims) {

@@ -30,7 +30,7 @@ class Weights {
   void write_state(std::string_view name, const Tensor& value);
   Tensor read_state(std::string_view name);
   void reset_states();
-  // An error that names the params that were never set.
+  // An error that names the params that have never been set.
   void require_all() const;
   // Changes with each param that is set; load phases compare it.
   uint64_t version() const { return version_; }
