@@ -1,6 +1,6 @@
-// y = the index of the first of the best elements of each row of x. Values are compared as unsigned ranks, the larger the
-// better, so that floats, NaN (the best of all) and integers take the same way. Rows that cannot be bound at once are met
-// in several dispatches, which hand rank and index of the best so far on in `carry`.
+// y = the index of the first of the best elements of each row of x. Values are compared as unsigned ranks, the larger
+// the better, so that floats, NaN (the best of all) and integers take the same path. Rows that cannot be bound at once
+// are processed in several dispatches, which pass on the rank and index of the best so far in `carry`.
 //@ in x any x4
 //@ out y int
 //@ out carry any

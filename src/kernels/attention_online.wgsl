@@ -1,6 +1,6 @@
 // y = softmax(scores) v, an invocation for each row of queries. The query and the sum of values stay in registers; KEYS
-// keys are met at a time, and what was summed under a smaller maximum is scaled down (online softmax). The lanes of a
-// workgroup meet the same keys, in workgroup memory: the row for GPUs and many queries.
+// keys are processed at a time, and what was summed under a smaller maximum is scaled down (online softmax). The lanes
+// of a workgroup meet the same keys, in workgroup memory: the row for GPUs and many queries.
 //@ include attention
 
 const KEYS: u32 = 8u;  //@ spec

@@ -1,6 +1,6 @@
 // y = softmax(scores) v, a workgroup for each row of queries: its lanes share the scores of LANES keys, then each sums
 // its own dims of the values (online softmax between the blocks). Any head size; the right one for a few queries.
-// Keys that cannot be bound at once are met in several dispatches, which hand their sums on in `carry`.
+// Keys that cannot be bound at once are processed in several dispatches, which pass on their sums in `carry`.
 //@ include attention
 //@ out carry float
 

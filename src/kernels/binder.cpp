@@ -114,7 +114,7 @@ Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
 }
 
 // Adds the numbers of a walk over the view's axes and returns its pattern, which serves all that `like`
-// serves: with as many axes at least, and a stride for the last where `like` has one.
+// serves: with at least as many axes, and a stride for the last where `like` has one.
 WalkPattern append_walk(std::vector<uint32_t>& words, const View& view, const WalkPattern* like) {
   View v = view.coalesced();
   bool unit = v.rank() == 0 || v.strides.back() == 1;
@@ -248,7 +248,7 @@ int64_t reach_bytes(const Operand& o) {
 }
 
 int64_t bindings_needed(const Dispatch& d, const Caps& caps) {
-  // Different storages may be placed anywhere, so only operands of one storage can share. Numbered anew: a
+  // Different storages may be placed anywhere, so only operands of one storage can share. Renumbered: a
   // program has thousands of storages, a dispatch a handful.
   Dispatch local = d;
   std::vector<Placement> apart;

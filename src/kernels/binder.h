@@ -1,10 +1,10 @@
 // Decides how the operands of a dispatch are bound and writes the WGSL that reaches them.
 //
-// WebGPU wants the access mode in the module, forbids one buffer to be bound both for reading and for writing
-// or twice over the same bytes, and limits the size and number of bindings. So kernels touch operands only
+// WebGPU wants the access mode in the module, forbids binding one buffer both for reading and for writing or
+// twice over the same bytes, and limits the size and number of bindings. So kernels touch operands only
 // through accessors, and this is the one place that knows where the bytes are:
 //   x_t               the value type (f32, i32, u32, bool or vec2f)
-//   x_present         false for an optional operand that is not there
+//   x_present         false for an optional operand that is not given
 //   x_base(o)         the position in the view's memory of index o over the outer axes (Operand::outer_rank)
 //   x_step(i)         what index i over the inner axes adds to it
 //   x_flat(i)         the position of index i over all axes
@@ -52,7 +52,7 @@ struct OperandPattern {
   int32_t first_binding = 0;  // among the storage bindings
   int32_t segments = 1;
   bool windowed = false;
-  bool aligned4 = false;  // positions that are multiples of 4 are so in the binding too
+  bool aligned4 = false;  // positions that are multiples of 4 are also multiples of 4 in the binding
   WalkPattern outer, inner, flat;
   friend bool operator==(const OperandPattern&, const OperandPattern&) = default;
 };

@@ -10,7 +10,7 @@
 
 namespace rlx {
 
-// The names in a text, comments aside.
+// The names in a text, without those in comments.
 std::vector<std::string_view> identifiers(std::string_view wgsl);
 
 struct Declaration {
@@ -28,7 +28,7 @@ using Fragment = std::vector<Declaration>;
 const Fragment& common_fragment();                // lib/prelude.wgsl and lib/math
 const Fragment& fragment(std::string_view name);  // of those that kernels `//@ use`
 
-// The declarations of the kernel's fragments that its own text, with the accessors, needs directly or by
+// The declarations of the kernel's fragments that its own text, with the accessors, needs directly or through
 // others.
 std::string needed_declarations(const Kernel& kernel, std::string_view text);
 

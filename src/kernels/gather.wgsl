@@ -1,4 +1,4 @@
-// y[o, j, k] = table[o, indices[j], k]. The axes of the table up to and with the gathered one are its outer ones.
+// y[o, j, k] = table[o, indices[j], k]. The axes of the table up to and including the gathered one are its outer ones.
 //@ in table any
 //@ in indices int
 //@ out y any
@@ -10,7 +10,7 @@ struct Params {
   end: u32,
   count: u32,  // of indices
   length: u32,  // of the gathered axis
-  inner: u32,  // elements behind it
+  inner: u32,  // elements after it
 }
 
 // Negative indices count from the end; those outside are clamped.

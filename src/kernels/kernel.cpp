@@ -29,7 +29,7 @@ namespace {
 
 bool calls(std::string_view text, const std::string& call) {
   for (size_t at = text.find(call); at != std::string_view::npos; at = text.find(call, at + 1)) {
-    // k_base( stands inside mask_base( too.
+    // k_base( also occurs inside mask_base(.
     const char before = at == 0 ? ' ' : text[at - 1];
     if (std::isalnum(static_cast<unsigned char>(before)) || before == '_') continue;
     const size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;

@@ -1,4 +1,4 @@
-// What ops speak when they lower: kernels, operands and dispatches. No GPU here.
+// What ops use when they lower: kernels, operands and dispatches. No GPU here.
 #pragma once
 
 #include <cstddef>
@@ -90,7 +90,7 @@ struct Dispatch {
   int32_t node = -1;     // of the graph, for messages and reports
   std::string variant;   // the row of the op's table that was chosen
   struct InPlace {
-    int32_t output, input;  // operands that may share memory: each element is read only by who writes it
+    int32_t output, input;  // operands that may share memory: only the writer of an element reads it
     friend bool operator==(const InPlace&, const InPlace&) = default;
   };
   std::vector<InPlace> in_place;

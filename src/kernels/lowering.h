@@ -36,7 +36,7 @@ inline int64_t storage_bytes(DType dtype, int64_t elements) {
 // Kernel variants that were asked for by name, by op: {"matmul": "plain"}.
 using ForcedVariants = std::map<std::string, std::string, std::less<>>;
 
-// One row of an op's table of kernels. `Problem` is what the op knows of the case at hand.
+// One row of an op's table of kernels. `Problem` is what the op knows about the case.
 template <class Problem>
 struct Variant {
   std::string_view name;
@@ -100,7 +100,7 @@ class Lowering {
   // For kernels that use lib/flat. The first two words of `params` are filled in here. Contiguous operands
   // with as many elements as the output that are read by x_at(i) or x_flat(i) are bound in step with it, so
   // these must be the output's i; what is read elsewhere goes by x_base and x_step. A kernel with owns(i)
-  // also meets the operands of which it asks x_has(p) in pieces.
+  // also takes the operands for which it asks x_has(p) in pieces.
   template <class K>
   void flat(const typename K::Operands& operands, typename K::Params params,
             const typename K::Spec& spec = {}) {
@@ -109,8 +109,8 @@ class Lowering {
   void flat(Dispatch whole);
 
   // For kernels with rows: the first two words of `params` are the first row and the row after the last, and
-  // a workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there. False and
-  // nothing emitted where `rows_per_group` rows are more than the device can bind.
+  // a workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there. False, and
+  // nothing emitted, if `rows_per_group` rows are more than the device can bind.
   bool rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
 
   // The row of the table to use: the forced one if it applies, else the cheapest. Its name goes into the
@@ -149,7 +149,7 @@ class Lowering {
 };
 
 // Lets an output take the memory of an input with the same layout, for kernels in which the invocation that
-// writes an element is the only one that reads it, and reads it before.
+// writes an element is the only one that reads it, and reads it first.
 void allow_in_place(Dispatch& d);
 
 }  // namespace rlx

@@ -1,4 +1,4 @@
-// y = epilogue(a x b), one output element an invocation: any type, any strides.
+// y = epilogue(a x b), one output element per invocation: any type, any strides.
 //@ in a any
 //@ in b any
 //@ out y any

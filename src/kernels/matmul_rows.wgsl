@@ -1,5 +1,5 @@
 // y = epilogue(a x b) in registers alone: an invocation makes ROWS rows of four neighbouring columns. The lanes of a
-// workgroup stand side by side along n, so that a is the same for all of them and b is read in one piece. No barriers:
+// workgroup are side by side along n, so that a is the same for all of them and b is read in one piece. No barriers:
 // good for small m and for software devices.
 //@ in a float x4
 //@ in b float x4
@@ -15,7 +15,7 @@ const Y4: bool = false;  //@ spec
 
 fn b_columns(p: u32, col: u32) -> vec4f {
   if (B4) { return b_get4(p); }
-  // Past the last column the value is not used; the position must only exist.
+  // Past the last column the value is not used; the position only has to exist.
   let last = params.n - 1u - col;
   return vec4f(b_get(p), b_get(p + min(1u, last) * params.b_col), b_get(p + min(2u, last) * params.b_col),
                b_get(p + min(3u, last) * params.b_col));
@@ -53,7 +53,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       b_at += 4u * params.b_row;
     }
   }
-  if (A4_ROWS) {  // a transposed: four rows stand side by side
+  if (A4_ROWS) {  // a transposed: four rows are side by side
     for (; k < params.k; k++) {
       let bv = b_columns(b_at, col);
       for (var r = 0u; r < ROWS; r += 4u) {

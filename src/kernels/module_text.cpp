@@ -1,4 +1,4 @@
-// Writes the WGSL of a bound kernel: declarations and accessors in front of the kernel's own source.
+// Writes the WGSL of a bound kernel: declarations and accessors before the kernel's own source.
 #include <algorithm>
 
 #include "base/checked.h"

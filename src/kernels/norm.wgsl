@@ -1,7 +1,8 @@
-// y = (s - mean) / sqrt(variance + eps) * gamma + beta over rows of s = x + residual + bias, or, for the root-mean-square
-// norm, s / sqrt(mean(s^2) + eps) * gamma + beta; an absent gamma is 1. The mean first, then the squares of what differs from it:
-// one pass with E[s^2] - mean^2 loses all digits where the mean is large. An f32 cannot tell a mean of 1e5 nearer than 1/256, and its
-// sum over a row is worse: the mean of the differences is what it is wrong by.
+// y = (s - mean) / sqrt(variance + eps) * gamma + beta over rows of s = x + residual + bias, or, for the
+// root-mean-square norm, s / sqrt(mean(s^2) + eps) * gamma + beta; an absent gamma is 1. The mean first, then the
+// squares of the differences from it: one pass with E[s^2] - mean^2 loses all digits where the mean is large. An f32
+// cannot hold a mean of 1e5 more precisely than 1/256, and a sum over a row is worse: the mean of the differences is
+// its error.
 //@ in x float x4
 //@ in residual float x4
 //@ in bias float x4
@@ -30,7 +31,7 @@ struct Mean {
   pivot: f32,
   rest: f32,
 }
-// Both differences are rounded where they stand, or they would become s - (pivot + rest).
+// Both differences are rounded right there, or they would become s - (pivot + rest).
 fn centered(s: f32, mean: Mean) -> f32 {
   if (!CENTERED) { return s; }
   return as_is(s - mean.pivot) - mean.rest;

@@ -19,7 +19,7 @@ struct Params {
   rows: u32,
   length: u32,
   chunk: u32,  // a multiple of 4 if there are several parts
-  identity: u32,  // the bits of what an empty row gives
+  identity: u32,  // the bits of the result of an empty row
   count: f32,  // what a mean divides by
 }
 

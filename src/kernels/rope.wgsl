@@ -28,7 +28,7 @@ fn element(i: u32) -> y_t {
   let here = x_get(x_flat(i));
   let dim = (i % params.width) % params.head;
   if (dim >= 2u * params.pairs) { return here; }
-  // The first of a pair gives a cos - b sin, the second b cos + a sin.
+  // The first of a pair becomes a cos - b sin, the second b cos + a sin.
   let second = select(dim >= params.pairs, dim % 2u == 1u, INTERLEAVED);
   let pair = select(dim - select(0u, params.pairs, second), dim / 2u, INTERLEAVED);
   let apart = select(params.pairs, 1u, INTERLEAVED);

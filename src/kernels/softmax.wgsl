@@ -1,5 +1,5 @@
-// y = softmax (or its logarithm) of rows of x. One pass finds the maximum and the sum of exp(x - maximum), rescaled where
-// the maximum grows; the other writes. In f32 whatever the types are.
+// y = softmax (or its logarithm) of rows of x. One pass finds the maximum and the sum of exp(x - maximum), rescaled
+// where the maximum grows; the other writes. In f32 whatever the types are.
 //@ in x float x4
 //@ out y float x4
 //@ use team_serial four put_four
@@ -19,12 +19,12 @@ alias team_t = vec2f;  // maximum, sum
 const LOWEST: f32 = -0x1.fffffep+127;
 const SIGN_OFF: vec4u = vec4u(0x7fffffffu);
 
-// What the maximum is subtracted as: rows of -inf (a maximum that is not finite yet) must not make NaN on the way.
+// The value to subtract as the maximum: rows of -inf (a maximum that is not finite yet) must not make NaN on the way.
 fn anchor(maximum: f32) -> f32 { return max(maximum, LOWEST); }
 
-// exp(x) for x <= 0, 0 below 2^-125: nothing overflows, and rows with NaN are known from their maximum. 2^t is taken apart
-// into 2^n, added to the exponent's bits, and a polynomial (minimax, 2^-26) of what is left. Adding 1.5 * 2^23 rounds t to
-// the integer n, which then stands in the low bits; the or hides the sum from compilers, which would take it back.
+// exp(x) for x <= 0, 0 below 2^-125: nothing overflows, and rows with NaN are known from their maximum. 2^t is taken
+// apart into 2^n, added to the exponent's bits, and a polynomial (minimax, 2^-26) of what is left. Adding 1.5 * 2^23
+// rounds t to the integer n, which is then in the low bits; the or hides the sum from compilers, which would undo it.
 const ROUNDER: f32 = 12582912.0;
 fn exp_below4(x: vec4f) -> vec4f {
   let t = max(x * LOG2_E, vec4f(-125.0));

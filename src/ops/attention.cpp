@@ -139,7 +139,7 @@ struct Problem {
   Operand q, y;   // [batch, kv_heads, group, queries, head]
   Operand k, v;   // [batch, kv_heads, keys, head]
   Operand mask;   // [batch, kv_heads, group, queries, keys]
-  int64_t shift;  // query i stands at key i + shift
+  int64_t shift;  // query i is at key i + shift
   bool nan_when_empty = false;
   // Of the plain kernel, when the keys are met in several dispatches.
   Operand carry{};
@@ -182,7 +182,7 @@ Problem make_problem(const Attention& op, const Lowering& l) {
   return p;
 }
 
-// Every head begins at a multiple of four elements and has a multiple of four neighbours, and some.
+// Every head begins at a multiple of four elements and has a multiple of four neighbours, at least four.
 bool quads(const View& v) {
   if (v.strides.back() != 1 || v.dims.back() % 4 != 0 || v.dims.back() == 0 || v.offset % 4 != 0)
     return false;
@@ -193,7 +193,7 @@ uint32_t stride(const Operand& o, int64_t axis) {
   return o.present() ? static_cast<uint32_t>(to_i32(o.view.strides[static_cast<size_t>(axis)])) : 0;
 }
 
-// What all kernels are told.
+// The parameters that all kernels get.
 template <class Params>
 Params common_params(const Problem& p) {
   Params params;
@@ -274,8 +274,8 @@ Dispatch online(const Lowering& l, const Problem& p) {
                                            p.batch() * p.kv_heads() * tiles, spec);
 }
 
-// Workgroup memory of the blocked kernel: the rows of q, the weights of a block of keys, what lanes tell each
-// other.
+// Workgroup memory of the blocked kernel: the rows of q, the weights of a block of keys, what lanes
+// exchange.
 int64_t blocked_bytes(const Problem& p, int64_t quads_of_rows) {
   constexpr int64_t kLanes = 8;
   return 16 * quads_of_rows * (4 * head_quads(p) + 4 * kLanes + kLanes);
@@ -294,7 +294,7 @@ Dispatch blocked(const Lowering& l, const Problem& p) {
                                             p.batch() * p.kv_heads() * tiles, spec);
 }
 
-// The part of the rows of tiles that there really are.
+// The fraction of the rows of tiles that really exist.
 double used_rows(const Problem& p, int64_t lanes) {
   return static_cast<double>(p.rows()) / static_cast<double>(round_up(p.rows(), lanes));
 }
@@ -343,14 +343,14 @@ Problem slice_keys(const Problem& whole, int64_t begin, int64_t length) {
 
 Problem first_query(const Problem& p) { return slice(slice(p, 2, 0, 1), 3, 0, 1); }
 
-// How many keys a dispatch should meet at least, when it cannot meet all.
+// The least number of keys that a dispatch should process when it cannot process all.
 int64_t few_keys(const Problem& p) { return std::min<int64_t>(p.keys(), 64); }
 
 // Inputs that are spread over more than a binding even for one query and a few keys (transposed ones) are
 // copied together.
 Problem gathered(Lowering& l, Problem p) {
   const Problem least = slice_keys(first_query(slice(slice(p, 0, 0, 1), 1, 0, 1)), 0, few_keys(p));
-  // Other queries and keys may lie across one binding more each.
+  // Other queries and keys may each reach into one more binding.
   if (bindings_needed(plain(l, least), l.caps()) + 3 <= l.caps().max_storage_buffers) return p;
   const auto gather = [&](Operand& whole, const Operand& part) {
     const auto binding = static_cast<int64_t>(l.caps().max_binding_bytes);
@@ -363,7 +363,7 @@ Problem gathered(Lowering& l, Problem p) {
   return p;
 }
 
-// Calls f with the two halves of the problem along the first axis of q that has any.
+// Calls f with the two halves of the problem, along the first axis of q that can be halved.
 void halve(const Problem& p, const auto& f) {
   const std::vector<int64_t>& dims = p.q.view.dims;
   const auto axis = std::ranges::find_if(dims, [](int64_t n) { return n > 1; }) - dims.begin();
@@ -493,7 +493,7 @@ void register_attention(OpTable& table) {
            "attention(T[1,2,17,20], T[1,2,3,20], T[1,2,3,20]) {mask=\"causal\"}",
            "attention(T[1,2,40,20], T[1,2,50,20], T[1,2,50,20]) {mask=\"sliding_window\", window=6}",
            "attention(T[1,2,9,20], T[1,2,9,20], T[1,2,9,20], T[9,9]) {mask=\"sliding_window\"}",
-           // Groups of heads, one head of keys for all, another size of values.
+           // Groups of heads, one head of keys for all, a different size of values.
            "attention(T[1,1,8,32], T[1,33,2,32], T[1,33,2,32]) {kv_heads=2, layout=\"bshd\", "
            "mask=\"causal\"}",
            "attention(T[2,3,24], T[2,5,6], T[2,5,9]) {heads=4, kv_heads=1, layout=\"bsd\"}",
@@ -509,7 +509,7 @@ void register_attention(OpTable& table) {
            "attention(T[2,130,256], T[2,129,256], T[2,129,256]) {heads=4, layout=\"bsd\", "
            "mask=\"causal\"}",
            "attention(T[3,4,65,64], T[3,4,65,64], T[3,4,65,64])",
-           // A head whose keys are past all bindings together.
+           // A head whose keys exceed all bindings together.
            "attention(T[1,2,3,64], T[1,1,1500,64], T[1,1,1500,64], bool[3,1500]) {kv_heads=1, "
            "mask=\"causal\"}",
            "attention(T[1,1500,64], T[1,1500,64], T[1,1500,66]) {heads=1, layout=\"bsd\", "
@@ -520,7 +520,7 @@ void register_attention(OpTable& table) {
            "masked_score=-1000}",
            "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], bool[2,1,5,1]) {kv_heads=2, "
            "empty_row=\"nan\"}",
-           // Scores of nothing, nothing to see, and nothing to do.
+           // Heads of size 0, no keys to see, and nothing to do.
            "attention(T[1,2,5,0], T[1,2,7,0], T[1,2,7,3])",
            "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8]) {empty_row=\"nan\"}",
            "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8])",

@@ -8,25 +8,25 @@
 
 namespace rlx {
 
-// What a query gives whose scores are all -inf.
+// The result of a query whose scores are all -inf.
 enum class EmptyRow { zeros, nan };
 
 // Inputs q, k, v and perhaps a mask. A score is scale * q.k, then soft_cap * tanh(score / soft_cap) when
 // there is a cap, then the mask; y = softmax(scores) v. q and y have `heads` heads, k and v have `kv_heads`,
-// and each of those serves heads / kv_heads neighbouring heads of q. Values may have another head size than
-// keys.
+// and each of those serves heads / kv_heads neighbouring heads of q. Values may have a different head size
+// than keys.
 //
 // The mask input broadcasts by NumPy's rule to [batch, heads, queries, keys], so rank 2 is [queries, keys]: a
 // bool keeps (true) the score of a key or puts `masked_score` in its place (false), a float is added to the
 // score. It comes on top of `mask`.
 //
 // With masked_score = -inf, and where a float mask is -inf, a key has the weight 0. It is still multiplied
-// with the value, as in the product of softmax(scores) and v: an infinite or NaN value gives NaN. NaN and
-// +inf among the scores make the whole query NaN, as in softmax. If all scores are -inf, softmax would give
-// NaN too: `empty_row` says whether the query does, or gives zeros. With a key length of 0 it is zeros, as
-// in a product over nothing.
+// by the value, as in the product of softmax(scores) and v: an infinite or NaN value makes NaN. NaN and
+// +inf among the scores make the whole query NaN, as in softmax. If all scores are -inf, softmax would be
+// NaN too: `empty_row` says whether the query is NaN or zeros. With a key length of 0 it is zeros, as in an
+// empty product.
 //
-// Keys that `mask` excludes have no score; some kernels pass over their values, others multiply them by 0, so
+// Keys that `mask` excludes have no score; some kernels skip their values, others multiply them by 0, so
 // these must be finite.
 struct Attention final : OpOf<Attention> {
   static constexpr auto kName = "attention";

@@ -1,4 +1,4 @@
-// The element-wise functions of rlx/ops.h; other ops define theirs beside the op.
+// The element-wise functions of rlx/ops.h; other ops define theirs next to the op.
 #include "ops/elementwise.h"
 #include "ops/op_table.h"
 #include "rlx/ops.h"
@@ -30,7 +30,7 @@ Value operator-(double a, Value b) { return number(b, a) - b; }
 Value operator*(double a, Value b) { return number(b, a) * b; }
 Value operator/(double a, Value b) { return number(b, a) / b; }
 
-// One for each row of the table in ops/scalar.cpp.
+// One per row of the table in ops/scalar.cpp.
 Value add(Value a, Value b) { return apply("add", {a, b}); }
 Value sub(Value a, Value b) { return apply("sub", {a, b}); }
 Value mul(Value a, Value b) { return apply("mul", {a, b}); }

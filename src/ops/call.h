@@ -4,8 +4,8 @@
 
 namespace rlx {
 
-// A sub-graph applied to the inputs, which stand for its inputs in their order. It has no kernel:
-// inline_calls puts its nodes in the place of the call.
+// A sub-graph applied to the inputs, which take the place of its own inputs in their order. It has no kernel:
+// inline_calls replaces the call with its nodes.
 struct Call final : OpOf<Call> {
   static constexpr auto kName = "call";
   GraphPtr body;
@@ -16,7 +16,7 @@ struct Call final : OpOf<Call> {
   std::vector<GraphPtr> subgraphs() const override { return {body}; }
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
-  // The nodes of the body that the call's inputs stand for.
+  // The nodes of the body that the call's inputs take the place of.
   std::vector<int32_t> parameters() const;
 };
 

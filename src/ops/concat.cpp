@@ -93,7 +93,7 @@ std::shared_ptr<const Kernel> joined_kernel(size_t count) {
   for (size_t i = 0; i < count; ++i) {
     k.operands.push_back({formatted("a{}", i), OperandDecl::Kind::any, false, false});
     members += formatted("  begin{0}: u32,\n  length{0}: u32,\n", i);
-    // Unsigned: a place before the input is beyond its length too.
+    // Unsigned: a place before the input is also beyond its length.
     const std::string test =
         i + 1 < count ? formatted("if (r - params.begin{0} < params.length{0}) ", i) : "";
     choices += formatted("  {1}{{ return a{0}_at(o * params.length{0} + r - params.begin{0}); }}\n", i, test);

@@ -39,7 +39,7 @@ void lower_copy_into(Lowering& l, const Operand& x, const Operand& y) {
     l.emit(whole);
     return;
   }
-  // Every piece of x against every piece of y, half of the bindings for each.
+  // Every piece of x with every piece of y, half of the bindings for each.
   const auto bytes = static_cast<int64_t>(device_bytes(y.dtype));
   const int64_t length =
       static_cast<int64_t>(l.caps().max_binding_bytes / kBindingAlignment * kBindingAlignment) / bytes *

@@ -1,4 +1,4 @@
-// Copies between layouts, the helper of many ops and an op of its own (contiguous).
+// Copies between layouts: a helper of many ops, and an op itself (contiguous).
 #pragma once
 
 #include "ir/op.h"
@@ -13,7 +13,7 @@ Operand lower_contiguous(Lowering& l, const Operand& x);
 // The same for any y; each element of y's view is written, what lies between them is kept.
 void lower_copy_into(Lowering& l, const Operand& x, const Operand& y);
 
-// The input with memory of its own in row-major order; materialize_views puts it where a view cannot be
+// The input in its own memory, in row-major order; materialize_views puts it where a view cannot be
 // read.
 struct Contiguous final : OpOf<Contiguous> {
   static constexpr auto kName = "contiguous";

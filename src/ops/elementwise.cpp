@@ -144,7 +144,7 @@ void add_scalar_main(Kernel& k, size_t inputs) {
       formatted("fn element(i: u32) -> y_t {{ return compute({}); }}\n", arguments(inputs, "a{}_at(i)"));
 }
 
-// Four elements an invocation; `first` and `end` count groups of four.
+// Four elements per invocation; `first` and `end` count groups of four.
 void add_vec4_main(Kernel& k, const std::vector<Operand>& inputs) {
   std::string loads;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -168,8 +168,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       arguments(inputs.size(), "v{}.z"), arguments(inputs.size(), "v{}.w"));
 }
 
-// A flat kernel meets contiguous inputs in step with its output, piece by piece; others it binds whole.
-// Copies those of them that need more than a binding. False if there are none.
+// A flat kernel takes contiguous inputs in step with its output, piece by piece; others it binds whole.
+// Copies those of the latter that need more than a binding. False if there are none.
 bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {
   bool any = false;
   for (Operand& o : inputs) {

@@ -25,7 +25,7 @@ struct Elementwise final : ElementwiseOp {
 
   explicit Elementwise(const ScalarFn* f = nullptr) : fn(f) {}
   std::string_view name() const override { return fn->name; }
-  // The condition of `where` is no value.
+  // The condition of `where` is not a value.
   bool types_numbers(int64_t input) const override { return input > 0 || fn->name != "where"; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<Elementwise>(*this); }
   Expr expr(const std::vector<DType>& inputs) const override;

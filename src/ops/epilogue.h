@@ -1,5 +1,5 @@
-// A scalar expression at the tail of a kernel: bias, activation, residual and scale cost no dispatch of their
-// own.
+// A scalar expression at the tail of a kernel: bias, activation, residual and scale cost no extra
+// dispatch.
 //
 // The kernel's source has a line `fn epilogue(...) ...  //@ epilogue`, which is replaced, and `//@ params` as
 // the last line of struct Params, where the numbers of the expression go. $0 is the kernel's value, $1.. the

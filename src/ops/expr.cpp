@@ -62,7 +62,7 @@ namespace {
 bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
 
 // Whether the result of a step must be rounded to its type before others read it: functions without error
-// (ulps 0) give a number that their arguments' type has, and casts have rounded.
+// (ulps 0) return a number that their arguments' type has, and casts have rounded.
 bool is_rounded(const Expr::Step& s) { return s.fn && s.fn->ulps > 0 && is_narrow(s.type); }
 
 }  // namespace
@@ -217,10 +217,9 @@ std::vector<bool> read_by_steps(const Expr& expr) {
   return read;
 }
 
-// A value that the compiler does not look behind. Drivers simplify float arithmetic as if it were exact: (a +
-// b)
-// - a becomes b, a - a becomes 0 and x - floor(x) something else, whatever was rounded, infinite or NaN
-// (docs/arithmetic.md).
+// A value that the compiler cannot see through. Drivers simplify float arithmetic as if it were exact:
+// (a + b) - a becomes b, a - a becomes 0 and x - floor(x) something else, whatever was rounded, infinite or
+// NaN (docs/arithmetic.md).
 std::string opaque(const std::string& value, DType type) {
   return (type == DType::c64 ? "complex_as_is(" : "as_is(") + value + ")";
 }
@@ -263,7 +262,7 @@ std::string cast_text(const std::string& value, DType from, DType to) {
   if (to == DType::bool_) {
     if (from == DType::bool_) return value;
     if (a == "vec2f") return "any(" + value + " != vec2f(0.0))";
-    // NaN is true, and `!=` may not say so.
+    // NaN is true, but `!=` might not say so.
     return a == "f32" ? "((bitcast<u32>(" + value + ") << 1u) != 0u)" : formatted("({} != {}(0))", value, a);
   }
   if (a == "vec2f") return b == "vec2f" ? value : cast_text(value + ".x", DType::f32, to);
@@ -274,7 +273,7 @@ std::string cast_text(const std::string& value, DType from, DType to) {
     if (to == DType::u8) return "min(f32_to_u32(" + value + "), 255u)";
     return std::string(b == "i32" ? "f32_to_i32(" : "f32_to_u32(") + value + ")";
   }
-  // The device's i64 has 32 bits, which hold less than a u32.
+  // The device's i64 has 32 bits, whose range ends below that of a u32.
   if (from == DType::u32 && to == DType::i64) return "i32(min(" + value + ", 0x7fffffffu))";
   return wrapped(formatted("{}({})", b, value), to);  // between integers: modulo, as NumPy does
 }
@@ -384,7 +383,7 @@ Expr::Scalar cast_value(const Expr::Scalar& v, DType from, DType to) {
                : to == DType::bf16 ? float_from_bf16(bf16_from_double(real))
                                    : real;
   } else {
-    const bool too_wide = from == DType::u32 && to == DType::i64;  // of which the device has 32 bits
+    const bool too_wide = from == DType::u32 && to == DType::i64;  // which has 32 bits on the device
     out.integer = from_real || too_wide ? saturated(real, to) : wrap(v.integer, to);
   }
   return out;

@@ -35,8 +35,8 @@ struct Expr {
   DType result_type() const { return steps.empty() ? inputs.at(0) : steps.back().type; }
   DType arg_type(const Step& step, size_t arg) const;
 
-  // Adds a step and gives it as an argument for later ones. The type of the result is inferred; an error when
-  // the function is not defined for the types.
+  // Adds a step and returns it as an argument for later ones. The type of the result is inferred; an error
+  // when the function is not defined for the types.
   Arg apply(const ScalarFn& fn, std::vector<Arg> args);
   Arg cast(Arg value, DType to);
   static Arg input(int32_t index) { return {Arg::Kind::input, index, 0}; }
@@ -45,8 +45,8 @@ struct Expr {
   std::string text() const;
   static Expr parse(std::string_view text, std::vector<DType> inputs);
 
-  // The tolerance of the composition: the steps' errors added up, and for each rounding to f16 or bf16 on the
-  // way one of its units.
+  // The tolerance of the composition: the steps' errors added up, plus one unit of f16 or bf16 for each
+  // rounding to it on the way.
   double ulps() const;
   int64_t cost() const;  // the steps' costs added up
 
@@ -72,7 +72,7 @@ struct ExprCode {
 // "c".
 ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix = "t");
 
-// WGSL for a value of f32 rounded to the type, if that is f16 or bf16; else the value.
+// WGSL for an f32 value rounded to the type, if that is f16 or bf16; else the value.
 std::string rounded(const std::string& value, DType type);
 
 // The result type of a scalar function on arguments of these types, with the checks; `what` names it in

@@ -5,7 +5,7 @@
 namespace rlx {
 
 // y[o.., j.., k..] = table[o.., indices[j..], k..]: the axis of the table is replaced by the axes of the
-// indices. Negative indices count from the end; what is outside even so is clamped to the first or last
+// indices. Negative indices count from the end; what is still outside is clamped to the first or last
 // entry.
 struct Gather final : OpOf<Gather> {
   static constexpr auto kName = "gather";

@@ -79,7 +79,7 @@ struct Sizes {
   int64_t batch, m, n, k;
 };
 
-// The output as [batch..., m, n], whichever of the two are there.
+// The output as [batch..., m, n], with whichever of m and n it has.
 std::vector<int64_t> matrix_dims(const std::vector<int64_t>& out, bool a_vector, bool b_vector, int64_t m,
                                  int64_t n) {
   std::vector<int64_t> dims(out.begin(), out.end() - (a_vector ? 0 : 1) - (b_vector ? 0 : 1));
@@ -143,7 +143,7 @@ Problem slice_rows(const Problem& p, int64_t begin, int64_t length) {
   return part;
 }
 
-// What all kernels are told, for tiles of y of `tile_m` by `tile_n`.
+// The parameters that all kernels get, for tiles of y of `tile_m` by `tile_n`.
 template <class Params>
 Params make_params(const Problem& p, int64_t tile_m, int64_t tile_n) {
   const auto stride = [&](const Operand& o, int64_t from_end) {
@@ -205,7 +205,7 @@ Dispatch tiled(const Lowering& l, const Problem& p) {
       {.A_BY_K = p.stride(p.a, 1) == 1, .B_BY_K = p.stride(p.b, 1) != 1});
 }
 
-// Batches that b does not have, and along which a and y are evenly spaced, are only more rows.
+// Batches that b does not have, and along which a and y are evenly spaced, are just more rows.
 void fold_batches(Problem& p) {
   const int64_t batch_axes = p.y.view.rank() - 2;
   const View b_batch = p.b.view.slice_axes(0, batch_axes);
@@ -257,7 +257,7 @@ int64_t row_grain(const Lowering& l, std::string_view variant, const Problem& p)
   };
   if (bound(0, p.size.m)) return p.size.m;
   for (const int64_t grain : {64, 8, 1}) {
-    // Not all parts are alike: some lie across one binding more.
+    // Not all parts are alike: some reach into one more binding.
     bool all = true;
     for (int64_t begin = 0; all && begin < p.size.m; begin += grain) all = bound(begin, grain);
     if (all) return grain;
@@ -309,8 +309,8 @@ void lower_in_slices(Lowering& l, std::string_view variant, Problem p) {
 
 void lower_problem(Lowering& l, const Problem& p);
 
-// The product in memory of its own, then the epilogue over it: each can be cut in its own way. The product is
-// f32 there, which is what the kernels give to an epilogue too.
+// The product in its own memory, then the epilogue over it: each can be cut separately. The product is f32
+// there, which is also what the kernels pass to an epilogue.
 void lower_apart(Lowering& l, const Problem& p, DType type) {
   Problem bare = p;
   bare.y = l.scratch(type, p.y.view.dims);
@@ -351,7 +351,7 @@ void lower_halves(Lowering& l, const Problem& p) {
 void lower_problem(Lowering& l, const Problem& p) {
   const std::string_view variant = l.choose("matmul", kVariants, p);
   const DType type = is_float(p.a.dtype) ? DType::f32 : p.a.dtype;
-  // Kernels add up in the type of y: numbers that are compared or converted in the end are added up before.
+  // Kernels add up in the type of y: numbers that are finally compared or converted are added up first.
   const bool one_type = wgsl_type(p.y.dtype) == wgsl_type(type);
   const int64_t grain = one_type ? row_grain(l, variant, p) : 0;
   if (grain > 0) {
@@ -501,7 +501,7 @@ void register_matmul(OpTable& table) {
            "matmul(T[2,7,16], T[16,12], T[12], T[2,7,12]) {epilogue=\"t0=add($0,$1); t1=mul(t0,0.5); "
            "add(t1,$2)\"}",
            "matmul(T[3,700], T[700,129], T[1]) {epilogue=\"add($0,$1)\"}", "matmul(T[3,1500], T[1500,131])",
-           // Results of another type than the product.
+           // Results whose type is not the product's.
            "matmul(T[3,17], T[17,5], T[5]) {epilogue=\"less($0,$1)\"}",
            "matmul(i32[3,17] in -2000000..2000000, i32[17,5] in -2000000..2000000) "
            "{epilogue=\"t0=cast_f32($0); mul(t0,0.5)\"}",

@@ -23,7 +23,7 @@ struct MatMul final : OpOf<MatMul> {
   Expr expr(DType product, std::span<const DType> extra) const;
 };
 
-// y = a x b for operands [batch..., m, k], [batch..., k, n] (batches broadcast already) and a contiguous y.
+// y = a x b for operands [batch..., m, k], [batch..., k, n] (batches already broadcast) and a contiguous y.
 void lower_product(Lowering& l, const Operand& a, const Operand& b, const Operand& y);
 
 // The plain product, for references: c[m, n] += a[m, k] * b[k, n], row-major, blocked and threaded.

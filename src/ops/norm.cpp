@@ -25,7 +25,7 @@ void expect_trailing(const InferArgs& in, int64_t i, std::string_view what, int6
   }
 }
 
-// All that the two ops hand to the kernel; operands that are not there are absent.
+// Everything that the two ops pass to the kernel; operands that are not given are absent.
 struct NormCase {
   NormKind kind;
   double eps;
@@ -83,7 +83,7 @@ void lower_staged(Lowering& l, const NormCase& c) {
   if (c.residual.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.residual)});
   if (c.bias.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.bias)});
   if (c.total.present()) staged.store(s, c.total);
-  // Twice: the mean of what is left is what the first was wrong by, and a large mean is by more than a
+  // Twice: the mean of what is left is the error of the first, and for a large mean that is more than a
   // little.
   for (int i = 0; i < 2 && c.kind == NormKind::layer; ++i) s = staged.map("sub($0,$1)", {s, mean(s)});
   const Operand variance = mean(staged.map("mul($0,$0)", {s}));

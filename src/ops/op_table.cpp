@@ -5,7 +5,7 @@
 namespace rlx {
 namespace {
 
-// Ops that had another name once.
+// Ops that once had another name.
 constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
     {"reduce_sum", "sum"},
     {"reduce_mean", "mean"},
@@ -27,7 +27,7 @@ constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
     {"shift_right", "right_shift"},
 };
 
-// How many letters must be added, taken away or replaced to make one word of the other.
+// How many letters must be added, taken away or replaced to turn one word into the other.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

@@ -15,7 +15,7 @@ namespace rlx {
 
 struct OpInfo {
   std::string name;
-  std::string formula;                // what it computes, in a line
+  std::string formula;                // what it computes, in one line
   std::string types;                  // element types of the data input, as in "f32 f16 bf16"
   std::vector<std::string> variants;  // rows of its kernel table; "view" or "folded" when no kernel runs
   // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in
@@ -37,9 +37,9 @@ class OpTable {
   void add(OpInfo info);
   const OpInfo* find(std::string_view name) const;
   const std::map<std::string, OpInfo, std::less<>>& all() const { return ops_; }
-  // The op of that name; else an error that says its present name, or those that are near.
+  // The op of that name; else an error with its current name, or with similar names.
   const OpInfo& at(std::string_view name) const;
-  // An error that lists the kernels the op has unless this is one. Element-wise ops are one family,
+  // An error that lists the op's kernels, unless this is one of them. Element-wise ops are one family,
   // "elementwise", with one table.
   void check_variant(std::string_view op, std::string_view variant) const;
 

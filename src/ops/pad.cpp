@@ -12,8 +12,8 @@ namespace rlx {
 namespace {
 
 // Elements around x: `value`, x mirrored without repeating its ends, its end elements, or x over again.
-// Negative numbers cut elements off; what is cut is never seen, also not by a mirror: as if x were cut first
-// and what is left padded, which is how ONNX Runtime does it (NumPy has no negative numbers; its rules hold
+// Negative numbers cut elements off; what is cut is never seen, not even by a mirror: as if x were cut first
+// and the rest padded, which is how ONNX Runtime does it (NumPy has no negative numbers; its rules hold
 // for what is left).
 struct Pad final : OpOf<Pad> {
   static constexpr auto kName = "pad";
@@ -117,7 +117,7 @@ struct Axis {
 };
 
 // Axes joined where the padding allows: those without any, and in modes that see a padded axis as one run of
-// elements, also a padded one with those behind it. At least one.
+// elements, also a padded one with those after it. At least one.
 std::vector<Axis> joined_axes(const std::vector<int64_t>& dims, const Pad& pad) {
   const bool runs = pad.mode == PadMode::constant || pad.mode == PadMode::wrap;
   std::vector<Axis> axes;
@@ -145,7 +145,7 @@ uint32_t value_bits(DType dtype, double value) {
 void lower_pad(Lowering& l, const Operand& x, const Operand& y, const Pad& pad) {
   const std::vector<Axis> axes = joined_axes(x.view.dims, pad);
   if (axes.size() > kAxes) {
-    // More than the kernel walks: the axes of the second half first, into memory of its own.
+    // More than the kernel walks: the axes of the second half first, into separate memory.
     Pad first = pad;
     Pad second = pad;
     std::vector<int64_t> dims = x.view.dims;

@@ -184,7 +184,7 @@ constexpr Variant<RowProblem> kVariants[] = {
 
 class ReduceLowering {
  public:
-  // `count` is what a mean divides by; a maximum of 16-bit floats and the like starts from the identity of
+  // `count` is what a mean divides by; a maximum of 16-bit floats, for example, starts from the identity of
   // `type`.
   ReduceLowering(Lowering& l, ReduceKind kind, DType type, int64_t count)
       : l_(l), kind_(kind), type_(type), count_(count) {}

@@ -10,7 +10,7 @@
 namespace rlx {
 namespace {
 
-// Where the elements of [batch, heads, length, head] stand in a row-major tensor of some layout.
+// Where the elements of [batch, heads, length, head] are in a row-major tensor of some layout.
 struct Placed {
   const double* data = nullptr;
   int64_t batches, heads, length, head;

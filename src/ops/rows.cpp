@@ -111,7 +111,7 @@ double split_cost(const Caps& caps, const RowProblem& p) {
 }
 
 int64_t split_chunk(const Caps& caps, const RowProblem& p) {
-  // Enough tasks to keep the device busy, and none too short to be worth a place in the scratch memory.
+  // Enough tasks to keep the device busy, but none too short to be worth its place in scratch memory.
   const int64_t wanted_tasks = caps.software ? 256 : p.side_by_side ? 512 : 32768;
   const int64_t parts = std::max<int64_t>(1, wanted_tasks / std::max<int64_t>(1, p.rows));
   return round_up(std::max<int64_t>(ceil_div(p.length, parts), p.side_by_side ? 256 : 16), 4);

@@ -10,14 +10,14 @@
 
 namespace rlx {
 
-// The operand with the axes `inner` (ascending) moved behind the others: an index over the outer ones names a
+// The operand with the axes `inner` (ascending) moved after the others: an index over the outer ones names a
 // row.
 Operand as_rows(const Operand& o, const std::vector<int64_t>& inner);
 int64_t row_count(const Operand& rows);
 int64_t row_length(const Operand& rows);
 // Whether four neighbours in a row can be read or written as one vector, in every row.
 bool rows_by_four(const Operand& rows);
-// `axis` and all behind it.
+// `axis` and all after it.
 std::vector<int64_t> axes_from(int64_t axis, int64_t rank);
 
 // What the choice of a team depends on.
@@ -44,24 +44,25 @@ inline constexpr Variant<RowProblem> kRowVariants[] = {
     {"subgroup", subgroup_applies, subgroup_cost},
 };
 
-// Whether all operands that the kernel declares x4 can be read so; else they are bound as single elements.
+// Whether all operands that the kernel declares x4 can be read that way; else they are bound as single
+// elements.
 bool use_four(const Kernel& kernel, std::vector<Operand>& operands);
-// What sums of that type are added up in.
+// The type in which sums of that type are added up.
 DType accumulator(DType dtype);
 
 // How the variant of that name works.
 struct Team {
   std::string_view fragment;
-  int64_t size = 1;  // invocations a row
+  int64_t size = 1;  // invocations per row
   int64_t rows_per_group = 1;
 };
 Team team_for(std::string_view variant, int64_t length, const Caps& caps);
 // The kernel with the fragment of that team in place of team_serial.
 Dispatch for_team(Dispatch d, const Team& team);
 
-// A kernel with rows by a team: fills in the spec constants TEAM and FOUR (whether all operands that the
-// kernel declares x4 can be read so) and the parameter `end`. A task is a row, or a part of one if the kernel
-// says so.
+// A kernel with rows, for a team: fills in the spec constants TEAM and FOUR (whether all operands that the
+// kernel declares x4 can be read that way) and the parameter `end`. A task is a row, or part of one if the
+// kernel says so.
 template <class K>
 Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
                       const typename K::Operands& operands, typename K::Params params,
@@ -75,8 +76,8 @@ Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
                   team);
 }
 
-// Emits what `make` gives for the team of that variant; where a group of rows is more than the device can
-// bind, for a team of a workgroup, which has one row. False and nothing emitted where that is too much too.
+// Emits what `make` returns for the team of that variant, or for a team of a workgroup, which has one row, if
+// a group of rows is more than the device can bind. If that is too much as well, false, and nothing emitted.
 bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
                const std::function<Dispatch(const Team&)>& make);
 
@@ -94,7 +95,7 @@ bool lower_rows(Lowering& l, std::string_view op, const RowProblem& p, const typ
     return d;
   });
 }
-// Into how many elements long parts the rows are cut when they are split.
+// The length, in elements, of the parts into which rows are cut when they are split.
 int64_t split_chunk(const Caps& caps, const RowProblem& p);
 
 }  // namespace rlx

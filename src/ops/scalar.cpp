@@ -14,7 +14,7 @@ using I = const int64_t*;
 using C = const std::complex<double>*;
 constexpr auto kBoolean = ScalarFn::Result::boolean;
 
-// ---- host forms that do not fit a line ----
+// ---- host forms that do not fit on one line ----
 
 // Overflow of int64 wraps, as i32 does on the device: the low 32 bits of both agree.
 int64_t wrap(uint64_t v) { return static_cast<int64_t>(v); }
@@ -28,7 +28,7 @@ double min_nan(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 int64_t divide(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? wrap(-bits(a)) : a / b; }
 int64_t remainder(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 
-// The sign of the divisor, as Python's % and numpy.mod.
+// The sign of the divisor, as in Python's % and numpy.mod.
 int64_t modulo(int64_t a, int64_t b) {
   const int64_t r = remainder(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
@@ -78,12 +78,12 @@ double selu(double x) {
   return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717);
 }
 
-// The plain formula: no search for infinities among NaNs, as NumPy.
+// The plain formula: no search for infinities among NaNs, as in NumPy.
 std::complex<double> multiply(std::complex<double> a, std::complex<double> b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
-// ---- the table; WGSL functions that are called stand in kernels/lib/math ----
+// ---- the table; WGSL functions that are called are in kernels/lib/math ----
 //
 // `ulps`: the largest error found on lavapipe over all exponents and around special points, and what the
 // accuracy table of WGSL allows the division, sqrt and inverseSqrt of another device beyond that. Complex
@@ -376,7 +376,7 @@ const ScalarFn kTrigonometry[] = {
      .cost = 8, .ulps = 2},
 };
 
-// -infinity gives NaN for the functions of the form x * f(x) with f(-infinity) = 0, as it does in PyTorch.
+// -infinity yields NaN for the functions of the form x * f(x) with f(-infinity) = 0, as it does in PyTorch.
 const ScalarFn kActivations[] = {
     {.name = "relu", .formula = "max(x, 0), NaN stays",
      .f32 = "max_nan($0, 0.0)", .i32 = "max($0, 0i)", .u32 = "($0)",

@@ -17,7 +17,7 @@ struct ScalarFn {
   enum class Result { same, boolean } result = Result::same;  // `same`: the type of the last argument
 
   // WGSL for each kind of value, with $0, $1, $2 for the arguments; empty where the function is not defined.
-  // Functions that are called stand in kernels/lib/math. f16 and bf16 are computed as f32; i64 and i8 as
+  // Functions that are called are in kernels/lib/math. f16 and bf16 are computed as f32; i64 and i8 as
   // i32; u8 as u32.
   std::string_view f32 = "", i32 = "", u32 = "", boolean = "", c64 = "";
 
@@ -28,7 +28,7 @@ struct ScalarFn {
   std::complex<double> (*complex)(const std::complex<double>* a) = nullptr;  // Result::boolean: 1 or 0
   bool (*compare_real)(const double* a) = nullptr;                           // Result::boolean on floats
 
-  int cost = 1;               // of the WGSL, for a compiler: about how many additions are as much text
+  int cost = 1;               // of the WGSL, for a compiler: roughly how many additions make as much text
   double ulps = 4;            // error of the f32 form against the exact value, in f32 units in the last place
   double low = -4, high = 4;  // where the sweep samples it (floats)
   double int_low = -50, int_high = 50;  // (integers; clamped to the type)

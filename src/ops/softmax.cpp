@@ -40,8 +40,8 @@ void Softmax::reference(RefContext& r) const {
 }
 
 // softmax: the difference d from the maximum and d * log2(e) are rounded, and so is log2(e): exp turns that
-// into 1.2 |d| units; exp, sum and division add theirs. log_softmax: differences of numbers as large as the
-// inputs' range and log(n).
+// into 1.2 |d| units; exp, sum and division add their own errors. log_softmax: differences of numbers as
+// large as the inputs' range and log(n).
 Tolerance Softmax::tolerance(std::span<const TensorType> inputs) const {
   const Shape& x = inputs[0].shape;
   const auto n = static_cast<double>(x[normal_axis(axis, x.rank())].value());

@@ -4,7 +4,7 @@
 
 namespace rlx {
 
-// Consecutive slices along an axis, each with memory of its own; slice reads a slice in place.
+// Consecutive slices along an axis, each with its own memory; slice reads a slice in place.
 struct Split final : OpOf<Split> {
   static constexpr auto kName = "split";
   int64_t axis = 0;

@@ -1,4 +1,5 @@
-// Whole-tensor steps in f32, each of which can be cut anywhere: the other way for rows that no binding holds.
+// Whole-tensor steps in f32, each of which can be cut anywhere: the alternative for rows that no binding can
+// hold.
 #pragma once
 
 #include <string_view>

@@ -63,7 +63,7 @@ void WriteState::lower(Lowering& l) const {
   Operand update = l.in(1);
   const Operand to = l.out().with_view(slice(l.out().view, update.view.dims));
   if (to.view.elements() == 0) return;
-  // A part of the state moved within it: no invocation may read what another has overwritten.
+  // Part of the state moved within it: no invocation may read what another has overwritten.
   const View::Range read = update.view.range();
   const View::Range written = to.view.range();
   if (update.storage == to.storage && read.begin < written.end && written.begin < read.end) {

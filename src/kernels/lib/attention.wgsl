@@ -1,5 +1,5 @@
-// What attention kernels share: operands, constants, parameters and masks. Included, so that their C++ structs are alike.
-// A row is a query of one of the heads that share the keys.
+// What attention kernels share: operands, constants, parameters and masks. Included, so that their C++ structs are
+// alike. A row is a query of one of the heads that share the keys.
 //@ in q float x4
 //@ in k float x4
 //@ in v float x4
@@ -16,12 +16,12 @@ const K4: bool = false;  //@ spec
 const V4: bool = false;  //@ spec
 const Y4: bool = false;  //@ spec
 
-const HEAD4: u32 = max((HEAD + 3u) / 4u, 1u);  // there are no arrays of nothing
+const HEAD4: u32 = max((HEAD + 3u) / 4u, 1u);  // there are no empty arrays
 const VALUE4: u32 = (VALUE + 3u) / 4u;
 
 struct Params {
   tiles: u32,  // of rows, for a head of keys
-  quads: u32,  // of a head: no constant, or the loop over them would be unrolled
+  quads: u32,  // of a head: not a constant, or the loop over them would be unrolled
   queries: u32,
   rows: u32,
   keys: u32,
@@ -96,8 +96,8 @@ fn masked_score(product: f32, mask_at: u32, key: u32) -> f32 {
 // e^x for x <= 0, without branches; NaN stays. As good as exp_f32, which also has to overflow.
 fn weight(x: f32) -> f32 { return select(exp_sum(max(x, -104.0), 0.0, 0), x, is_nan(x)); }
 
-// What the sum of weighted values is multiplied by. The total is 0 only if every score is -inf: the largest of others
-// has the weight 1.
+// What the sum of weighted values is multiplied by. The total is 0 only if every score is -inf: otherwise the
+// largest has the weight 1.
 fn share_of(total: f32) -> f32 { return select(1.0 / total, params.empty_share, total == 0.0); }
 
 // What scores are compared with while only excluded keys have been seen: -inf - -inf would be NaN.

@@ -8,7 +8,7 @@ fn expm1_small(r: f32) -> f32 {
   return fma(r * r, q, r);
 }
 
-// What is left of x when n times ln 2 is taken from it.
+// What is left of x when n times ln 2 is subtracted.
 fn less_ln2(x: f32, n: f32) -> f32 { return fma(n, -LN2_LOW, as_is(fma(n, -LN2_HIGH, x))); }
 
 // e^(high + low) * 2^k for |high| <= 140, |low| <= 1/64 and |k| <= 32. The low part is what lets a caller
@@ -62,7 +62,7 @@ fn near_one(x: f32) -> vec2f {
   return vec2f(bitcast<f32>(bitcast<i32>(x) - (k << 23u)) - 1.0, f32(k));
 }
 
-// What log and log2 give for zero, negative numbers, infinity and NaN.
+// What log and log2 return for zero, negative numbers, infinity and NaN.
 fn log_special(x: f32) -> f32 {
   if (magnitude_bits(x) == 0u) { return -infinity(); }
   return select(x, quiet_nan(), is_negative(x));
@@ -134,7 +134,7 @@ fn is_odd(x: f32) -> bool {
   return small && x == trunc(x) && (i32(select(0.0, x, small)) & 1) != 0;
 }
 
-// As C's pow.
+// Like C's pow.
 fn pow_f32(x: f32, y: f32) -> f32 {
   let ax = magnitude_bits(x);
   if (magnitude_bits(y) == 0u || bitcast<u32>(x) == 0x3f800000u) { return 1.0; }

@@ -1,4 +1,4 @@
-// Integers, and what floats do like integers.
+// Integers, and what floats do as integers do.
 
 // ---- integers ----
 

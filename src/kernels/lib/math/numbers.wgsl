@@ -5,8 +5,8 @@
 // - Polynomials are minimax fits (Remez exchange on the relative error of the whole function). Fit and
 //   rounded coefficients together are wrong by less than 2^-25.5, a sixth of a unit.
 // - fma() may be fused or not, so a product that must be exact has factors of few bits.
-// - Compilers reassociate: lavapipe makes (x - n * high) - n * low into x - (n * high + n * low), which loses
-//   34 units in exp(-72). An intermediate result that must be rounded where it stands goes through as_is().
+// - Compilers reassociate: lavapipe turns (x - n * high) - n * low into x - (n * high + n * low), which loses
+//   34 units in exp(-72). An intermediate result that must be rounded right there goes through as_is().
 // - NaN is found by its bits and returned at once: min, max and comparisons may drop it.
 
 // ---- parts of numbers ----
@@ -27,7 +27,7 @@ fn with_sign_of(magnitude: f32, sign: f32) -> f32 {
   return bitcast<f32>(magnitude_bits(magnitude) | (bitcast<u32>(sign) & 0x80000000u));
 }
 
-// x, from which the compiler cannot look back: it does not know that there is always a workgroup.
+// x, hidden from the compiler: it does not know that there is always a workgroup.
 fn as_is(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | select(0u, 1u, views.group_count == 0u)); }
 
 // (Also of complex numbers.)

@@ -2,7 +2,7 @@
 
 // ---- sine, cosine, tangent ----
 
-// 2 / pi behind 32 zeros, 32 bits at a time.
+// 2 / pi after 32 zeros, 32 bits at a time.
 fn two_over_pi_word(i: u32) -> u32 {
   switch i {
     case 1u: { return 0xa2f9836eu; }
