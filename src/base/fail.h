@@ -17,7 +17,7 @@ template <class... Args>
   throw Error(ErrorKind::invalid_graph, vformatted(message.get(), std::make_format_args(args...)));
 }
 
-// For our own bugs only: what `holds` denies cannot happen whatever the user does.
+// For our own bugs only: `holds` must be true whatever the user does.
 void check(bool holds, const char* what_must_hold);
 
 }  // namespace rlx

@@ -1,4 +1,4 @@
-// std::format whose machinery is compiled once: in every source it would cost four seconds.
+// std::format whose machinery is compiled once: otherwise it would cost every source file four seconds.
 #pragma once
 
 #include <format>
@@ -16,10 +16,10 @@ std::string formatted(std::format_string<Args...> form, Args&&... args) {
   return vformatted(form.get(), std::make_format_args(args...));
 }
 
-// Quoted input in a message: the beginning, where it is long.
+// Quoted input in a message: only the beginning if it is long.
 std::string excerpt(std::string_view text, size_t most = 60);
 
-// The items as a list: "a, b, c". `text` gives the text of one.
+// The items as a list: "a, b, c". `text` returns the text of one.
 template <std::ranges::input_range R, class F = std::identity>
 std::string joined(const R& items, F&& text = {}, std::string_view separator = ", ") {
   std::string out;

@@ -30,7 +30,7 @@ class Json {
 
   void set(std::string_view name, const Json& value);  // of an object
   void add(const Json& item);                          // to an array
-  // On one line, or indented by this many blanks. Bytes that are no UTF-8 are replaced: names come from
+  // On one line, or indented by this many spaces. Bytes that are not UTF-8 are replaced: names come from
   // files.
   std::string text(int indent = -1) const;
 

@@ -7,9 +7,9 @@
 
 namespace rlx {
 
-// Every offset that is bound is a multiple of this, the largest alignment that any device asks for.
+// Every offset that is bound is a multiple of this, the largest alignment that any device requires.
 inline constexpr int64_t kBindingAlignment = 256;
-// The least that bindings may be limited to.
+// The lowest limit that bindings may be given.
 inline constexpr uint64_t kLeastBindingBytes = 4096;
 
 // The caps with the override applied; an error if a limit is too low to work with.

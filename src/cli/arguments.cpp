@@ -19,7 +19,7 @@ struct Command::Impl {
     if (!shown.group.empty()) option->group(shown.group);
     return option;
   }
-  // Values are read here and not by the parser, whose messages speak of conversions.
+  // Values are read here and not by the parser, whose messages are about conversions.
   template <class T, class Fits>
   void value(const std::string& name, T& into, const char* shown, const std::string& wanted, Fits fits,
              const std::string& help) const {

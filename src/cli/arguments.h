@@ -1,5 +1,5 @@
-// What the commands need of the parser of arguments, in plain types. The parser itself is a header that costs
-// a compiler twenty seconds: only arguments.cpp includes it.
+// What the commands need from the argument parser, in plain types. The parser itself is a header that takes a
+// compiler twenty seconds: only arguments.cpp includes it.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace rlx::cli {
 
-// A call that cannot be meant: printed with exit code 2.
+// A wrong call: printed, with exit code 2.
 class Misuse : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// What the help shows of an argument beside its text.
+// What the help shows for an argument besides its text.
 struct Shown {
-  std::string value = {};  // stands for the value, such as FILE
-  std::string group = {};  // the heading that the argument stands under
+  std::string value = {};  // the placeholder for the value, such as FILE
+  std::string group = {};  // the heading that the argument is listed under
 };
 
 // One command with its arguments. A name without dashes is a positional argument. What the arguments are read

@@ -59,7 +59,7 @@ struct Case {
   const char* name;
   const char* what;
   Graph (*make)();
-  double flops;  // of one run; 0 where they say nothing
+  double flops;  // of one run; 0 where they mean little
 };
 
 constexpr double kCube512 = 2.0 * 512 * 512 * 512;

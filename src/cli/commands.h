@@ -1,4 +1,4 @@
-// The commands of the program, each in a file of its own. A function here adds a command to the arguments;
+// The commands of the program, each in its own file. A function here adds a command to the arguments;
 // what it does runs when they are parsed.
 #pragma once
 

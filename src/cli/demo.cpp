@@ -52,8 +52,8 @@ Difference compare(const Tensor& got, const RefTensor& want) {
   return d;
 }
 
-// Each layer ends in a LayerNorm over sums of up to 3072 products, each a few roundings of f32 beside values
-// of some units: eps * 4 * sqrt(3072) for a layer, layers adding up like a random walk.
+// Each layer ends in a LayerNorm over sums of up to 3072 products, each a few roundings of f32 next to values
+// of a few units: eps * 4 * sqrt(3072) per layer, layers adding up like a random walk.
 double allowed_error(const Options& o, const Difference& d) {
   const double layer = epsilon(DType::f32) * 4 * std::sqrt(3072.0);
   return layer * std::sqrt(static_cast<double>(std::max<int64_t>(o.layers, 1))) *

@@ -89,8 +89,8 @@ DeviceOptions DeviceFlags::options() const {
 
 namespace {
 
-// The name of a backend that does not exist is a wrong argument only where it is one: the environment has
-// them too.
+// The name of a backend that does not exist is a wrong argument only if it came as an argument: it may also
+// come from the environment.
 template <class F>
 auto with_options(const DeviceFlags& flags, F use) {
   const DeviceOptions options = flags.options();

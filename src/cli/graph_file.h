@@ -25,8 +25,8 @@ struct GraphFlags {
   void note_unused_kernels(const PlanReport& plan) const;
 };
 
-// Values for the inputs and params of a static graph: from the safetensors file where it has them, the others
-// random. The same seed gives the same numbers on every machine.
+// Values for the inputs and params of a static graph: from the safetensors file where it has them, otherwise
+// random. The same seed yields the same numbers on every machine.
 struct LeafValues {
   NamedTensors inputs;
   NamedTensors params;

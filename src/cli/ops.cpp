@@ -16,7 +16,7 @@ struct Options {
   bool markdown = false;
 };
 
-// Ops that are views, or that passes remove, run no kernel of their own.
+// Ops that are views, or that passes remove, run no kernel.
 bool has_kernel(const OpInfo& info) {
   return std::ranges::any_of(info.variants,
                              [](const std::string& v) { return v != "view" && v != "folded"; });

@@ -11,19 +11,19 @@ namespace rlx::cli {
 
 std::string bytes_text(int64_t bytes);  // 12.3 MiB
 std::string ms_text(double ms);         // 0.123 ms, 1.23 s
-// "8", "64K", "1M", "2G"; nothing else. The error speaks of `what`.
+// "8", "64K", "1M", "2G"; nothing else. The error names `what`.
 uint64_t parse_size(std::string_view text, std::string_view what);
 
 void print(std::string_view text);  // to stdout
 
-// Columns as wide as they need; the first row is the title. Columns in `right` (by index) are aligned at the
-// right.
+// Columns as wide as they need; the first row is the title. Columns in `right` (by index) are
+// right-aligned.
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right = {});
 
 // Splits at a character; no empty parts at the ends of an empty text.
 std::vector<std::string> split(std::string_view text, char at);
 
-// A line on stderr that is rewritten, and only where a person watches: nothing is printed to a file or a
+// A line on stderr that is rewritten, only on a terminal: nothing is printed to a file or a
 // pipe.
 class Progress {
  public:

@@ -23,8 +23,8 @@ struct BackendName {
   std::array<const char*, 2> aliases;  // what wgpu's WGPU_BACKEND also takes
 };
 
-// In order of preference: the platform's own API first. Only one of the first three exists on a platform,
-// mostly.
+// In order of preference: the platform's own API first. Usually only one of the first three exists on a
+// platform.
 constexpr BackendName kBackends[] = {
     {wgpu::BackendType::Metal, "metal", {"mtl"}},  {wgpu::BackendType::D3D12, "d3d12", {"dx12"}},
     {wgpu::BackendType::Vulkan, "vulkan", {"vk"}}, {wgpu::BackendType::D3D11, "d3d11", {"dx11"}},
@@ -54,7 +54,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// The canonical names in a comma list; empty for "any".
+// The canonical names in a comma-separated list; empty for "any".
 std::vector<std::string> wanted_backends(const DeviceOptions& options) {
   const bool from_environment = options.backend.empty();
   const std::string list = from_environment ? env_text("WGPU_BACKEND") : options.backend;
@@ -105,7 +105,7 @@ struct LimitName {
   LimitName {                                                         \
     #field, [](const wgpu::Limits& l) -> uint64_t { return l.field; } \
   }
-// Those that matter to compute; textures and vertices are left out.
+// Those that matter for compute; textures and vertices are left out.
 constexpr LimitName kLimits[] = {
     RLX_LIMIT(maxBufferSize),
     RLX_LIMIT(maxStorageBufferBindingSize),
@@ -231,7 +231,7 @@ AdapterSearch search_adapters(const DeviceOptions& options) {
   const dawn::native::Instance instance(&descriptor);
   search.instance = wgpu::Instance(instance.Get());
 
-  // Dawn hides its unfinished extensions unless this is said before the adapter is made.
+  // Dawn hides its unfinished extensions unless this is set before the adapter is made.
   const char* const unsafe = "allow_unsafe_apis";
   wgpu::DawnTogglesDescriptor toggles;
   toggles.enabledToggleCount = options.experimental ? 1 : 0;

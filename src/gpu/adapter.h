@@ -8,7 +8,7 @@ namespace rlx::gpu {
 using rlx::AdapterInfo;
 using rlx::DeviceOptions;
 
-// The adapters that fit the options, best first. None is an empty list, not an error.
+// The adapters that fit the options, best first. If there are none, the list is empty; that is not an error.
 std::vector<AdapterInfo> list_adapters(const DeviceOptions& options = {});
 
 }  // namespace rlx::gpu

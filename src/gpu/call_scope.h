@@ -1,6 +1,6 @@
-// Marks the code between the entry into src/gpu and the return from it. Two things hang on the mark: an error
-// that Dawn reports while a call is under way is thrown by that very call, and a test that counts allocations
-// leaves out those made inside (Dawn makes some 30 for every run).
+// Marks the code between the entry into src/gpu and the return from it. Two things depend on the mark: an
+// error that Dawn reports during a call is thrown by that call, and a test that counts allocations leaves out
+// those made inside (Dawn makes some 30 per run).
 #pragma once
 
 namespace rlx::gpu {

@@ -10,12 +10,12 @@ namespace {
 
 thread_local Call* innermost_call = nullptr;
 
-// To sleep and be woken by another core takes longer than a small run, so look for a while before blocking.
+// To sleep and be woken by another core takes longer than a small run, so spin for a while before blocking.
 // One small dispatch and its readback on lavapipe, 2 cores: 45 to 50 us against 82 to 99 us on a quiet
 // machine. On a busy one both take the same 26 us, since the driver's thread then shares our core and the
 // yield hands it over; without the yield the spin held that thread up (p90 90 us against 30 us).
 constexpr std::chrono::microseconds kSpin{60};
-// A blocked wait looks up this often whether the device is lost, should a driver not wake it.
+// How often a blocked wait checks whether the device is lost, in case a driver does not wake it.
 constexpr uint64_t kWaitSliceNs = 100'000'000;
 
 ErrorKind kind_of(wgpu::ErrorType type) {
@@ -73,7 +73,7 @@ std::shared_ptr<Completion> Core::completion_of_queue() {
 
 void Core::wait(Completion& completion) {
   if (!completion.done) wait(completion.future);
-  // Another thread's wait may be the one that runs our callback, and may not be through with it.
+  // Another thread's wait may be the one that runs our callback, and may not have finished it.
   while (!completion.done && !lost) std::this_thread::yield();
   if (completion.done && !completion.failed) return;
   if (lost) fail_lost();

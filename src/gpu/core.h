@@ -18,7 +18,7 @@
 
 namespace rlx::gpu {
 
-// Bytes in the buffers of a device. Apart from Core, since a buffer may outlive it.
+// Bytes in the buffers of a device. Separate from Core, since a buffer may outlive it.
 using MemoryCount = std::shared_ptr<std::atomic<uint64_t>>;
 
 struct Buffer::Impl {
@@ -50,7 +50,7 @@ struct Pipeline::Impl {
 struct Readback::Impl {
   enum class State { idle, pending, mapped, failed };
 
-  std::shared_ptr<Core> core;  // set while it is out of the pool: the pool is a part of Core
+  std::shared_ptr<Core> core;  // set while it is out of the pool: the pool is part of Core
   wgpu::Buffer buffer;
   uint64_t capacity = 0;
   wgpu::Future future;
@@ -59,7 +59,7 @@ struct Readback::Impl {
 };
 
 // The end of all work submitted so far. Shared with Dawn's callback, which comes sooner or later, so that
-// whoever waits may give up first.
+// a waiter may give up first.
 struct Completion {
   wgpu::Future future;
   std::atomic<bool> done = false;
@@ -102,7 +102,7 @@ struct Core {
 
   DiskCache disk;  // Dawn's worker threads use it until the device is destroyed
 
-  std::filesystem::path wgsl_dir;  // where modules are written to, if anywhere
+  std::filesystem::path wgsl_dir;  // where modules are written, if anywhere
   std::mutex pipelines_mutex;
   std::unordered_multimap<uint64_t, CachedPipeline> pipelines;  // by hash of the contents
   uint64_t pipeline_clock = 0;
@@ -119,8 +119,8 @@ struct Core {
   std::optional<Error> stray_error;  // raised outside of any call (a worker thread); the next call throws it
 };
 
-// One call from outside. Dawn reports errors through a callback on the thread that made them; the call under
-// way there collects the first, and check() throws it.
+// One call from outside. Dawn reports errors through a callback on the thread that made them; the call in
+// progress there collects the first, and check() throws it.
 class Call {
  public:
   explicit Call(Core& core);  // throws if the device is lost
@@ -128,7 +128,7 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // Throws what was reported since the call began.
+  // Throws what has been reported since the call began.
   void check();
   // The first error so far, which is then no longer thrown.
   std::optional<Error> take_error();

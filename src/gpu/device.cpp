@@ -12,8 +12,8 @@ namespace rlx::gpu {
 
 namespace {
 
-// Dawn stages every write in memory of the same size until the queue has run it. In pieces, with a wait now
-// and then, a model of gigabytes needs no second copy of itself.
+// Dawn stages every write in memory of the same size until the queue has run it. In pieces, with an
+// occasional wait, a model of gigabytes needs no second copy of itself.
 constexpr uint64_t kUploadPiece = 16u << 20;
 constexpr uint64_t kMaxBytesInUpload = 64u << 20;
 
@@ -92,7 +92,7 @@ CacheStats Device::stats() const {
 
 namespace {
 
-// A software device promises more memory than there is and dies when it is touched; so we count.
+// A software device promises more memory than there is and dies when it is touched, so we count.
 void need_room(const Core& core, uint64_t bytes, std::string_view label) {
   const uint64_t limit = core.info.caps.max_buffer_bytes;
   if (bytes > limit) {

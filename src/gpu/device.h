@@ -4,9 +4,9 @@
 // keep alive what they need, so they and the Device may be destroyed in any order; several Devices may live
 // in one process.
 //
-// Errors arrive as rlx::Error from the call that caused them. After the device is lost every call, and every
-// wait that was under way, throws ErrorKind::device_lost with the reason; nothing hangs. A new Device is the
-// way on.
+// Errors arrive as rlx::Error from the call that caused them. After the device is lost, every call, and every
+// wait in progress, throws ErrorKind::device_lost with the reason; nothing hangs. To continue, open a new
+// Device.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ class Buffer {
   uint64_t size_ = 0;
 };
 
-// A compiled kernel; a cheap handle, copies share it.
+// A compiled kernel; a cheap handle whose copies share it.
 class Pipeline {
  public:
   explicit operator bool() const { return impl_ != nullptr; }
@@ -88,8 +88,8 @@ class BindGroup {
 enum class BindingKind : uint8_t { uniform, read, read_write };
 
 struct PipelineRequest {
-  std::string label = {};  // for messages and debuggers; no part of the cache key
-  // A complete module whose compute entry point is `main`. A line `//# FILE LINE` tells where the next line
+  std::string label = {};  // for messages and debuggers; not part of the cache key
+  // A complete module whose compute entry point is `main`. A line `//# FILE LINE` says where the next line
   // comes from: errors then name that place.
   std::string wgsl = {};
   std::vector<BindingKind> bindings = {};  // the index is the @binding number in @group(0)
@@ -98,7 +98,7 @@ struct PipelineRequest {
 struct BufferRange {
   const Buffer* buffer = nullptr;
   uint64_t offset = 0;  // a multiple of kBindingAlignment
-  uint64_t bytes = 0;   // a multiple of 4; 0 is the rest of the buffer
+  uint64_t bytes = 0;   // a multiple of 4; 0 means the rest of the buffer
 };
 
 struct DispatchCommand {
@@ -116,8 +116,8 @@ struct Copy {
   uint64_t bytes = 0;
 };
 
-// Host-visible memory from the device's pool, into which one submit copies results. Destroying it gives it
-// back, finished or not.
+// Host-visible memory from the device's pool, into which one submit copies results. Destroying it returns the
+// memory, finished or not.
 class Readback {
  public:
   Readback();
@@ -130,7 +130,7 @@ class Readback {
 
   // True once wait() would not block (also after a failure, which wait() then throws).
   bool ready();
-  // Blocks until the submit that was given this readback is done; the bytes stay valid until the handle goes.
+  // Blocks until the submit that was given this readback is done; the bytes stay valid as long as the handle.
   std::span<const std::byte> wait();
 
   struct Impl;
@@ -179,7 +179,7 @@ struct CacheStats {
   uint64_t pipelines_created = 0;   // pipelines made by the driver, from source or from the disk cache
   uint64_t shaders_translated = 0;  // WGSL that Tint had to translate: the disk cache did not have it
   uint64_t disk_hits = 0;           // entries read from disk
-  uint64_t disk_misses = 0;         // entries looked for in vain
+  uint64_t disk_misses = 0;         // entries looked for but not found
   uint64_t disk_stores = 0;         // entries written
 };
 
@@ -199,16 +199,15 @@ class Device {
   Buffer create_buffer(BufferUse use, uint64_t bytes, std::string_view label);
 
   // Takes effect before any later submit, after any earlier one; the bytes are copied before the call
-  // returns. The offset is a multiple of 4. A length that is not is padded with zero bytes up to one: the
-  // last 1 to 3 bytes behind the data become zero, so a tensor whose size is no multiple of 4 must own its
-  // padding.
+  // returns. The offset is a multiple of 4. A length that is not a multiple of 4 is padded with zero
+  // bytes: the 1 to 3 bytes after the data become zero, so a tensor of such a size must own its padding.
   void write(const Buffer& to, uint64_t offset, std::span<const std::byte> bytes);
   // Zeros, in the same order as a write; offset and length are multiples of 4.
   void clear(const Buffer& buffer, uint64_t offset, uint64_t bytes);
   // Waits for all earlier work, then copies out. Any offset and length. Not for the hot path: see Readback.
   void read(const Buffer& from, uint64_t offset, std::span<std::byte> bytes);
 
-  // In the order of the requests. Those not seen before (same text and bindings) are compiled in
+  // In the order of the requests. Those whose text and bindings have not been seen before are compiled in
   // parallel. ErrorKind::internal with the label, the compiler's message and its line when the WGSL is wrong.
   std::vector<Pipeline> pipelines(std::span<const PipelineRequest> requests);
   Pipeline pipeline(const PipelineRequest& request);
@@ -221,8 +220,8 @@ class Device {
   void submit(const Work& work);
   Ticket ticket();
 
-  // As submit(), but with a pass for each dispatch and a timestamp at both its ends; waits for the end. Empty
-  // passes cost time, so the sum is more than the plain submit takes. Needs caps().timestamps.
+  // Like submit(), but with a pass for each dispatch and a timestamp at both ends of it; waits for the end.
+  // Empty passes cost time, so the sum is more than the plain submit takes. Needs caps().timestamps.
   std::vector<DispatchTime> submit_timed(const Work& work);
 
   bool lost() const;

@@ -26,7 +26,7 @@ struct Header {
   uint64_t checksum = 0;  // of key and value
 };
 
-// A compiled shader is some kilobytes; whatever claims more is not ours.
+// A compiled shader takes a few kilobytes; anything that claims more than this is not ours.
 constexpr uint64_t kMaxFileBytes = 256u << 20;
 constexpr uint64_t kMaxFolderBytes = 512u << 20;
 
@@ -44,7 +44,7 @@ Bytes read_file(const fs::path& path) {
   return in ? bytes : Bytes{};
 }
 
-// The value in a file, empty unless it is whole and holds this very key (two keys may share a hash).
+// The value in a file, empty unless it is whole and holds exactly this key (two keys may share a hash).
 Bytes value_in(const Bytes& file, std::span<const std::byte> key) {
   Header header;
   if (file.size() < sizeof header) return {};
@@ -69,7 +69,7 @@ bool is_translation(std::span<const std::byte> key) {
   return text.contains("CompilationRequest");
 }
 
-// The folder is the user's choice, so nothing but our own files may go from it: 16 hex digits and ".bin...".
+// The folder is the user's choice, so only our own files may be removed from it: 16 hex digits and ".bin...".
 bool is_our_name(std::string_view name) {
   return name.find_first_not_of("0123456789abcdef") == 16 && name.substr(16).starts_with(".bin");
 }
@@ -90,7 +90,7 @@ DiskCache::DiskCache(fs::path folder) : folder_(std::move(folder)) {
   if (error) folder_.clear();
 }
 
-// Only a run that added entries pays for looking at them all.
+// Only a process that added entries pays for looking at them all.
 DiskCache::~DiskCache() {
   if (stores_ > 0) drop_oldest();
 }
@@ -116,7 +116,7 @@ size_t DiskCache::load(std::span<const std::byte> key, std::span<std::byte> valu
   }
   return size;
 } catch (const std::exception&) {
-  return 0;  // no memory, a path the system refuses: as good as no entry
+  return 0;  // no memory, a path the system refuses: the same as no entry
 }
 
 void DiskCache::store(std::span<const std::byte> key, std::span<const std::byte> value) try {
@@ -172,7 +172,7 @@ void DiskCache::drop_oldest() const try {
     if (fs::remove(file.path, error)) total -= file.bytes;
   }
 } catch (const std::exception&) {
-  // Another process may be at the same; the next one tries again.
+  // Another process may be doing the same; the next one tries again.
 }
 
 }  // namespace rlx::gpu

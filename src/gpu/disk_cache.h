@@ -1,5 +1,5 @@
-// Compiled shaders on disk: the store behind Dawn's cache interface. One file for each entry, named by the
-// hash of its key. A cache may fail in any way (no folder, no right to write, a torn or foreign file): then
+// Compiled shaders on disk: the store behind Dawn's cache interface. One file per entry, named by the hash
+// of its key. A cache may fail in any way (no folder, no permission to write, a torn or foreign file): then
 // it has no entry.
 #pragma once
 
@@ -36,7 +36,7 @@ class DiskCache {
   void drop_oldest() const;
 
   std::filesystem::path folder_;
-  std::string writer_;  // tells the temporary files of processes apart
+  std::string writer_;  // distinguishes the temporary files of processes
   std::atomic<uint64_t> hits_ = 0, misses_ = 0, stores_ = 0, shaders_translated_ = 0, temporaries_ = 0;
 };
 

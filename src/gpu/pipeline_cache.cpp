@@ -37,8 +37,8 @@ PipelinePtr find(Core& core, const PipelineRequest& request, uint64_t hash) {
   return nullptr;
 }
 
-// Forgets pipelines that nobody uses but this cache, those not asked for the longest first, down to half of
-// what is kept: compiled code takes a megabyte or more each. Needs pipelines_mutex.
+// Forgets pipelines that only this cache uses, the least recently requested first, down to half of what is
+// kept: each takes a megabyte or more of compiled code. Needs pipelines_mutex.
 void trim(Core& core) {
   constexpr size_t kKeptIdle = 256;
   std::vector<decltype(core.pipelines)::iterator> idle;
@@ -93,7 +93,7 @@ std::string source_place(std::string_view wgsl, int64_t line) {
   return file.empty() ? "" : formatted("{}:{}", file, at);
 }
 
-// The two numbers of a word ":194:7"; nothing if it is none.
+// The two numbers of a word ":194:7"; nothing if it is not one.
 std::optional<std::pair<int64_t, std::string_view>> parse_position(std::string_view word) {
   if (!word.starts_with(':')) return std::nullopt;
   int64_t line = 0;
@@ -122,7 +122,7 @@ std::string with_source_places(std::string_view message, std::string_view wgsl) 
   return out;
 }
 
-// For who wants to read what is compiled.
+// For those who want to read what is compiled.
 void write_module(const std::filesystem::path& dir, const PipelineRequest& request) {
   const std::filesystem::path path = dir / formatted("{}-{:016x}.wgsl", request.label, hash_of(request));
   std::error_code ignored;  // the file says whether it worked
@@ -202,8 +202,8 @@ std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> request
   }
   if (missing.empty()) return found;
 
-  // On threads of ours: Dawn's asynchronous creation is no faster, parses the WGSL on the calling thread, and
-  // its worker threads hold up the end of the device by 100 ms.
+  // On our own threads: Dawn's asynchronous creation is no faster, parses the WGSL on the calling thread, and
+  // its worker threads delay the destruction of the device by 100 ms.
   parallel_for(static_cast<int64_t>(missing.size()), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
       missing[i].compiled = compile(core, *missing[i].request);
@@ -212,7 +212,7 @@ std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> request
   const std::lock_guard lock(core.pipelines_mutex);
   for (const Missing& entry : missing) {
     ++core.pipelines_created;
-    // Another thread may have been faster with the same one; then the first is kept.
+    // Another thread may have made the same one sooner; then the first is kept.
     if (!find(core, *entry.request, entry.hash)) {
       core.pipelines.emplace(entry.hash, CachedPipeline{entry.compiled, ++core.pipeline_clock});
     }
@@ -220,7 +220,7 @@ std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> request
   for (size_t i = 0; i < requests.size(); ++i) {
     if (!found[i]) found[i].impl_ = find(core, requests[i], hash_of(requests[i]));
   }
-  missing.clear();  // its references are no use
+  missing.clear();  // its references are no longer valid
   trim(core);
   return found;
 }

@@ -28,7 +28,7 @@ std::unique_ptr<Readback::Impl> take_from_pool(Core& core, uint64_t capacity) {
 bool make_idle(Core& core, Readback::Impl& staging) {
   using State = Readback::Impl::State;
   if (staging.state == State::mapped || staging.state == State::pending) staging.buffer.Unmap();
-  // Unmapping ended the mapping that was under way, so this does not block.
+  // Unmapping ended the mapping in progress, so this does not block.
   const bool settled = staging.state != State::pending || core.poll(staging.future);
   staging.state = State::idle;
   staging.failure.clear();

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as the format's own reader
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // as in the format's own reader
 constexpr int kMaxDepth = 3;                       // the header, an entry, its lists
 constexpr std::string_view kMetadata = "__metadata__";
 
@@ -32,7 +32,7 @@ constexpr TypeName kTypes[] = {
     {DType::i8, "I8"},   {DType::u8, "U8"},   {DType::bool_, "BOOL"},
 };
 
-// What a message says of a text from the file: cut, and without control characters.
+// How a message shows a text from the file: shortened, and without control characters.
 std::string shown(std::string_view text) {
   std::string out;
   for (const char c : text.substr(0, 80)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
@@ -47,7 +47,7 @@ class HeaderReader {
   std::map<std::string, std::string, std::less<>> metadata;
 
   void read(std::string_view text) {
-    // Padding behind the object is white space by the format; anything before it is not.
+    // Padding after the object is white space, by the format; anything before it is not.
     if (!text.starts_with('{')) wrong("the header does not begin with '{{'");
     const json header = parse(text);
     if (!header.is_object()) wrong("the header is not a JSON object");
@@ -167,7 +167,7 @@ class HeaderReader {
   }
 
   // Sorted by offset, each tensor must begin where the one before ends. Empty tensors take no room and may
-  // stand wherever no other tensor is cut.
+  // be anywhere but inside another tensor.
   void check_coverage() const {
     uint64_t at = 0;
     std::string_view before;

@@ -50,7 +50,7 @@ class BertBuilder {
     return norm(sum, "embeddings.LayerNorm");
   }
 
-  // [batch, 1, 1, seq], true for the keys that are no padding; one mask serves all layers.
+  // [batch, 1, 1, seq], true for the keys that are not padding; one mask serves all layers.
   Value keep_mask() {
     const Value keep = cast(ids("attention_mask"), DType::bool_);
     return reshape(keep, {batch_, 1, 1, seq_}).named("keep_mask");

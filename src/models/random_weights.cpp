@@ -44,7 +44,7 @@ NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation)
   NamedTensors out;
   for (const Node& n : graph.nodes()) {
     if (!n.op->is(LeafKind::param)) continue;
-    // A stream of its own for each name: a weight does not change when others are added.
+    // A separate stream for each name: a weight does not change when others are added.
     const uint64_t stream = random_bits(seed, Hash().text(n.name).value());
     out.emplace(n.name,
                 random_weight(n.outputs[0], stream, n.name.ends_with("LayerNorm.weight") ? 1 : 0, deviation));
