@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures rlx beside ONNX Runtime's WebGPU provider: started by bench/beside_ort, inside the toolchain."""
+"""Measures rlx against ONNX Runtime's WebGPU provider: started by bench/beside_ort, inside the toolchain."""
 import argparse
 import hashlib
 import json
@@ -13,8 +13,9 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parent
 CHECKOUT = BENCH.parent
 
-# The cases of `rlx bench`, and the error that the check of ONNX Runtime's outputs allows, as a part of their largest
-# value. The element-wise case ends in the root of a difference that may be 0: an error of 1e-6 there is one of 1e-3.
+# The cases of `rlx bench`, and the error that the check of ONNX Runtime's outputs allows, as a fraction of their
+# largest value. The element-wise case ends in the root of a difference that may be 0: an error of 1e-6 there is one of
+# 1e-3.
 CASES = {
     "add16": 1e-6,
     "matmul512": 1e-4,
@@ -120,7 +121,7 @@ class OnnxRuntime:
         return self.call(case, "measure", self.seconds)
 
     def check(self, case):
-        """The largest error of the WebGPU provider beside the CPU provider, as a part of the largest value."""
+        """The largest error of the WebGPU provider against the CPU provider, as a fraction of the largest value."""
         result = self.call(case, "check")
         if result["error"] is None:
             raise Failure(f"{case}: the outputs of ONNX Runtime's WebGPU provider are not all finite")
@@ -134,7 +135,7 @@ class OnnxRuntime:
 
 
 def models_in(cache):
-    """The directory with the models that the present ort_models.py makes; those of other versions go."""
+    """The directory with the models that the current ort_models.py makes; those of other versions are deleted."""
     generator = BENCH / "ort_models.py"
     directory = cache / f"models-{hashlib.sha256(generator.read_bytes()).hexdigest()[:12]}"
     if directory.is_dir():
@@ -154,7 +155,7 @@ def models_in(cache):
 
 
 def middle(rounds):
-    """The median of the rounds, for each time on its own."""
+    """The median of the rounds, separately for each time."""
     times = {key: statistics.median(r[key] for r in rounds) for key in ("wall_ms", "cpu_ms")}
     return times | {"rounds": rounds}
 

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 20  # the first with Gelu
-IR_VERSION = 9  # of the same time as the opset
+IR_VERSION = 9  # from the same time as the opset
 SEED = 1
 LAYERS, HIDDEN, HEADS, WIDE, TOKENS = 12, 768, 12, 3072, 128
 VOCABULARY, POSITIONS, TOKEN_TYPES = 30522, 512, 2

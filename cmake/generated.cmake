@@ -1,8 +1,8 @@
 # Sources generated at build: the embedded kernels and the table of ops.
 # Result: RLX_GENERATED_SOURCES. The generators leave a file alone when its content would not change.
 
-# Kernels: generated/kernels/<stem>.wgsl.h for each kernel, kernels.cpp with the text of all of them and their list (a
-# source each would cost more than all in one), lib.wgsl.cpp for the shared fragments.
+# Kernels: generated/kernels/<stem>.wgsl.h for each kernel, kernels.cpp with the text of all of them and their list (one
+# source file each would cost more than one for all), lib.wgsl.cpp for the shared fragments.
 file(GLOB kernels CONFIGURE_DEPENDS src/kernels/*.wgsl)
 file(GLOB_RECURSE fragments CONFIGURE_DEPENDS src/kernels/lib/*.wgsl)
 set(embed_kernels ${PROJECT_SOURCE_DIR}/tools/embed_kernels.py)

@@ -1,6 +1,6 @@
 // One attention layer that reads a sequence token by token: keys and values stay on the device in a cache
-// that grows, and each step costs one run. The same tokens at once, with a causal mask, give the same
-// results.
+// that grows, and each step costs one run. The same tokens all at once, with a causal mask, yield the
+// same results.
 #include <cmath>
 #include <cstdio>
 
@@ -25,7 +25,7 @@ rlx::AttentionOptions heads(rlx::MaskKind mask) {
   return {.heads = kHeads, .layout = rlx::AttentionLayout::bsd, .mask = mask};
 }
 
-// x is one token; `length` counts the tokens with it.
+// x is one token; `length` counts the tokens including it.
 rlx::Graph one_step() {
   rlx::Graph g;
   g.set_capacity("length", kCapacity);

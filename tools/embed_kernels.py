@@ -42,7 +42,7 @@ class Kernel:
         self.check_conventions()
 
     def check_conventions(self):
-        """What the fragments and the host count on: see lib/flat.wgsl, lib/team_serial.wgsl and lib/four.wgsl."""
+        """What the fragments and the host rely on: see lib/flat.wgsl, lib/team_serial.wgsl and lib/four.wgsl."""
         names = [name for name, _ in self.params]
         for lib in ("flat", "team_serial"):
             if lib in self.libs and names[:2] != ["first", "end"]:

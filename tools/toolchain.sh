@@ -2,11 +2,11 @@
 # Sourced by ./rlx, which defines note, fail and checkout. Result of prepare_toolchain: toolchain_root.
 # shellcheck shell=bash disable=SC2154
 #
-# The root stands in the cache directory, outside the checkout, so that every checkout and every later
-# build finds it. It is built as root.partial and renamed when complete; what is interrupted is continued
-# (or made anew, if the base system was not complete) by the next use.
+# The root is in the cache directory, outside the checkout, so that every checkout and every later
+# build finds it. It is built as root.partial and renamed when complete; the next use continues what was
+# interrupted (or starts over, if the base system was not complete).
 
-suite=forky  # Debian testing, by its name: "testing" would turn into another system one day
+suite=forky  # Debian testing, by name: "testing" will be a different system one day
 toolchain_dir=${RLX_TOOLCHAIN_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/rlx/toolchain}
 [[ $toolchain_dir == /* ]] || toolchain_dir=$PWD/$toolchain_dir
 toolchain_root=$toolchain_dir/root
@@ -49,7 +49,7 @@ mark_installed() {
   : >"$1/var/lib/rlx/packages-$list_hash"
 }
 
-# ---- the two ways to a complete root ----
+# ---- the two ways to get a complete root ----
 
 make_root() {
   local partial=$toolchain_root.partial start=$SECONDS

@@ -100,7 +100,8 @@ void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, c
   } else {
     const auto agree = std::ssize(checks) - skipped;
     print(formatted("{} node{} with the reference", agree, agree == 1 ? " agrees" : "s agree"));
-    if (skipped) print(formatted(" ({} not checked: they read a state that has been overwritten since)", skipped));
+    if (skipped)
+      print(formatted(" ({} not checked: they read a state that has been overwritten since)", skipped));
     print("\n");
   }
   const std::vector<OutputCheck> outputs_checked = check_outputs(graph, leaves, outputs, repeat);

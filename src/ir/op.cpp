@@ -52,9 +52,9 @@ size_t AttributeVisitor::visit_choice(std::string_view name, size_t value,
   fail("the attribute {} is '{}'; it can be {}", name, excerpt(wanted), joined(names));
 }
 
-#define RLX_INSTANTIATE(T)                                                          \
-  template void AttributeVisitor::operator()(std::string_view, T&);                 \
-  template void AttributeVisitor::operator()(std::string_view, std::optional<T>&);  \
+#define RLX_INSTANTIATE(T)                                                         \
+  template void AttributeVisitor::operator()(std::string_view, T&);                \
+  template void AttributeVisitor::operator()(std::string_view, std::optional<T>&); \
   template void AttributeVisitor::operator()(std::string_view, T&, const std::type_identity_t<T>&);
 RLX_INSTANTIATE(bool)
 RLX_INSTANTIATE(int64_t)

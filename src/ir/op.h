@@ -37,8 +37,8 @@ concept Attribute = []<class... A>(std::type_identity<std::variant<A...>>) {
 }(std::type_identity<AttrValue>());
 
 // Visits the attributes of an op: one function, Op::visit_attributes, serves printing, parsing, comparing and
-// binding symbols. The templates are instantiated in op.cpp: a variant of so many types costs every source that
-// copies one a second.
+// binding symbols. The templates are instantiated in op.cpp: a variant of so many types costs every source
+// that copies one a second.
 class AttributeVisitor {
  public:
   virtual ~AttributeVisitor() = default;

@@ -1,5 +1,5 @@
 // Attention beyond single samples: packed inputs read in place, rows that see nothing, symbolic lengths, and
-// what is not finite.
+// numbers that are not finite.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -79,8 +79,8 @@ TEST(Attention, GivesZerosToQueriesThatSeeNothing) {
   }
 }
 
-// Scores with an added mask, and with numbers in place of masked scores. No multiple of the keys that kernels
-// meet at a time: what they pad with must not show.
+// Scores with an added mask, and with numbers in place of masked scores. Their number is not a multiple of
+// the keys that kernels process at a time: what they pad with must not show.
 Graph written_out() {
   return parse_graph(R"(graph g {
     %q = input : f32[1, 2, 5, 8]

@@ -43,8 +43,8 @@ Fixture read_fixture() {
 }
 
 // In a layer: sums of 32 products three times in a row and of 70 once (4*sqrt(k) each), 32 units in the last
-// place for exp, erf, the divisions and roots; the norms keep values and errors at a few units. Layers add up
-// at worst.
+// place for exp, erf, the divisions and roots; the norms keep values and errors at a few units. At worst the
+// layers add up.
 Tolerance bert_tolerance(const Tensor& expected) {
   double scale = 0;
   for (double x : expected.doubles()) scale = std::max(scale, std::fabs(x));
@@ -95,7 +95,7 @@ TEST(Bert, TheReferenceMatchesPyTorch) {
   leaves.insert(fixture.inputs.begin(), fixture.inputs.end());
   const auto got = run_reference(models::bert_encoder(tiny_config(), 2, 17), leaves);
   for (const auto& [name, want] : fixture.expected) {
-    // Both are double, so what remains is one rounding of what the file stores.
+    // Both are double, so all that remains is one rounding to what the file stores.
     EXPECT_TRUE(close(got.at(name).to_tensor(), RefTensor::from(want), {.ulps = 4, .terms = 0, .scale = 1}))
         << name;
   }
@@ -117,7 +117,7 @@ TEST(Bert, ALayerTakesAtMostSevenDispatchesAndARunOneSubmit) {
 
   const Tensor ids = Tensor::full(DType::i64, {1, 16}, 1);
   const NamedTensors inputs = {{"input_ids", ids}, {"token_type_ids", ids}, {"attention_mask", ids}};
-  one.run(inputs);  // with the load phase
+  one.run(inputs);  // including the load phase
   const int64_t before = one.submit_count();
   one.run(inputs);
   EXPECT_EQ(one.submit_count() - before, 1);

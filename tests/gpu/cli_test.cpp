@@ -105,7 +105,7 @@ TEST_F(Cli, MisuseIsExitCodeTwo) {
   EXPECT_TRUE(none.err.contains("rlx: a command is missing")) << none.err;
 }
 
-// A wrong number is told as it was given, with what it must be.
+// A wrong number is quoted as it was given, with what it must be.
 TEST_F(Cli, NumbersOutOfRange) {
   const std::string run = "run " + write("small.rlx", kSmall) + " --dim batch=2 ";
   for (const char* text : {"0", "-3", "x", "1.5", "99999999999999999999"}) {

@@ -1,5 +1,5 @@
-// Buffers, submits, errors and times on the real device of this machine. No device is a failure, never a
-// skip.
+// Buffers, submits, errors and times on the real device of this machine. A missing device is a
+// failure, never a skip.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -166,7 +166,7 @@ TEST_F(DeviceTest, MoreMemoryThanThereIsIsAnError) {
   const uint64_t piece = device->caps().max_buffer_bytes;
   std::vector<Buffer> taken;
   ASSERT_GT(device->info().memory_bytes, 0u);
-  // Some drivers promise more than they give.
+  // Some drivers promise more than they deliver.
   expect_error(ErrorKind::out_of_memory, "the buffer 'many'", [&] {
     for (uint64_t sum = 0; sum <= device->info().memory_bytes; sum += piece) {
       taken.push_back(device->create_buffer(BufferUse::storage, piece, "many"));

@@ -1,4 +1,4 @@
-// Looking into runs, and the options that make an executable tell of itself.
+// Looking into runs, and the options that make an executable report on itself.
 #include "rlx/diagnostics.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(Diagnostics, SkipAbsentInputs) {
   EXPECT_EQ(bad->inputs[1].node, "beta");
 }
 
-// Products of large numbers cancel to small ones: as many digits are lost as the factors say.
+// Products of large numbers cancel to small ones: the factors determine how many digits are lost.
 TEST(Diagnostics, VerifiesNodesWithLargeInputs) {
   Executable exe = compile(parse_graph(R"(graph g {
     %a = input : f32[64, 300]

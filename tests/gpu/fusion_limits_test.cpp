@@ -1,4 +1,4 @@
-// Fused graphs under limits that their nodes fit: no fusion is a reason to refuse a graph.
+// Fused graphs under limits that their nodes fit: a fusion is never a reason to refuse a graph.
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
@@ -9,7 +9,7 @@
 namespace rlx::testing {
 namespace {
 
-// The least bindings that there may be.
+// The fewest bindings that are allowed.
 const Device& tiny_device() {
   static const Device device = [] {
     DeviceOptions options;

@@ -13,7 +13,7 @@
 namespace rlx::testing {
 namespace {
 
-// Graphs of a case; a full run is the long one.
+// Graphs per case; a full run has more.
 const uint32_t kPerCase = full_run() ? 20 : 5;
 const uint32_t kPerLimitedCase = full_run() ? 5 : 1;
 
@@ -61,7 +61,7 @@ TEST_P(Fuzz, MatchesUnderSmallLimits) {
   for (uint32_t i = 0; i < kPerLimitedCase; ++i) run(100000 + GetParam() * kPerCase + i, small_device());
 }
 
-// Limits lower than any device has, for the ways that only they lead to.
+// Limits lower than any device has, for the paths that only they lead to.
 TEST_P(Fuzz, MatchesUnderTinyLimits) {
   std::mt19937 random(GetParam());
   const auto one_of = [&](std::initializer_list<uint32_t> values) {

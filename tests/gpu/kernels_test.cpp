@@ -1,4 +1,4 @@
-// Every kernel file compiles as it stands, with plain f32 operands, for each team that may make its rows.
+// Every kernel file compiles as it is, with plain f32 operands, for each team that may make its rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>

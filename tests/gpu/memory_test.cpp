@@ -135,7 +135,7 @@ TEST_P(Memory, MisalignedSlices) {
   }
 }
 
-// Words at the end of an output are shared by no one: neighbours in the arena keep their values.
+// Words at the end of an output are not shared: neighbours in the arena keep their values.
 TEST_P(Memory, OddLengthsBesideEachOther) {
   for (DType type : {DType::bf16, DType::i8, DType::u8}) {
     Graph graph;
@@ -223,7 +223,7 @@ TEST_P(Memory, ElementwiseOfMoreThanAllBindings) {
 }
 
 // 257 workgroups where a grid counts to 4 * 4 * 4.
-// All that reads a transposed tensor of which every part lies in all bindings.
+// Everything that reads a transposed tensor, every part of which is spread over all bindings.
 TEST_P(Memory, TransposedReadersOfMoreThanAllBindings) {
   expect_reference(R"(graph t {
     %x = input : f32[401, 400]
@@ -387,8 +387,8 @@ TEST_P(Memory, ACacheGrowsWithoutNewPlans) {
   }
 }
 
-// The number of queries changes from run to run too (a prompt, then one token at a time), read off the
-// input's shape.
+// The number of queries changes from run to run too (a prompt, then one token at a time), taken from
+// the input's shape.
 TEST_P(Memory, APromptThenSingleTokens) {
   const Graph graph = parse_graph(R"(graph decode {
     symbol past <= 63

@@ -57,7 +57,7 @@ TEST(Norm, EveryVariantIsAccurateFarFromZero) {
   }
 }
 
-// Rows that no binding holds are made in whole-tensor steps.
+// Rows that no binding can hold are computed in whole-tensor steps.
 TEST(Norm, StagedRowsAreAccurateFarFromZero) {
   const int64_t n = 40000;  // of 160 kB each: x, gamma and y need more than 8 bindings of 64 KiB
   expect_close(std::make_shared<Norm>(NormKind::layer), {normal({2, n}, 1e5, 4), normal({n}, 1, 5)},

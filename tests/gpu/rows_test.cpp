@@ -35,7 +35,7 @@ class EveryVariant {
   }
 };
 
-// 40 numbers with the given ones at place 21 and on.
+// 40 numbers with the given ones from place 21 on.
 std::vector<float> row_with(const std::vector<float>& special) {
   std::vector<float> row(43);
   for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i % 7) - 3.0f;

@@ -23,7 +23,7 @@ std::vector<std::string> op_names() {
   return names;
 }
 
-// A sample with what must come out of it.
+// A sample and its expected result.
 struct Expected {
   Sample sample;
   std::map<std::string, RefTensor> outputs;
@@ -65,7 +65,7 @@ class Sweep : public ::testing::TestWithParam<std::string> {
       }
       for (const StepReport& step : exe.plan_report().run) variants_.insert(step.variant);
     } catch (const Error& e) {
-      broken_ = std::string_view(e.what()).contains("does not compile");  // once is enough to be told
+      broken_ = std::string_view(e.what()).contains("does not compile");  // reporting it once is enough
       FAIL() << e.what() << "\n" << s.text;
     }
   }
@@ -73,7 +73,7 @@ class Sweep : public ::testing::TestWithParam<std::string> {
   std::set<std::string> variants_;  // of all kernels that ran
 
  private:
-  // The reference is the same for all variants and devices: computed once in a test.
+  // The reference is the same for all variants and devices: computed once per test.
   const Expected& expected(const std::string& sample, DType dtype, Reach reach) {
     const auto [it, is_new] = expected_.try_emplace({sample, dtype, reach});
     if (!is_new) return it->second;
@@ -106,7 +106,7 @@ TEST_P(Sweep, MatchesTheReference) {
 }
 
 TEST_P(Sweep, EveryVariantMatches) {
-  if (info().variants.size() == 1) return;  // MatchesTheReference had it
+  if (info().variants.size() == 1) return;  // MatchesTheReference ran it
   // Element-wise kernels are one family, whatever the function; not every function has a vector form.
   const bool elementwise = info().make()->has(Trait::elementwise);
   const std::string op = elementwise ? "elementwise" : info().name;

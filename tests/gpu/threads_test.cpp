@@ -21,7 +21,7 @@ Graph product_graph() {
 NamedTensors ones(int64_t batch) { return {{"x", Tensor::full(DType::f32, {batch, 8}, 1)}}; }
 const Tensor kWeights = Tensor::full(DType::f32, {8, 4}, 2);
 
-// Calls `action` from a thread until the object goes.
+// Calls `action` from a thread until the object is destroyed.
 class Repeater {
  public:
   explicit Repeater(std::function<void()> action)

@@ -21,7 +21,7 @@ Graph chain(int64_t nodes, std::string_view function) {
   return g;
 }
 
-// Every node with a constant and a slice of its own, all of which wish for the same names.
+// Every node with its own constant and slice, all of which ask for the same names.
 Graph wide(int64_t pairs) {
   Graph g;
   const Value all = g.input("x", DType::f32, {pairs, 4});
@@ -37,7 +37,7 @@ struct Compiled {
   Plan plan;
 };
 
-// All that comes before pipelines.
+// Everything that comes before pipelines.
 Compiled compile_on_host(const Graph& source) {
   Graph g = materialize_views(bind_symbols(optimize(source, {}), {}));
   const Program program = lower(g, Caps{});
@@ -109,7 +109,8 @@ TEST(CompileWork, TwiceTheGraphIsTwiceTheWork) {
 }
 
 TEST(CompileWork, TheArenaStepsOverGroupsOfBlocks) {
-  // Outputs, all alive to the end; a chain, each alive beside the next; and both with sizes that differ.
+  // Outputs, all alive to the end; a chain, each alive together with the next; and both with sizes that
+  // differ.
   const auto steps = [](int32_t n, auto life, auto bytes) {
     Arena arena(0, int64_t{1} << 40);
     for (int32_t i = 0; i < n; ++i) arena.place(bytes(i, n), life(i, n));
@@ -120,7 +121,7 @@ TEST(CompileWork, TheArenaStepsOverGroupsOfBlocks) {
   const auto equal = [](int32_t, int32_t) { return int64_t{4096}; };
   const auto falling = [](int32_t i, int32_t n) { return int64_t{256} * (n - i); };
   const auto expect_few = [&](const char* what, auto life, auto bytes) {
-    // Looking at every block for every block would be 8 million; this is a group for each.
+    // Looking at every block for every block would be 8 million; this is one group for each.
     EXPECT_LT(steps(4000, life, bytes), 4000 * 300) << what;
   };
   expect_few("outputs", outputs, equal);

@@ -1,5 +1,5 @@
 // Graphs that match a fusion and graphs that nearly do. Whatever a pass makes of them computes the same, with
-// NaN and infinities in every input; whether it fuses is said for each.
+// NaN and infinities in every input; whether it fuses is stated for each.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -45,7 +45,7 @@ void expect_equal(const RefTensor& got, const RefTensor& want) {
 }
 
 // The same values from both graphs: random ones, and again with the first and the last number of each input
-// replaced by what spreads.
+// replaced by a value that spreads.
 void expect_same_values(const Graph& got, const Graph& want) {
   const auto compare_all = [&](const NamedTensors& leaves) {
     const auto wanted = run_reference(want, leaves);

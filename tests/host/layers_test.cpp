@@ -1,4 +1,4 @@
-// A folder includes only from those below it; see ARCHITECTURE.md.
+// A folder includes only from lower layers; see ARCHITECTURE.md.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -92,7 +92,7 @@ TEST(Safetensors, AcceptsPaddingAndAnEmptyFile) {
 struct Malformed {
   const char* name;
   Bytes bytes;
-  const char* message;  // a part of it
+  const char* message;  // part of it
 };
 
 std::vector<Malformed> malformed_files() {

@@ -19,7 +19,7 @@ TEST(ShapeOps, ReshapeInfersADimOfSymbols) {
   EXPECT_SAYS(reshape(x, {-1, 5}), "cannot be divided by the 5");
   EXPECT_SAYS(reshape(x, {-1, -1}), "only one can be inferred");
   EXPECT_SAYS(reshape(x, {"batch", "seq", 13}), "has");
-  // Another symbol may have the right value; that is known when it is bound.
+  // Another symbol may have the right value; that is only known when it is bound.
   const Value y = reshape(x, {"rows", 12});
   g.output("y", y);
   EXPECT_EQ(bind_symbols(g, {{"batch", 2}, {"seq", 3}, {"rows", 6}}).outputs().size(), 1u);

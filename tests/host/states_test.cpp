@@ -9,7 +9,7 @@
 namespace rlx::testing {
 namespace {
 
-// The graph optimised, which must have an order in which it can run.
+// The optimised graph, which must have an order in which it can run.
 std::string optimized(const std::string& body) {
   const Graph graph = parse_graph("graph g {\n" + body + "}");
   EXPECT_TRUE(find_schedule(graph).has_value()) << "the test itself: " << body;

@@ -124,7 +124,7 @@ TEST(Literals, OfWhereHaveTheTypeOfTheValues) {
 
 // --- Attributes ---
 
-// An attribute of each kind that no op may have yet.
+// An attribute of each kind, including those that no op has yet.
 struct Everything final : OpOf<Everything> {
   static constexpr auto kName = "everything";
   std::vector<double> reals = {};
@@ -168,7 +168,7 @@ TEST(Attributes, ListsAndOptionalsInTheText) {
                              {"list", "[]"}}));
   EXPECT_EQ(op.reals, (std::vector<double>{0.5, 1, -HUGE_VAL}));
   EXPECT_EQ(op.texts, (std::vector<std::string>{"a", "b, ]\"c"}));
-  EXPECT_EQ(op.real, 0.0);  // given, unlike no value
+  EXPECT_EQ(op.real, 0.0);  // given, as opposed to absent
   EXPECT_EQ(op.whole, 0);
   EXPECT_EQ(shown(op), R"(reals=[0.5, 1.0, -inf] texts=["a", "b, ]\"c"] real=0.0 whole=0 text="" list=[] )");
   Everything back;

@@ -1,4 +1,4 @@
-// Counts the allocations of this thread, those inside src/gpu aside: Dawn makes some of its own in every run.
+// Counts the allocations of this thread except those inside src/gpu: Dawn makes some in every run.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class AllocationCounter {
   AllocationCounter(const AllocationCounter&) = delete;
   int64_t count() const;
 
-  // False under a sanitizer, which has an operator new of its own.
+  // False under a sanitizer, which has its own operator new.
   static bool available();
 };
 

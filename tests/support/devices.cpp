@@ -21,7 +21,7 @@ const Device* open(const DeviceOptions& options) {
   return &opened().back();
 }
 
-// Compiling shaders is what tests spend their time on: the program's report tells how many there were
+// Compiling shaders is what tests spend their time on: the program's report says how many there were
 // (tools/test_report.py sums them up).
 class PipelineCount : public ::testing::Environment {
  public:

@@ -1,4 +1,4 @@
-// The devices tests run on: opened once for the process.
+// The devices that tests run on, opened once per process.
 #pragma once
 
 #include "rlx/compile.h"
@@ -8,7 +8,7 @@ namespace rlx::testing {
 // The machine's device with all it has.
 const Device& full_device();
 // The same with the smallest limits a WebGPU device may have, and smaller: 8 storage buffers of 64 KiB, 64
-// workgroups in a dimension, no f16, no subgroups. Small tensors then walk the paths that only huge ones take
+// workgroups per dimension, no f16, no subgroups. Small tensors then take the paths that only huge ones take
 // on a real GPU.
 const Device& small_device();
 

@@ -1,5 +1,4 @@
-// Whether a run is to be as thorough as it can be (./rlx test --full), and not only as thorough as it has to
-// be.
+// Whether a run is to be as thorough as possible (./rlx test --full), not only as thorough as necessary.
 #pragma once
 
 #include "base/flags.h"

@@ -19,7 +19,7 @@ inline std::string message(const std::function<void()>& action) {
 
 }  // namespace rlx::testing
 
-// The action fails with a message that has this in it.
+// The action fails with a message that contains this.
 #define EXPECT_SAYS(action, text)                                                         \
   do {                                                                                    \
     const std::string said = ::rlx::testing::message([&] { static_cast<void>(action); }); \

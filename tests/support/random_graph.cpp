@@ -149,7 +149,7 @@ Tolerance graph_tolerance(const Graph& graph, double scale) {
       for (const Dim& d : t.shape) longest = std::max(longest, static_cast<double>(d.value()));
     }
   }
-  // Each node adds a few roundings of its result; with f16 tensors those are of f16.
+  // Each node adds a few roundings of its result; with f16 tensors they are roundings to f16.
   const double unit = half ? epsilon(DType::f16) / epsilon(DType::f32) : 4;
   return {.ulps = 4 * unit * graph.size(), .terms = longest, .scale = scale};
 }

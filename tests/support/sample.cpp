@@ -104,7 +104,7 @@ std::vector<DType> types_of(const OpInfo& info) {
 Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, Reach reach, uint32_t seed) {
   std::mt19937 random(seed);
   const size_t open = sample.find('(');
-  // The call's closing parenthesis: attributes may hold parentheses of their own.
+  // The call's closing parenthesis: attributes may contain parentheses too.
   size_t close = open;
   for (int depth = 0; close < sample.size(); ++close) {
     depth += sample[close] == '(' ? 1 : sample[close] == ')' ? -1 : 0;
@@ -149,7 +149,7 @@ Sample make_sample(const OpInfo& info, const std::string& sample, DType dtype, R
     }
   }
   std::string attributes = sample.substr(close + 1);
-  // Attributes may speak of the type too: {to=T}.
+  // Attributes may mention the type too: {to=T}.
   if (const size_t at = attributes.find("=T}"); at != std::string::npos)
     attributes.replace(at + 1, 1, to_string(dtype));
   out.text = "graph sample {\n" + body + "  %y = " + info.name + "(" + call + ")" + attributes +

@@ -14,7 +14,7 @@ namespace rlx::testing {
 // How the inputs reach the op.
 enum class Reach {
   direct,
-  transposed,  // each input of rank 2 and more is a transposed view
+  transposed,  // each input of rank 2 or more is a transposed view
   narrowed,    // each input is a slice of a larger one, at an odd offset
 };
 
