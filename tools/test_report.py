@@ -5,7 +5,7 @@ Usage: test_report.py BUILD_DIR...
 
 A build directory holds test-results/ctest.xml (JUnit, written by ctest) and, for every ctest test that is a
 GoogleTest program, test-results/<name>.json. GoogleTest writes that file when the program ends, so a program
-without one crashed: it counts as one failure, beside the cases its output says had passed. Any other ctest
+without one crashed: it counts as one failure, besides the cases that its output says passed. Any other ctest
 test counts as one case.
 """
 

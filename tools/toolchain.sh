@@ -30,7 +30,7 @@ prepare_toolchain() {
     flock "$lock"
   fi
   if [[ ! -e $mark ]]; then
-    trap 'printf "\n" >&2; note "interrupted; the next use goes on from here"; exit 130' INT TERM
+    trap 'printf "\n" >&2; note "interrupted; the next use continues from here"; exit 130' INT TERM
     : >"$toolchain_log"
     if [[ -d $toolchain_root ]]; then update_root; else make_root; fi
     trap - INT TERM
@@ -93,7 +93,7 @@ install_debootstrap() {
   if type -P debootstrap >/dev/null && [[ -e /usr/share/keyrings/debian-archive-keyring.gpg ]]; then
     return 0
   fi
-  type -P apt-get >/dev/null || { echo "debootstrap is missing, and there is no apt-get to install it with"; return 1; }
+  type -P apt-get >/dev/null || { echo "debootstrap is missing, and there is no apt-get to install it"; return 1; }
   local install=(apt-get install -y --no-install-recommends debootstrap debian-archive-keyring)
   export DEBIAN_FRONTEND=noninteractive
   "${install[@]}" || { apt-get update && "${install[@]}"; }
@@ -150,7 +150,7 @@ step() {
     printf '\n' >&2
     tail -n 15 "$toolchain_log" >&2
     note "preparing the toolchain failed at step $title; the whole log: $toolchain_log"
-    note "it needs the network and Debian's package archive; run the same command again to go on from here," \
+    note "it needs the network and Debian's package archive; run the same command again to continue from here," \
       "or delete $toolchain_dir to start over"
     exit 1
   fi

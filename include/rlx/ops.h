@@ -20,7 +20,7 @@ Value operator-(Value a, Value b);
 Value operator*(Value a, Value b);
 Value operator/(Value a, Value b);
 Value operator-(Value a);
-// A number beside a tensor takes its type.
+// A number next to a tensor takes the tensor's type.
 Value operator+(Value a, double b);
 Value operator-(Value a, double b);
 Value operator*(Value a, double b);

@@ -211,7 +211,7 @@ Value Graph::add_value(OpPtr op, const std::vector<Value>& inputs, std::string n
 
 void Graph::rename(int32_t id, std::string name) {
   if (node(id).name == name) return;
-  if (name.empty()) fail("node '{}' cannot be renamed to nothing", node(id).name);
+  if (name.empty()) fail("node '{}' cannot be renamed to an empty name", node(id).name);
   // As in add(): these are addressed by their names.
   if (node(id).op->is_leaf() && !node(id).op->is(LeafKind::constant) && by_name_.contains(name))
     fail("the name '{}' is used twice", excerpt(name));

@@ -307,7 +307,7 @@ class Parser {
     }
     if (!dtype) {
       fail(
-          "{}: a number needs a tensor beside it, whose type it takes; or write it as a constant: "
+          "{}: a number needs a tensor next to it, whose type it takes; or write it as a constant: "
           "{{value=tensor f32[] fill 1}}",
           op.name());
     }

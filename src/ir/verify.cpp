@@ -21,7 +21,7 @@ void verify_node(const Graph& graph, int32_t id) {
     verify(*sub);
     for (const Graph::Output& o : sub->outputs()) {
       if (!o.count.empty())
-        fail("node '{}': the output '{}' of its sub-graph is counted; only a graph's own can be", n.name,
+        fail("node '{}': the output '{}' of its sub-graph is counted; only the whole graph's can be", n.name,
              o.name);
     }
   }

@@ -51,7 +51,7 @@ std::vector<TensorType> Pad::infer(const InferArgs& in) const {
     }
     const Dim left = length + Dim(std::min<int64_t>(low, 0)) + Dim(std::min<int64_t>(high, 0));
     if (mode != PadMode::constant && left.is_static() && left.value() <= 0 && !out[a].is(0)) {
-      fail("pad: {} and {} leave nothing to repeat of axis {} of {}", std::min<int64_t>(low, 0),
+      fail("pad: {} and {} leave nothing of axis {} of {} to repeat", std::min<int64_t>(low, 0),
            std::min<int64_t>(high, 0), a, in.shape(0).text());
     }
   }

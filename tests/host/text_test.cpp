@@ -118,7 +118,7 @@ TEST(Literals, OfWhereHaveTheTypeOfTheValues) {
   EXPECT_EQ(scalar_operand(parse_graph(with_inputs("where(%m, 7, %u)")), 1), 7);
   EXPECT_EQ(
       said("where(%m, 1, 2)"),
-      "line 3: node 'y': where: a number needs a tensor beside it, whose type it takes; or write it as a "
+      "line 3: node 'y': where: a number needs a tensor next to it, whose type it takes; or write it as a "
       "constant: {value=tensor f32[] fill 1}");
 }
 
@@ -286,7 +286,7 @@ TEST(Names, OfLeavesAreNotChangedSilently) {
   const Value x = g.input("x", DType::f32, {2});
   const Value w = g.param("w", DType::f32, {2});
   EXPECT_EQ(message([&] { w.named("x"); }), "the name 'x' is used twice");
-  EXPECT_EQ(message([&] { w.named(""); }), "node 'w' cannot be renamed to nothing");
+  EXPECT_EQ(message([&] { w.named(""); }), "node 'w' cannot be renamed to an empty name");
   w.named("v");
   EXPECT_EQ(g.find("v"), 1);
   EXPECT_EQ(g.node(relu(x).named("x").id().node).name, "x_1");
