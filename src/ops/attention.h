@@ -23,8 +23,8 @@ enum class EmptyRow { zeros, nan };
 // With masked_score = -inf, and where a float mask is -inf, a key has the weight 0. It is still multiplied
 // by the value, as in the product of softmax(scores) and v: an infinite or NaN value makes NaN. NaN and
 // +inf among the scores make the whole query NaN, as in softmax. If all scores are -inf, softmax would be
-// NaN too: `empty_row` says whether the query is NaN or zeros. With a key length of 0 it is zeros, as in an
-// empty product.
+// NaN too: `empty_row` says whether the query is NaN or zeros. With a key length of 0 it is zeros, as in a
+// matrix product over an empty axis.
 //
 // Keys that `mask` excludes have no score; some kernels skip their values, others multiply them by 0, so
 // these must be finite.
