@@ -104,6 +104,9 @@ class Executable {
               std::as_bytes(std::span(std::ranges::data(values), std::ranges::size(values))));
   }
 
+  // Several at once: every run sees either none or all of them.
+  void set_params(const NamedTensors& values);
+
   // Runs and waits: auto outputs = exe.run({{"x", x}}, {{"pos", 2}}).
   NamedTensors run(const NamedTensors& inputs, SymbolList symbols = {});
   // The same with the caller's memory: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
@@ -130,7 +133,7 @@ class Executable {
   int64_t dispatch_count() const;  // of the plan that ran last
   int64_t load_dispatch_count() const;
   int64_t submit_count() const;  // so far
-  int64_t plan_count() const;    // made so far; a symbol with a capacity needs only one for all its values
+  int64_t plan_count() const;    // made so far
   MemoryReport memory() const;
 
   // One run with a timestamp around each dispatch.

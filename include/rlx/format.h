@@ -1,6 +1,7 @@
 // std::format for the types of rlx: std::format("{} of {}", tensor, shape).
 #pragma once
 
+#include <algorithm>
 #include <format>
 
 #include "rlx/error.h"
@@ -11,10 +12,19 @@ namespace rlx {
 
 // Anything in rlx that to_string(), or its own text(), turns into text.
 template <class T>
-concept Printable = std::same_as<T, Tensor> || std::same_as<T, DType> || std::same_as<T, ErrorKind> ||
-                    std::same_as<T, Dim> || std::same_as<T, Shape> || std::same_as<T, TensorType>;
+concept Printable = std::same_as<T, DType> || std::same_as<T, ErrorKind> || std::same_as<T, Dim> ||
+                    std::same_as<T, Shape> || std::same_as<T, TensorType>;
 
 }  // namespace rlx
+
+// Only {}: a width or precision would be of the whole text.
+template <>
+struct std::formatter<rlx::Tensor> {
+  constexpr auto parse(std::format_parse_context& context) { return context.begin(); }
+  auto format(const rlx::Tensor& tensor, std::format_context& context) const {
+    return std::ranges::copy(rlx::to_string(tensor), context.out()).out;
+  }
+};
 
 template <rlx::Printable T>
 struct std::formatter<T> : std::formatter<std::string_view> {

@@ -106,7 +106,9 @@ class Graph {
   void output(std::string name, Value value);
   // An output of which only a part counts (see Output::count); runs return that part.
   void output(std::string name, Value value, std::string count, int64_t axis = 0);
-  // The largest value of a symbol: memory is planned for it, and smaller values need no new plan.
+  // The largest value of a symbol. Memory is planned for it, and smaller values need no new plan as long as
+  // they use the same kernels (a matmul with few rows has others). Without one, every set of sizes has a
+  // plan; CompileOptions::max_plans of them are kept.
   void set_capacity(std::string symbol, int64_t largest);
 
   // Adds a node; its output types are inferred and a mistake is an error that names the node. Absent inputs

@@ -2,6 +2,7 @@
 // axes count from the end; inputs of element-wise ops broadcast as in NumPy.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -30,45 +31,61 @@ Value operator-(double a, Value b);
 Value operator*(double a, Value b);
 Value operator/(double a, Value b);
 
+// A tensor, or a number of the type of the tensor next to it: maximum(x, 0), where(mask, x, -1e9).
+class Argument {
+ public:
+  Argument(Value value) : value_(std::move(value)) {}
+  Argument(double number) : number_(number), is_number_(true) {}
+
+  bool is_number() const { return is_number_; }
+  const Value& value() const { return value_; }
+  double number() const { return number_; }
+
+ private:
+  Value value_;
+  double number_ = 0;
+  bool is_number_ = false;
+};
+
 // Every scalar function that `rlx ops` lists, under its name there. add, sub, mul, div and neg are the
 // operators too.
-Value add(Value a, Value b);
-Value sub(Value a, Value b);
-Value mul(Value a, Value b);
-Value div(Value a, Value b);
+Value add(Argument a, Argument b);
+Value sub(Argument a, Argument b);
+Value mul(Argument a, Argument b);
+Value div(Argument a, Argument b);
 Value neg(Value x);
-Value maximum(Value a, Value b);
-Value minimum(Value a, Value b);
-Value pow(Value a, Value b);
-Value mod(Value a, Value b);   // has the sign of b, like Python's %
-Value fmod(Value a, Value b);  // has the sign of a, like C's
-Value clamp(Value x, Value low, Value high);
-Value where(Value condition, Value if_true, Value if_false);
+Value maximum(Argument a, Argument b);
+Value minimum(Argument a, Argument b);
+Value pow(Argument a, Argument b);
+Value mod(Argument a, Argument b);   // has the sign of b, like Python's %
+Value fmod(Argument a, Argument b);  // has the sign of a, like C's
+Value clamp(Argument x, Argument low, Argument high);
+Value where(Value condition, Argument if_true, Argument if_false);
 Value abs(Value x);
 Value sign(Value x);
 Value square(Value x);
 Value reciprocal(Value x);
 Value conj(Value x);
 
-Value equal(Value a, Value b);
-Value not_equal(Value a, Value b);
-Value less(Value a, Value b);
-Value less_equal(Value a, Value b);
-Value greater(Value a, Value b);
-Value greater_equal(Value a, Value b);
+Value equal(Argument a, Argument b);
+Value not_equal(Argument a, Argument b);
+Value less(Argument a, Argument b);
+Value less_equal(Argument a, Argument b);
+Value greater(Argument a, Argument b);
+Value greater_equal(Argument a, Argument b);
 Value is_nan(Value x);
 Value is_inf(Value x);
-Value logical_and(Value a, Value b);
-Value logical_or(Value a, Value b);
-Value logical_xor(Value a, Value b);
+Value logical_and(Argument a, Argument b);
+Value logical_or(Argument a, Argument b);
+Value logical_xor(Argument a, Argument b);
 Value logical_not(Value x);
 
-Value bitwise_and(Value a, Value b);
-Value bitwise_or(Value a, Value b);
-Value bitwise_xor(Value a, Value b);
+Value bitwise_and(Argument a, Argument b);
+Value bitwise_or(Argument a, Argument b);
+Value bitwise_xor(Argument a, Argument b);
 Value bitwise_not(Value x);
-Value left_shift(Value a, Value n);
-Value right_shift(Value a, Value n);
+Value left_shift(Argument a, Argument n);
+Value right_shift(Argument a, Argument n);
 
 Value round(Value x);  // ties to even
 Value floor(Value x);
@@ -89,7 +106,7 @@ Value tan(Value x);
 Value asin(Value x);
 Value acos(Value x);
 Value atan(Value x);
-Value atan2(Value y, Value x);
+Value atan2(Argument y, Argument x);
 Value sinh(Value x);
 Value cosh(Value x);
 Value tanh(Value x);
@@ -99,10 +116,10 @@ Value atanh(Value x);
 Value erf(Value x);
 
 Value relu(Value x);
-Value leaky_relu(Value x, Value alpha);
-Value thresholded_relu(Value x, Value alpha);
+Value leaky_relu(Argument x, Argument alpha);
+Value thresholded_relu(Argument x, Argument alpha);
 Value sigmoid(Value x);
-Value hard_sigmoid(Value x, Value alpha, Value beta);
+Value hard_sigmoid(Argument x, Argument alpha, Argument beta);
 Value gelu(Value x);         // the exact form, with erf
 Value gelu_approx(Value x);  // the tanh form
 Value silu(Value x);
@@ -110,8 +127,8 @@ Value hard_swish(Value x);
 Value mish(Value x);
 Value softplus(Value x);
 Value softsign(Value x);
-Value elu(Value x, Value alpha);
-Value celu(Value x, Value alpha);
+Value elu(Argument x, Argument alpha);
+Value celu(Argument x, Argument alpha);
 Value selu(Value x);
 
 Value cast(Value x, DType to);
@@ -175,14 +192,17 @@ enum class MaskKind {
   causal,          // key j for query i when j <= i + (keys - queries): aligned at the bottom right
   sliding_window,  // causal, and j >= i + (keys - queries) - window
 };
+enum class EmptyRow { zeros, nan };  // the result for a query all of whose scores are minus infinity
 struct AttentionOptions {
   int64_t heads = 0;
   int64_t kv_heads = 0;  // 0: as many as heads; fewer: groups of heads share keys and values
   AttentionLayout layout = AttentionLayout::bhsd;
   MaskKind mask = MaskKind::none;
   int64_t window = 0;
-  std::optional<double> scale = {};     // 1/sqrt(head) when not given
-  std::optional<double> soft_cap = {};  // scores become cap * tanh(score / cap)
+  std::optional<double> scale = {};                                // 1/sqrt(head) when not given
+  std::optional<double> soft_cap = {};                             // scores become cap * tanh(score / cap)
+  double masked_score = -std::numeric_limits<double>::infinity();  // where a bool mask is false
+  EmptyRow empty_row = EmptyRow::zeros;
 };
 // `mask` broadcasts to [batch, heads, queries, keys]: bool (true keeps) or a float that is added to the
 // scores.

@@ -26,7 +26,10 @@ class Dim {
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   Dim(T number) : constant_(static_cast<int64_t>(number)) {}
+  // The symbol of that name. Arithmetic wants a Dim first: Dim("past") + 1, or "past"_dim + 1; "past" + 1 is
+  // the pointer to "ast".
   Dim(const char* symbol_name) : Dim(symbol(symbol_name)) {}
+  Dim(const std::string& symbol_name) : Dim(symbol(symbol_name)) {}
   static Dim symbol(std::string name);
   static Dim parse(std::string_view text);  // what text() returns, and ordinary arithmetic on it
 
@@ -104,5 +107,10 @@ Shape broadcast(const Shape& a, const Shape& b, std::string_view what);
 
 std::ostream& operator<<(std::ostream& out, const Dim& dim);
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
+
+// using namespace rlx::literals; "past"_dim + 1
+inline namespace literals {
+inline Dim operator""_dim(const char* symbol_name, size_t) { return Dim(symbol_name); }
+}  // namespace literals
 
 }  // namespace rlx

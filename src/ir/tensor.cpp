@@ -168,7 +168,12 @@ std::span<const std::byte> Tensor::bytes() const {
   if (!uniform_) return bytes_;
   Uniform& u = *uniform_;
   std::call_once(u.expand, [&] {
-    u.all.resize(byte_size());
+    try {
+      u.all.resize(byte_size());
+    } catch (const std::bad_alloc&) {
+      fail(ErrorKind::out_of_memory, "the host has no room for the {} bytes of a tensor {}", byte_size(),
+           type_text());
+    }
     for (size_t at = 0; at < u.all.size(); at += u.value.size())
       std::memcpy(u.all.data() + at, u.value.data(), u.value.size());
   });

@@ -448,7 +448,7 @@ void lower_written_out(Lowering& l, const Problem& p) {
 void Attention::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   const Problem p = gathered(l, make_problem(*this, l));
-  const bool as_nodes = layout == AttentionLayout::bhsd && mask == MaskKind::none && soft_cap == 0 &&
+  const bool as_nodes = layout == AttentionLayout::bhsd && mask == MaskKind::none && !soft_cap &&
                         (empty_row == EmptyRow::nan || !p.mask.present());
   if (as_nodes && !can_bind_one(l, p)) {
     lower_written_out(l, p);
@@ -467,6 +467,8 @@ Value attention(Value q, Value k, Value v, const AttentionOptions& options, Valu
   op->window = options.window;
   op->scale = options.scale;
   op->soft_cap = options.soft_cap;
+  op->masked_score = options.masked_score;
+  op->empty_row = options.empty_row;
   return q.graph().add_value(std::move(op), {q, k, v, mask});
 }
 

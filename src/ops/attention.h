@@ -8,9 +8,6 @@
 
 namespace rlx {
 
-// The result of a query whose scores are all -inf.
-enum class EmptyRow { zeros, nan };
-
 // Inputs q, k, v and perhaps a mask. A score is scale * q.k, then soft_cap * tanh(score / soft_cap) when
 // there is a cap, then the mask; y = softmax(scores) v. q and y have `heads` heads, k and v have `kv_heads`,
 // and each of those serves heads / kv_heads neighbouring heads of q. Values may have a different head size

@@ -1,4 +1,6 @@
 // The element-wise functions of rlx/ops.h; other ops define theirs next to the op.
+#include <algorithm>
+
 #include "ops/elementwise.h"
 #include "ops/op_table.h"
 #include "rlx/ops.h"
@@ -13,14 +15,30 @@ Value apply(std::string_view function, const std::vector<Value>& inputs) {
 }
 
 namespace {
+
 Value number(Value like, double value) { return like.graph().scalar(like.dtype(), value); }
+
+Value operand(const Argument& argument, const Value& like) {
+  return argument.is_number() ? number(like, argument.number()) : argument.value();
+}
+
+// Numbers take the type of the first tensor.
+Value apply(std::string_view function, const std::vector<Argument>& arguments) {
+  const auto like = std::ranges::find_if_not(arguments, &Argument::is_number);
+  if (like == arguments.end())
+    fail(ErrorKind::invalid_argument, "{}: one of the arguments must be a tensor", function);
+  std::vector<Value> inputs;
+  for (const Argument& a : arguments) inputs.push_back(operand(a, like->value()));
+  return rlx::apply(function, inputs);
+}
+
 }  // namespace
 
-Value operator+(Value a, Value b) { return apply("add", {a, b}); }
-Value operator-(Value a, Value b) { return apply("sub", {a, b}); }
-Value operator*(Value a, Value b) { return apply("mul", {a, b}); }
-Value operator/(Value a, Value b) { return apply("div", {a, b}); }
-Value operator-(Value a) { return apply("neg", {a}); }
+Value operator+(Value a, Value b) { return rlx::apply("add", std::vector<Value>{a, b}); }
+Value operator-(Value a, Value b) { return rlx::apply("sub", std::vector<Value>{a, b}); }
+Value operator*(Value a, Value b) { return rlx::apply("mul", std::vector<Value>{a, b}); }
+Value operator/(Value a, Value b) { return rlx::apply("div", std::vector<Value>{a, b}); }
+Value operator-(Value a) { return rlx::apply("neg", std::vector<Value>{a}); }
 Value operator+(Value a, double b) { return a + number(a, b); }
 Value operator-(Value a, double b) { return a - number(a, b); }
 Value operator*(Value a, double b) { return a * number(a, b); }
@@ -31,82 +49,89 @@ Value operator*(double a, Value b) { return number(b, a) * b; }
 Value operator/(double a, Value b) { return number(b, a) / b; }
 
 // One per row of the table in ops/scalar.cpp.
-Value add(Value a, Value b) { return apply("add", {a, b}); }
-Value sub(Value a, Value b) { return apply("sub", {a, b}); }
-Value mul(Value a, Value b) { return apply("mul", {a, b}); }
-Value div(Value a, Value b) { return apply("div", {a, b}); }
-Value maximum(Value a, Value b) { return apply("maximum", {a, b}); }
-Value minimum(Value a, Value b) { return apply("minimum", {a, b}); }
-Value pow(Value a, Value b) { return apply("pow", {a, b}); }
-Value mod(Value a, Value b) { return apply("mod", {a, b}); }
-Value fmod(Value a, Value b) { return apply("fmod", {a, b}); }
-Value clamp(Value a, Value b, Value c) { return apply("clamp", {a, b, c}); }
-Value where(Value a, Value b, Value c) { return apply("where", {a, b, c}); }
-Value neg(Value x) { return apply("neg", {x}); }
-Value abs(Value x) { return apply("abs", {x}); }
-Value sign(Value x) { return apply("sign", {x}); }
-Value square(Value x) { return apply("square", {x}); }
-Value reciprocal(Value x) { return apply("reciprocal", {x}); }
-Value conj(Value x) { return apply("conj", {x}); }
-Value bitwise_and(Value a, Value b) { return apply("bitwise_and", {a, b}); }
-Value bitwise_or(Value a, Value b) { return apply("bitwise_or", {a, b}); }
-Value bitwise_xor(Value a, Value b) { return apply("bitwise_xor", {a, b}); }
-Value bitwise_not(Value x) { return apply("bitwise_not", {x}); }
-Value left_shift(Value a, Value b) { return apply("left_shift", {a, b}); }
-Value right_shift(Value a, Value b) { return apply("right_shift", {a, b}); }
-Value equal(Value a, Value b) { return apply("equal", {a, b}); }
-Value not_equal(Value a, Value b) { return apply("not_equal", {a, b}); }
-Value less(Value a, Value b) { return apply("less", {a, b}); }
-Value less_equal(Value a, Value b) { return apply("less_equal", {a, b}); }
-Value greater(Value a, Value b) { return apply("greater", {a, b}); }
-Value greater_equal(Value a, Value b) { return apply("greater_equal", {a, b}); }
-Value is_nan(Value x) { return apply("is_nan", {x}); }
-Value is_inf(Value x) { return apply("is_inf", {x}); }
-Value logical_and(Value a, Value b) { return apply("logical_and", {a, b}); }
-Value logical_or(Value a, Value b) { return apply("logical_or", {a, b}); }
-Value logical_xor(Value a, Value b) { return apply("logical_xor", {a, b}); }
-Value logical_not(Value x) { return apply("logical_not", {x}); }
-Value round(Value x) { return apply("round", {x}); }
-Value floor(Value x) { return apply("floor", {x}); }
-Value ceil(Value x) { return apply("ceil", {x}); }
-Value trunc(Value x) { return apply("trunc", {x}); }
-Value exp(Value x) { return apply("exp", {x}); }
-Value exp2(Value x) { return apply("exp2", {x}); }
-Value expm1(Value x) { return apply("expm1", {x}); }
-Value log(Value x) { return apply("log", {x}); }
-Value log2(Value x) { return apply("log2", {x}); }
-Value log1p(Value x) { return apply("log1p", {x}); }
-Value sqrt(Value x) { return apply("sqrt", {x}); }
-Value rsqrt(Value x) { return apply("rsqrt", {x}); }
-Value sin(Value x) { return apply("sin", {x}); }
-Value cos(Value x) { return apply("cos", {x}); }
-Value tan(Value x) { return apply("tan", {x}); }
-Value asin(Value x) { return apply("asin", {x}); }
-Value acos(Value x) { return apply("acos", {x}); }
-Value atan(Value x) { return apply("atan", {x}); }
-Value atan2(Value a, Value b) { return apply("atan2", {a, b}); }
-Value sinh(Value x) { return apply("sinh", {x}); }
-Value cosh(Value x) { return apply("cosh", {x}); }
-Value tanh(Value x) { return apply("tanh", {x}); }
-Value asinh(Value x) { return apply("asinh", {x}); }
-Value acosh(Value x) { return apply("acosh", {x}); }
-Value atanh(Value x) { return apply("atanh", {x}); }
-Value erf(Value x) { return apply("erf", {x}); }
-Value relu(Value x) { return apply("relu", {x}); }
-Value leaky_relu(Value a, Value b) { return apply("leaky_relu", {a, b}); }
-Value thresholded_relu(Value a, Value b) { return apply("thresholded_relu", {a, b}); }
-Value sigmoid(Value x) { return apply("sigmoid", {x}); }
-Value hard_sigmoid(Value a, Value b, Value c) { return apply("hard_sigmoid", {a, b, c}); }
-Value gelu(Value x) { return apply("gelu", {x}); }
-Value gelu_approx(Value x) { return apply("gelu_approx", {x}); }
-Value silu(Value x) { return apply("silu", {x}); }
-Value hard_swish(Value x) { return apply("hard_swish", {x}); }
-Value mish(Value x) { return apply("mish", {x}); }
-Value softplus(Value x) { return apply("softplus", {x}); }
-Value softsign(Value x) { return apply("softsign", {x}); }
-Value elu(Value a, Value b) { return apply("elu", {a, b}); }
-Value celu(Value a, Value b) { return apply("celu", {a, b}); }
-Value selu(Value x) { return apply("selu", {x}); }
+Value add(Argument a, Argument b) { return apply("add", std::vector<Argument>{a, b}); }
+Value sub(Argument a, Argument b) { return apply("sub", std::vector<Argument>{a, b}); }
+Value mul(Argument a, Argument b) { return apply("mul", std::vector<Argument>{a, b}); }
+Value div(Argument a, Argument b) { return apply("div", std::vector<Argument>{a, b}); }
+Value maximum(Argument a, Argument b) { return apply("maximum", std::vector<Argument>{a, b}); }
+Value minimum(Argument a, Argument b) { return apply("minimum", std::vector<Argument>{a, b}); }
+Value pow(Argument a, Argument b) { return apply("pow", std::vector<Argument>{a, b}); }
+Value mod(Argument a, Argument b) { return apply("mod", std::vector<Argument>{a, b}); }
+Value fmod(Argument a, Argument b) { return apply("fmod", std::vector<Argument>{a, b}); }
+Value clamp(Argument a, Argument b, Argument c) { return apply("clamp", std::vector<Argument>{a, b, c}); }
+Value where(Value condition, Argument if_true, Argument if_false) {
+  const Value& like = if_true.is_number() ? if_false.value() : if_true.value();
+  return rlx::apply("where", std::vector<Value>{condition, operand(if_true, like), operand(if_false, like)});
+}
+Value neg(Value x) { return rlx::apply("neg", std::vector<Value>{x}); }
+Value abs(Value x) { return rlx::apply("abs", std::vector<Value>{x}); }
+Value sign(Value x) { return rlx::apply("sign", std::vector<Value>{x}); }
+Value square(Value x) { return rlx::apply("square", std::vector<Value>{x}); }
+Value reciprocal(Value x) { return rlx::apply("reciprocal", std::vector<Value>{x}); }
+Value conj(Value x) { return rlx::apply("conj", std::vector<Value>{x}); }
+Value bitwise_and(Argument a, Argument b) { return apply("bitwise_and", std::vector<Argument>{a, b}); }
+Value bitwise_or(Argument a, Argument b) { return apply("bitwise_or", std::vector<Argument>{a, b}); }
+Value bitwise_xor(Argument a, Argument b) { return apply("bitwise_xor", std::vector<Argument>{a, b}); }
+Value bitwise_not(Value x) { return rlx::apply("bitwise_not", std::vector<Value>{x}); }
+Value left_shift(Argument a, Argument b) { return apply("left_shift", std::vector<Argument>{a, b}); }
+Value right_shift(Argument a, Argument b) { return apply("right_shift", std::vector<Argument>{a, b}); }
+Value equal(Argument a, Argument b) { return apply("equal", std::vector<Argument>{a, b}); }
+Value not_equal(Argument a, Argument b) { return apply("not_equal", std::vector<Argument>{a, b}); }
+Value less(Argument a, Argument b) { return apply("less", std::vector<Argument>{a, b}); }
+Value less_equal(Argument a, Argument b) { return apply("less_equal", std::vector<Argument>{a, b}); }
+Value greater(Argument a, Argument b) { return apply("greater", std::vector<Argument>{a, b}); }
+Value greater_equal(Argument a, Argument b) { return apply("greater_equal", std::vector<Argument>{a, b}); }
+Value is_nan(Value x) { return rlx::apply("is_nan", std::vector<Value>{x}); }
+Value is_inf(Value x) { return rlx::apply("is_inf", std::vector<Value>{x}); }
+Value logical_and(Argument a, Argument b) { return apply("logical_and", std::vector<Argument>{a, b}); }
+Value logical_or(Argument a, Argument b) { return apply("logical_or", std::vector<Argument>{a, b}); }
+Value logical_xor(Argument a, Argument b) { return apply("logical_xor", std::vector<Argument>{a, b}); }
+Value logical_not(Value x) { return rlx::apply("logical_not", std::vector<Value>{x}); }
+Value round(Value x) { return rlx::apply("round", std::vector<Value>{x}); }
+Value floor(Value x) { return rlx::apply("floor", std::vector<Value>{x}); }
+Value ceil(Value x) { return rlx::apply("ceil", std::vector<Value>{x}); }
+Value trunc(Value x) { return rlx::apply("trunc", std::vector<Value>{x}); }
+Value exp(Value x) { return rlx::apply("exp", std::vector<Value>{x}); }
+Value exp2(Value x) { return rlx::apply("exp2", std::vector<Value>{x}); }
+Value expm1(Value x) { return rlx::apply("expm1", std::vector<Value>{x}); }
+Value log(Value x) { return rlx::apply("log", std::vector<Value>{x}); }
+Value log2(Value x) { return rlx::apply("log2", std::vector<Value>{x}); }
+Value log1p(Value x) { return rlx::apply("log1p", std::vector<Value>{x}); }
+Value sqrt(Value x) { return rlx::apply("sqrt", std::vector<Value>{x}); }
+Value rsqrt(Value x) { return rlx::apply("rsqrt", std::vector<Value>{x}); }
+Value sin(Value x) { return rlx::apply("sin", std::vector<Value>{x}); }
+Value cos(Value x) { return rlx::apply("cos", std::vector<Value>{x}); }
+Value tan(Value x) { return rlx::apply("tan", std::vector<Value>{x}); }
+Value asin(Value x) { return rlx::apply("asin", std::vector<Value>{x}); }
+Value acos(Value x) { return rlx::apply("acos", std::vector<Value>{x}); }
+Value atan(Value x) { return rlx::apply("atan", std::vector<Value>{x}); }
+Value atan2(Argument a, Argument b) { return apply("atan2", std::vector<Argument>{a, b}); }
+Value sinh(Value x) { return rlx::apply("sinh", std::vector<Value>{x}); }
+Value cosh(Value x) { return rlx::apply("cosh", std::vector<Value>{x}); }
+Value tanh(Value x) { return rlx::apply("tanh", std::vector<Value>{x}); }
+Value asinh(Value x) { return rlx::apply("asinh", std::vector<Value>{x}); }
+Value acosh(Value x) { return rlx::apply("acosh", std::vector<Value>{x}); }
+Value atanh(Value x) { return rlx::apply("atanh", std::vector<Value>{x}); }
+Value erf(Value x) { return rlx::apply("erf", std::vector<Value>{x}); }
+Value relu(Value x) { return rlx::apply("relu", std::vector<Value>{x}); }
+Value leaky_relu(Argument a, Argument b) { return apply("leaky_relu", std::vector<Argument>{a, b}); }
+Value thresholded_relu(Argument a, Argument b) {
+  return apply("thresholded_relu", std::vector<Argument>{a, b});
+}
+Value sigmoid(Value x) { return rlx::apply("sigmoid", std::vector<Value>{x}); }
+Value hard_sigmoid(Argument a, Argument b, Argument c) {
+  return apply("hard_sigmoid", std::vector<Argument>{a, b, c});
+}
+Value gelu(Value x) { return rlx::apply("gelu", std::vector<Value>{x}); }
+Value gelu_approx(Value x) { return rlx::apply("gelu_approx", std::vector<Value>{x}); }
+Value silu(Value x) { return rlx::apply("silu", std::vector<Value>{x}); }
+Value hard_swish(Value x) { return rlx::apply("hard_swish", std::vector<Value>{x}); }
+Value mish(Value x) { return rlx::apply("mish", std::vector<Value>{x}); }
+Value softplus(Value x) { return rlx::apply("softplus", std::vector<Value>{x}); }
+Value softsign(Value x) { return rlx::apply("softsign", std::vector<Value>{x}); }
+Value elu(Argument a, Argument b) { return apply("elu", std::vector<Argument>{a, b}); }
+Value celu(Argument a, Argument b) { return apply("celu", std::vector<Argument>{a, b}); }
+Value selu(Value x) { return rlx::apply("selu", std::vector<Value>{x}); }
 
 Value cast(Value x, DType to) {
   auto op = std::make_shared<Cast>();

@@ -34,7 +34,8 @@ class Matcher {
 
   std::optional<Match> match(int32_t id) const {
     const Node& out = graph_.node(id);
-    if (!plain_matmul(out)) return std::nullopt;
+    // The kernels keep scores and weights in f32, where nodes of 16-bit floats would round them.
+    if (!plain_matmul(out) || out.outputs[0].dtype != DType::f32) return std::nullopt;
     const Node& softmax = graph_.producer(out.inputs[0]);
     const auto* op = op_cast<Softmax>(*softmax.op);
     if (!op || op->log || !only_use(out.inputs[0]) || (op->axis != -1 && op->axis != 3)) return std::nullopt;
@@ -90,7 +91,7 @@ class Matcher {
     const Node& n = graph_.producer(score);
     const bool mul = is(n, "mul");
     if (!only_use(score) || !(mul || is(n, "div"))) return {score, 1};
-    for (const size_t at : {0, 1}) {
+    for (const size_t at : {size_t{0}, size_t{1}}) {
       if ((at == 1 && !mul) || !(shape(n.inputs[at]) == shape(score))) continue;
       const auto number = scalar_constant(graph_, n.inputs[1 - at]);
       if (!number) continue;

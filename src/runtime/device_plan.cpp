@@ -127,7 +127,11 @@ const DevicePlan::OutputSlot& DevicePlan::output(std::string_view name) const {
 
 Tensor DevicePlan::read_value(std::string_view node, int32_t output) const {
   const int32_t id = graph_.find(node);
-  if (id < 0) fail(ErrorKind::invalid_argument, "the graph '{}' has no node named '{}'", graph_.name, node);
+  if (id < 0) {
+    fail(ErrorKind::invalid_argument,
+         "the graph '{}' has no node named '{}' (after optimisation; nodes may have been fused)", graph_.name,
+         node);
+  }
   const auto outputs = std::ssize(graph_.node(id).outputs);
   if (output < 0 || output >= outputs) {
     fail(ErrorKind::invalid_argument, "output {} was requested from the node '{}', which has {}", output,

@@ -185,13 +185,16 @@ std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& pla
 
 namespace {
 
+// Without their data: a uniform tensor is written out only when its size is known to be right.
 std::vector<InputRef> input_refs(const NamedTensors& inputs) {
   std::vector<InputRef> refs;
-  for (const auto& [name, tensor] : inputs) {
-    const std::span<const std::byte> bytes = tensor.bytes();
-    refs.push_back({name, tensor.dtype(), bytes.data(), bytes.size(), tensor.shape()});
-  }
+  for (const auto& [name, tensor] : inputs)
+    refs.push_back({name, tensor.dtype(), nullptr, tensor.byte_size(), tensor.shape()});
   return refs;
+}
+
+void add_data(std::vector<InputRef>& refs, const NamedTensors& inputs) {
+  for (InputRef& ref : refs) ref.data = inputs.find(ref.name)->second.bytes().data();
 }
 
 }  // namespace
@@ -203,9 +206,10 @@ NamedTensors Executable::run(const NamedTensors& inputs, SymbolList symbols) {
 Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs,
                           SymbolList symbols) {
   Impl& self = impl();
-  const std::vector<InputRef> refs = input_refs(inputs);
+  std::vector<InputRef> refs = input_refs(inputs);
   const std::lock_guard lock(self.mutex);
   DevicePlan& plan = *self.plan_for_run(refs, symbols);
+  add_data(refs, inputs);
   auto run = std::make_unique<Run::Impl>(self.loaded->compiled.graph->outputs(), outputs);
   uint64_t total = 0;
   for (const std::string& name : run->names()) {
@@ -262,9 +266,10 @@ void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList 
 
 std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, SymbolList symbols) {
   Impl& self = impl();
-  const std::vector<InputRef> refs = input_refs(inputs);
+  std::vector<InputRef> refs = input_refs(inputs);
   const std::lock_guard lock(self.mutex);
   DevicePlan& plan = *self.plan_for_run(refs, symbols);
+  add_data(refs, inputs);
   self.upload_inputs(plan, refs);
   self.loaded->weights.require_all();
   plan.load(self.loaded->weights);
@@ -314,27 +319,40 @@ std::vector<TensorInfo> Executable::outputs() const {
   return out;
 }
 
-void Executable::set_param(std::string_view name, const Tensor& value) {
-  const int32_t node = impl().source.find(name);
-  if (node >= 0) {
-    const TensorType& type = impl().source.node(node).outputs[0];
-    const Shape shape = type.shape.bind(impl().options.symbols);
-    if (shape.is_static() && shape.values() != value.shape()) {
-      fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", name, type.text(),
-           value.type_text());
-    }
+void Executable::Impl::check_param_shape(std::string_view name, const Tensor& value) const {
+  const int32_t node = source.find(name);
+  if (node < 0) return;  // reported by set_param
+  const TensorType& type = source.node(node).outputs[0];
+  const Shape shape = type.shape.bind(options.symbols);
+  if (shape.is_static() && shape.values() != value.shape()) {
+    fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", name, type.text(),
+         value.type_text());
   }
+}
+
+void Executable::Impl::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
+  // A pass may have found a param unused; it is still the graph's, and setting it is not a mistake.
+  const int32_t node = source.find(name);
+  const bool is_param = node >= 0 && source.node(node).op->is(LeafKind::param);
+  if (is_param && !loaded->weights.find(name)) return;
+  loaded->weights.set_param(name, dtype, bytes);
+}
+
+void Executable::set_param(std::string_view name, const Tensor& value) {
+  impl().check_param_shape(name, value);
   set_param(name, value.dtype(), value.bytes());
 }
 
 void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(impl().mutex);
+  impl().set_param(name, dtype, bytes);
+}
+
+void Executable::set_params(const NamedTensors& values) {
   Impl& self = impl();
+  for (const auto& [name, value] : values) self.check_param_shape(name, value);
   const std::lock_guard lock(self.mutex);
-  // A pass may have found a param unused; it still belongs to the graph, and setting it is not a mistake.
-  const int32_t node = self.source.find(name);
-  const bool is_param = node >= 0 && self.source.node(node).op->is(LeafKind::param);
-  if (is_param && !self.loaded->weights.find(name)) return;
-  self.loaded->weights.set_param(name, dtype, bytes);
+  for (const auto& [name, value] : values) self.set_param(name, value.dtype(), value.bytes());
 }
 
 void Executable::feed(std::string_view input, std::string_view output) {

@@ -31,7 +31,10 @@ struct LoadedGraph {
 struct Executable::Impl {
   Impl(const Graph& source, const CompileOptions& options, std::unique_ptr<LoadedGraph> graph);
 
+  void check_param_shape(std::string_view name, const Tensor& value) const;
+
   // All below are called with `mutex` held.
+  void set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes);
   std::shared_ptr<DevicePlan> plan_for_run(List<InputRef> inputs, SymbolList given);
   void upload_inputs(DevicePlan& plan, List<InputRef> inputs);
   // Adds the copy of an output into the readback, after the `total` bytes that it has so far.

@@ -44,6 +44,10 @@ void check_options(const Graph& source, const CompileOptions& options, const gpu
          options.debug.trace_path, device.info().name);
   }
   const auto symbols = source.symbols();
+  for (const auto& [symbol, largest] : source.capacities()) {
+    if (!symbols.contains(symbol))
+      fail("the graph '{}' has a capacity for '{}', but no dimension uses that symbol", source.name, symbol);
+  }
   for (const auto& [symbol, value] : options.symbols) {
     if (!symbols.contains(symbol))
       fail(ErrorKind::invalid_argument, "the graph '{}' has no symbol named '{}'", source.name, symbol);

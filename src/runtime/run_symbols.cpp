@@ -65,12 +65,30 @@ void RunSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
   set(*unknown->as_symbol(), count / known, input.name);
 }
 
+namespace {
+
+[[noreturn]] void fail_undetermined(const Graph& graph, const std::string& symbol, List<InputRef> given) {
+  for (const Node& n : graph.nodes()) {
+    if (!n.op->is(LeafKind::input) || std::ranges::contains(given, n.name, &InputRef::name)) continue;
+    const auto is_symbol = [&](const Dim& d) { return d.as_symbol() == symbol; };
+    if (std::ranges::any_of(n.outputs[0].shape, is_symbol)) {
+      fail(ErrorKind::invalid_argument, "the input '{}' ({}) was not given, so the symbol '{}' has no value",
+           n.name, n.outputs[0].text(), symbol);
+    }
+  }
+  fail(ErrorKind::invalid_argument, "no input of this run determines the symbol '{}'; give its value",
+       symbol);
+}
+
+}  // namespace
+
 void RunSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList given) {
   for (Symbol& s : symbols_) s.value = -1;
   for (const auto& [name, value] : given) set(name, value, "the symbols given");
   for (const InputRef& in : inputs) {
     const int32_t node = graph.find(in.name);
-    if (node < 0 || !graph.node(node).op->is(LeafKind::input)) continue;  // reported when inputs are uploaded
+    if (node < 0 || !graph.node(node).op->is(LeafKind::input))
+      fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'", graph.name, in.name);
     const Shape& shape = graph.node(node).outputs[0].shape;
     if (shape.is_static()) continue;
     if (in.shape.empty()) {
@@ -86,9 +104,7 @@ void RunSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList give
     }
   }
   for (const Symbol& s : symbols_) {
-    if (s.value < 0)
-      fail(ErrorKind::invalid_argument, "no input of this run determines the symbol '{}'; give its value",
-           s.name);
+    if (s.value < 0) fail_undetermined(graph, s.name, inputs);
   }
 }
 

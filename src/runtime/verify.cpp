@@ -58,7 +58,7 @@ void compare_output(NodeCheck& check, const Tensor& got, const RefTensor& want, 
 std::vector<Movement> measure(const Node& n, const std::vector<const RefTensor*>& inputs,
                               const std::vector<RefTensor>& want) {
   std::vector<std::vector<RefTensor>> trials;
-  for (uint32_t seed : {1, 2}) trials.push_back(Trial(seed).run(n, inputs));
+  for (const uint32_t seed : {1u, 2u}) trials.push_back(Trial(seed).run(n, inputs));
   std::vector<Movement> movements;
   for (size_t o = 0; o < want.size(); ++o) {
     std::vector<const RefTensor*> moved;

@@ -172,7 +172,7 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
     EXPECT_EQ(op.at("formula"), info->formula);
     EXPECT_EQ(op.at("kernels"), info->variants);
     EXPECT_TRUE(op.at("types").is_array());
-    EXPECT_EQ(op.size(), 5u) << op;
+    EXPECT_EQ(op.size(), 6u) << op;
   }
   const json softmax = json::parse(rlx("ops softmax --json").out);
   EXPECT_EQ(softmax.at(0).at("attributes"),

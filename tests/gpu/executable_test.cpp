@@ -323,6 +323,27 @@ TEST(Executable, CallsTakeVectorsAndBraces) {
   EXPECT_SAYS(exe.plan_report({{"n", 1}, {"pos", -1}}), "the symbol 'pos' is -1");
 }
 
+TEST(Executable, SeveralParamsAreSetAtOnce) {
+  Executable exe = compile(
+      parse_graph("graph g { %a = param : f32[1]\n %b = param : f32[1]\n %y = add(%a, %b)\n output y = %y }"),
+      full_device());
+  exe.set_params({{"a", floats({1})}, {"b", floats({2})}});
+  EXPECT_EQ(exe.run(NamedTensors{}).at("y"), floats({3}));
+  EXPECT_SAYS(exe.set_params({{"a", floats({7})}, {"b", floats({1, 2})}}), "the param 'b' is f32[1]");
+  EXPECT_EQ(exe.run(NamedTensors{}).at("y"), floats({3})) << "none of them was set";
+}
+
+TEST(Executable, WrongNamesAreFoundBeforeMissingSizes) {
+  Graph g;
+  g.output("y", relu(g.input("x", DType::f32, {"batch", 2})));
+  Executable exe = compile(g, full_device());
+  EXPECT_SAYS(exe.run({{"z", floats({1})}}), "has no input named 'z'");
+  EXPECT_SAYS(exe.run(NamedTensors{}), "the input 'x' (f32[batch, 2]) was not given");
+  EXPECT_SAYS(exe.run({{"x", Tensor::zeros(DType::f32, {int64_t{1} << 40, 2})}}), "the largest buffer");
+  g.set_capacity("Batch", 8);
+  EXPECT_SAYS(compile(g, full_device()), "has a capacity for 'Batch', but no dimension uses that symbol");
+}
+
 TEST(Executable, AnyNumberOfOutputs) {
   Graph g;
   const Value x = g.input("x", DType::f32, {1});

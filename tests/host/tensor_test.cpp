@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "rlx/format.h"
+#include "rlx/ops.h"
 #include "tests/support/message.h"
 
 namespace rlx {
@@ -106,6 +107,21 @@ TEST(Shape, TakesAnyIntegerAndVectors) {
   EXPECT_EQ(Shape(dims).text(), "[2, 3]");
   Graph g;
   EXPECT_EQ(g.input("x", DType::f32, dims).shape().text(), "[2, 3]");
+}
+
+TEST(Shape, SymbolsComeFromStringsAndLiterals) {
+  const std::string name = "past";
+  EXPECT_EQ((Shape{name, "past"_dim + 1}.text()), "[past, past+1]");
+}
+
+TEST(Value, NumbersStandForTensorsOfTheTypeNextToThem) {
+  Graph g;
+  const Value x = g.input("x", DType::f16, {3});
+  EXPECT_EQ(maximum(x, 0).type().text(), "f16[3]");
+  EXPECT_EQ(where(greater(x, 0.5), x, -1e4).type().text(), "f16[3]");
+  EXPECT_EQ(clamp(x, 0, 6).dtype(), DType::f16);
+  EXPECT_SAYS(pow(2, 3.0 * x + x) + maximum(1, 2), "one of the arguments must be a tensor");
+  EXPECT_SAYS(where(greater(x, 0), x, 1e9), "1e+09");
 }
 
 TEST(Value, FollowsAGraphThatIsMoved) {
