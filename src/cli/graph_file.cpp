@@ -174,6 +174,7 @@ LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const std::string
     const bool is_input = n.op->is(LeafKind::input);
     if (!is_input && !n.op->is(LeafKind::param)) continue;
     const bool stored = file && file->find(n.name);
+    if (!stored) out.random.push_back(n.name);
     (is_input ? out.inputs : out.params)
         .emplace(n.name, stored ? file->tensor(n.name) : random_leaf(graph, id, seed));
   }

@@ -30,6 +30,7 @@ struct GraphFlags {
 struct LeafValues {
   NamedTensors inputs;
   NamedTensors params;
+  std::vector<std::string> random;  // the names of those that no file had
   NamedTensors all() const;
 };
 LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const std::string& safetensors_path);

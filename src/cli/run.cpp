@@ -120,6 +120,11 @@ void run_graph(const Options& o) {
   if (o.dump_nodes) options.debug.dump_nodes = -1;
   options.debug.log = [](const std::string& text) { print(text); };
   const LeafValues leaves = make_leaf_values(graph, o.seed, o.load);
+  if (!o.load.empty()) {
+    const size_t all = leaves.inputs.size() + leaves.params.size();
+    print(formatted("{} of {} inputs and params are in {}", all - leaves.random.size(), all, o.load));
+    print(leaves.random.empty() ? "\n" : formatted("; random: {}\n", excerpt(joined(leaves.random), 200)));
+  }
 
   const Device device = o.device.open();
   const Stopwatch compile_watch;
