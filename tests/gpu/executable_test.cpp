@@ -339,7 +339,8 @@ TEST(Executable, WrongNamesAreFoundBeforeMissingSizes) {
   Executable exe = compile(g, full_device());
   EXPECT_SAYS(exe.run({{"z", floats({1})}}), "has no input named 'z'");
   EXPECT_SAYS(exe.run(NamedTensors{}), "the input 'x' (f32[batch, 2]) was not given");
-  EXPECT_SAYS(exe.run({{"x", Tensor::zeros(DType::f32, {int64_t{1} << 40, 2})}}), "the largest buffer");
+  EXPECT_SAYS(exe.run({{"x", Tensor::zeros(DType::f32, {int64_t{1} << 40, 2})}}),
+              "does not fit in the 32 bits");
   g.set_capacity("Batch", 8);
   EXPECT_SAYS(compile(g, full_device()), "has a capacity for 'Batch', but no dimension uses that symbol");
 }
