@@ -195,7 +195,7 @@ class Device {
   const Caps& caps() const;  // the adapter's, with DeviceOptions::limits applied
 
   // New memory reads as zeros. The size is rounded up to a multiple of 4. ErrorKind::out_of_memory when the
-  // device has no room, ErrorKind::unsupported when it is above caps().max_buffer_bytes.
+  // device has no room, or no buffer of that size.
   Buffer create_buffer(BufferUse use, uint64_t bytes, std::string_view label);
 
   // Takes effect before any later submit, after any earlier one; the bytes are copied before the call

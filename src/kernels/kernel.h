@@ -54,7 +54,7 @@ struct Operand {
   View view;
   // The leading axes that x_base(o) walks; the others are walked by x_step(i). x_at(i) walks all.
   int64_t outer_rank = 0;
-  // Only these elements of the storage are bound; the kernel asks x_has(i). Empty: all.
+  // Only these elements of the storage are bound; the kernel asks x_has(p). Empty: all.
   View::Range window{0, 0};
   // False: bound as single elements though the kernel declares x4, for a variant that reads them one by one.
   bool x4 = true;

@@ -24,7 +24,7 @@ struct Program {
   std::vector<Output> outputs;
 };
 
-// Lowers a static graph in which every view can be read by its users (passes/materialize_views.h).
+// Lowers a static graph in which every view can be read by its users (passes/materialize_views.cpp).
 Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced = {});
 
 // Gives the storages of `program` the sizes that they have in `largest`, the same graph at the capacities of
