@@ -107,11 +107,6 @@ PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
 // --- Running ---
 
 void Executable::Impl::upload_inputs(DevicePlan& plan, List<InputRef> inputs) {
-  for (const InputRef& in : inputs) {
-    if (!std::ranges::contains(plan.inputs(), in.name, &DevicePlan::InputSlot::name)) {
-      fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'", source.name, in.name);
-    }
-  }
   for (DevicePlan::InputSlot& slot : plan.inputs()) {
     const auto it = std::ranges::find(inputs, slot.name, &InputRef::name);
     if (it == inputs.end()) {
