@@ -35,3 +35,5 @@ extern template _Sink_iter<wchar_t> __do_vformat_to<wchar_t, 1>(_Sink_iter<wchar
                                                                 wformat_context&);
 }  // namespace std::__format
 #endif
+
+#include "base/fail.h"

@@ -10,3 +10,4 @@
 #include <thread>
 
 #include "cmake/precompiled.h"
+#include "rlx/rlx.h"
