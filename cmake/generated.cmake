@@ -2,19 +2,27 @@
 # Result: RLX_GENERATED_SOURCES. The generators leave a file alone when its content would not change.
 
 # Kernels: generated/kernels/<stem>.wgsl.h for each kernel, kernels.cpp with the text of all of them and their list (one
-# source file each would cost more than one for all), lib.wgsl.cpp for the shared fragments.
+# source file each would cost more than one for all), lib.wgsl.h and .cpp for the shared fragments. The generator is built
+# first, from the parser that the library has; all else waits for it, so it is not optimised.
+add_executable(rlx_embed_kernels tools/embed_kernels.cpp src/kernels/parse.cpp src/base/error.cpp src/base/format.cpp)
+target_include_directories(rlx_embed_kernels PRIVATE include src)
+target_compile_features(rlx_embed_kernels PRIVATE cxx_std_23)
+target_compile_options(rlx_embed_kernels PRIVATE -O0)
+
 file(GLOB kernels CONFIGURE_DEPENDS src/kernels/*.wgsl)
 file(GLOB_RECURSE fragments CONFIGURE_DEPENDS src/kernels/lib/*.wgsl)
-set(embed_kernels ${PROJECT_SOURCE_DIR}/tools/embed_kernels.py)
-set(embedded ${RLX_GENERATED_DIR}/kernels/lib.wgsl.cpp ${RLX_GENERATED_DIR}/kernels/kernels.cpp)
+set(embedded)
+foreach(file lib.wgsl.h lib.wgsl.cpp kernels.cpp)
+  list(APPEND embedded ${RLX_GENERATED_DIR}/kernels/${file})
+endforeach()
 foreach(kernel IN LISTS kernels)
   cmake_path(GET kernel FILENAME name)
   list(APPEND embedded ${RLX_GENERATED_DIR}/kernels/${name}.h)
 endforeach()
 add_custom_command(
   OUTPUT ${embedded}
-  COMMAND Python3::Interpreter ${embed_kernels} --out ${RLX_GENERATED_DIR} ${kernels} ${fragments}
-  DEPENDS ${embed_kernels} ${kernels} ${fragments}
+  COMMAND rlx_embed_kernels ${RLX_GENERATED_DIR} ${kernels} ${fragments}
+  DEPENDS rlx_embed_kernels ${kernels} ${fragments}
   COMMENT "Embedding kernels"
   VERBATIM)
 

@@ -1,6 +1,7 @@
 #include "kernels/binder.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 
@@ -11,6 +12,30 @@ namespace rlx {
 int64_t elements_per_word(DType dtype, const Caps& caps) {
   if (dtype == DType::f16 && caps.shader_f16) return 1;
   return std::max<int64_t>(1, 4 / static_cast<int64_t>(device_bytes(dtype)));
+}
+
+std::string_view wgsl_type(DType dtype) {
+  switch (dtype) {
+    case DType::i32:
+    case DType::i64:
+    case DType::i8:
+      return "i32";
+    case DType::u32:
+    case DType::u8:
+      return "u32";
+    case DType::bool_:
+      return "bool";
+    case DType::c64:
+      return "vec2f";
+    default:
+      return "f32";
+  }
+}
+
+bool calls_walk(const OperandDecl& o, WalkPart part) {
+  return part == WalkPart::outer   ? o.calls.base
+         : part == WalkPart::inner ? o.calls.step
+                                   : o.calls.walks_flat();
 }
 
 namespace {
@@ -107,44 +132,50 @@ Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
     const Element e = natural_element(dtype, f16, decl.x4 && d.operands[i].x4 && aligned4(d.operands[i]));
     mixed |= first.has_value() && *first != e;
     first = e;
-    const bool by_words = std::ranges::contains(d.kernel->libs, "flat");
-    atomic |= decl.out && is_packed(dtype, f16) && !by_words;
+    atomic |= decl.out && (decl.atomic || (is_packed(dtype, f16) && !d.kernel->flat));
   }
-  return atomic ? Element::atomic_word : mixed ? Element::word : *first;
+  if (!atomic) return mixed ? Element::word : *first;
+  return !mixed && *first == Element::i32 ? Element::atomic_i32 : Element::atomic_word;
 }
 
-// Adds the numbers of a walk over the view's axes and returns its pattern, which serves all that `like`
-// serves: with at least as many axes, and a stride for the last where `like` has one.
-WalkPattern append_walk(std::vector<uint32_t>& words, const View& view, const WalkPattern* like) {
-  View v = view.coalesced();
-  bool unit = v.rank() == 0 || v.strides.back() == 1;
+// How axes are walked, by numbers: dims and strides.
+struct Walk {
+  View view;
+  bool unit = true;
+  WalkPattern pattern() const { return {static_cast<int32_t>(view.rank()), unit}; }
+};
+
+// The walk serves all that `like` serves: with at least as many axes, and a stride for the last where `like`
+// has one.
+Walk make_walk(const View& view, const WalkPattern* like) {
+  Walk w{view.coalesced()};
+  View& v = w.view;
+  w.unit = v.rank() == 0 || v.strides.back() == 1;
   while (like && v.rank() < like->rank) {
     v.strides.insert(v.strides.begin(), v.rank() == 0 ? 1 : 0);
     v.dims.insert(v.dims.begin(), 1);
   }
-  if (like && like->rank > 0) unit = unit && like->unit;
-  for (int64_t i = 1; i < v.rank(); ++i) words.push_back(to_u32(v.dims[static_cast<size_t>(i)]));
-  for (int64_t s : v.strides) words.push_back(static_cast<uint32_t>(to_i32(s)));
-  return {static_cast<int32_t>(v.rank()), unit};
+  if (like && like->rank > 0) w.unit = w.unit && like->unit;
+  return w;
 }
 
-bool uses_flat(const Kernel& k, const std::string& name) {
-  return contains_word(k, name + "_at") || contains_word(k, name + "_flat");
+View axes_of(const Operand& o, WalkPart part) {
+  return part == WalkPart::outer   ? o.view.slice_axes(0, o.outer_rank)
+         : part == WalkPart::inner ? o.view.slice_axes(o.outer_rank, o.view.rank())
+                                   : o.view;
 }
 
 // The walks that the kernel asks of an operand.
-void append_walks(const Dispatch& d, size_t operand, const OperandPattern* like, OperandPattern& p,
-                  std::vector<uint32_t>& words) {
-  const Operand& o = d.operands[operand];
-  const std::string& name = d.kernel->operands[operand].name;
-  if (contains_word(*d.kernel, name + "_base")) {
-    p.outer = append_walk(words, o.view.slice_axes(0, o.outer_rank), like ? &like->outer : nullptr);
+std::array<Walk, 3> make_walks(const OperandDecl& decl, const Operand& o, const OperandPattern* like,
+                               OperandPattern& p) {
+  std::array<Walk, 3> walks;
+  for (const WalkPart part : kWalkParts) {
+    if (!calls_walk(decl, part)) continue;
+    Walk& walk = walks[static_cast<size_t>(part)];
+    walk = make_walk(axes_of(o, part), like ? &like->walk(part) : nullptr);
+    p.walk(part) = walk.pattern();
   }
-  if (contains_word(*d.kernel, name + "_step")) {
-    p.inner =
-        append_walk(words, o.view.slice_axes(o.outer_rank, o.view.rank()), like ? &like->inner : nullptr);
-  }
-  if (uses_flat(*d.kernel, name)) p.flat = append_walk(words, o.view, like ? &like->flat : nullptr);
+  return walks;
 }
 
 // The grid as three numbers within the limit of each dimension.
@@ -161,9 +192,9 @@ void split_grid(int64_t groups, int64_t limit, uint32_t grid[3]) {
 Pattern walk_patterns(const Dispatch& d) {
   Pattern pattern;
   pattern.operands.resize(d.operands.size());
-  std::vector<uint32_t> words;
   for (size_t i = 0; i < d.operands.size(); ++i) {
-    if (d.operands[i].present()) append_walks(d, i, nullptr, pattern.operands[i], words);
+    if (d.operands[i].present())
+      make_walks(d.kernel->operands[i], d.operands[i], nullptr, pattern.operands[i]);
   }
   return pattern;
 }
@@ -216,19 +247,34 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
     if (!o.present()) continue;
     p.present = true;
     p.dtype = o.dtype;
-    p.aligned4 = d.kernel->operands[i].x4 && aligned4(o);
+    const OperandDecl& decl = d.kernel->operands[i];
+    p.aligned4 = decl.x4 && aligned4(o);
+    p.windowed = o.window.end > o.window.begin && decl.calls.has;
+    const std::array<Walk, 3> walks = make_walks(decl, o, like ? &like->operands[i] : nullptr, p);
     const auto bytes = static_cast<int64_t>(device_bytes(o.dtype));
     const Placement& place = placements[static_cast<size_t>(o.storage)];
-    // Modulo 2^32: a window can begin after the view does, and positions in the window still come out right.
-    bound.views.push_back(
-        static_cast<uint32_t>(place.offset / bytes + o.view.offset - cluster_begin[i] / bytes));
-    const std::string& name = d.kernel->operands[i].name;
-    if (o.window.end > o.window.begin && contains_word(*d.kernel, name + "_has")) {
-      p.windowed = true;
-      bound.views.push_back(static_cast<uint32_t>(o.window.begin - o.view.offset));
-      bound.views.push_back(to_u32(o.window.end - o.window.begin));
-    }
-    append_walks(d, i, like ? &like->operands[i] : nullptr, p, bound.views);
+    for_each_view_word(decl, p, [&](const ViewWord& w) {
+      const View& walked = walks[static_cast<size_t>(w.part)].view;
+      const auto axis = static_cast<size_t>(w.axis);
+      const auto value = [&]() -> int64_t {
+        switch (w.kind) {
+          case ViewWord::Kind::offset:
+            return place.offset / bytes + o.view.offset - cluster_begin[i] / bytes;
+          case ViewWord::Kind::window_begin:
+            return o.window.begin - o.view.offset;
+          case ViewWord::Kind::window_length:
+            return to_u32(o.window.end - o.window.begin);
+          case ViewWord::Kind::dim:
+            return to_u32(walked.dims[axis]);
+          case ViewWord::Kind::stride:
+            return to_i32(walked.strides[axis]);
+        }
+        return 0;
+      };
+      // Modulo 2^32: a window can begin after the view does, and positions in the window still come out
+      // right.
+      bound.views.push_back(static_cast<uint32_t>(value()));
+    });
   }
 
   const int64_t limit = caps.max_workgroups_per_dimension;

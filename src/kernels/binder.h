@@ -12,6 +12,9 @@
 //   x_get4(p)         four elements from position p on, a multiple of four (declared x4)
 //   x_has(p)          whether position p lies in the operand's window
 //   y_put(p, v), y_put4(p, v)   writes
+//   y_add(p, v), y_min(p, v), y_max(p, v), y_exchange(p, v)   change an element whoever else does at the same
+//   time, and
+//                     return what it was (declared atomic)
 //   y_from_bits(w)    a value from its bits (bool: 0 or 1), for constants in parameters
 //   y_pack, y_store(first)      whole words of element(i), for kernels that use lib/flat
 #pragma once
@@ -20,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel.h"
+#include "kernels/dispatch.h"
 #include "rlx/caps.h"
 
 namespace rlx {
@@ -46,6 +49,10 @@ struct WalkPattern {
   friend bool operator==(const WalkPattern&, const WalkPattern&) = default;
 };
 
+// The axes that a walk goes over: those of x_base, of x_step, or all of them (x_flat).
+enum class WalkPart : uint8_t { outer, inner, flat };
+inline constexpr WalkPart kWalkParts[] = {WalkPart::outer, WalkPart::inner, WalkPart::flat};
+
 struct OperandPattern {
   bool present = false;
   DType dtype = DType::f32;
@@ -53,12 +60,42 @@ struct OperandPattern {
   int32_t segments = 1;
   bool windowed = false;
   bool aligned4 = false;  // positions that are multiples of 4 are also multiples of 4 in the binding
-  WalkPattern outer, inner, flat;
+  WalkPattern walks[3];   // by WalkPart
   friend bool operator==(const OperandPattern&, const OperandPattern&) = default;
+
+  WalkPattern& walk(WalkPart part) { return walks[static_cast<size_t>(part)]; }
+  const WalkPattern& walk(WalkPart part) const { return walks[static_cast<size_t>(part)]; }
 };
 
+bool calls_walk(const OperandDecl& operand, WalkPart part);
+
+// The uniform `views` has two words, first_group and group_count, and then those of each operand that is
+// present. What they are is said here only: the binder fills them, and module_text declares them, in this
+// order.
+struct ViewWord {
+  enum class Kind : uint8_t { offset, window_begin, window_length, dim, stride } kind;
+  WalkPart part = WalkPart::outer;
+  int32_t axis = 0;
+};
+template <class F>
+void for_each_view_word(const OperandDecl& operand, const OperandPattern& p, F&& word) {
+  using enum ViewWord::Kind;
+  if (!p.present) return;
+  word(ViewWord{offset});
+  if (p.windowed) {
+    word(ViewWord{window_begin});
+    word(ViewWord{window_length});
+  }
+  for (const WalkPart part : kWalkParts) {
+    if (!calls_walk(operand, part)) continue;
+    const int32_t rank = p.walk(part).rank;
+    for (int32_t axis = 1; axis < rank; ++axis) word(ViewWord{dim, part, axis});
+    for (int32_t axis = 0; axis < rank; ++axis) word(ViewWord{stride, part, axis});
+  }
+}
+
 // How a storage binding is declared.
-enum class Element : uint8_t { f32, f16, i32, u32, vec2f, vec4f, vec4h, word, atomic_word };
+enum class Element : uint8_t { f32, f16, i32, u32, vec2f, vec4f, vec4h, word, atomic_word, atomic_i32 };
 
 struct BindingPattern {
   Element element = Element::word;
@@ -78,7 +115,7 @@ struct Pattern {
 };
 
 struct BoundDispatch {
-  std::shared_ptr<const Kernel> kernel;
+  KernelPtr kernel;
   Pattern pattern;
   std::vector<BoundRange> ranges;  // one for each storage binding
   std::vector<std::byte> params;
@@ -107,6 +144,6 @@ bool fits(const Dispatch& dispatch, const Caps& caps);
 int64_t bindings_needed(const Dispatch& dispatch, const Caps& caps);
 
 // The text with all operands f32 and contiguous: what the checks of kernel sources compile.
-std::string default_module_text(const Kernel& kernel);
+std::string default_module_text(const KernelPtr& kernel);
 
 }  // namespace rlx

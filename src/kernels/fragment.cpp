@@ -1,35 +1,52 @@
 #include "kernels/fragment.h"
 
-#include <cctype>
+#include <map>
 #include <unordered_map>
 
-namespace rlx {
+#include "base/fail.h"
+#include "kernels/registry.h"
 
-std::vector<std::string_view> identifiers(std::string_view wgsl) {
-  const auto part_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  std::vector<std::string_view> names;
-  for (size_t at = 0; at < wgsl.size();) {
-    if (wgsl.substr(at, 2) == "//") {
-      at = std::min(wgsl.find('\n', at), wgsl.size());
-    } else if (part_of_name(wgsl[at])) {
-      size_t end = at;
-      while (end < wgsl.size() && part_of_name(wgsl[end])) ++end;
-      if (!std::isdigit(static_cast<unsigned char>(wgsl[at]))) names.push_back(wgsl.substr(at, end - at));
-      at = end;
-    } else {
-      ++at;
+namespace rlx {
+namespace {
+
+bool is_common(std::string_view file) { return file == "lib/prelude.wgsl" || file.starts_with("lib/math/"); }
+
+}  // namespace
+
+const Fragment& common_fragment() {
+  static const Fragment common = [] {
+    Fragment all;
+    for (const auto& [file, text] : kernels::fragment_texts()) {
+      if (!is_common(file)) continue;
+      Fragment one = parse_fragment(std::string(file), text);
+      std::ranges::move(one.declarations, std::back_inserter(all.declarations));
     }
-  }
-  return names;
+    return all;
+  }();
+  return common;
+}
+
+const Fragment* find_fragment(std::string_view name) {
+  static const std::map<std::string, Fragment, std::less<>> fragments = [] {
+    std::map<std::string, Fragment, std::less<>> all;
+    for (const auto& [file, text] : kernels::fragment_texts()) {
+      if (is_common(file)) continue;
+      const std::string_view stem = file.substr(4, file.size() - 4 - 5);  // lib/STEM.wgsl
+      all.emplace(stem, parse_fragment(std::string(file), text));
+    }
+    return all;
+  }();
+  const auto found = fragments.find(name);
+  return found == fragments.end() ? nullptr : &found->second;
 }
 
 std::string needed_declarations(const Kernel& kernel, std::string_view text) {
   std::vector<const Fragment*> fragments = {&common_fragment()};
-  for (const std::string& lib : kernel.libs) fragments.push_back(&fragment(lib));
+  for (const std::string& lib : kernel.libs) fragments.push_back(find_fragment(lib));
   std::unordered_map<std::string_view, const Declaration*> missing;  // what is known and not yet needed
   std::vector<std::string_view> asked = identifiers(text);
   for (const Fragment* f : fragments) {
-    for (const Declaration& d : *f) {
+    for (const Declaration& d : f->declarations) {
       missing.emplace(d.name, &d);
       if (d.entry_point) asked.push_back(d.name);
     }

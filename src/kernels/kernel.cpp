@@ -1,51 +1,94 @@
 #include "kernels/kernel.h"
 
 #include <algorithm>
-#include <cctype>
+#include <mutex>
+#include <unordered_map>
 
+#include "base/fail.h"
 #include "kernels/fragment.h"
+#include "kernels/parse.h"
 
 namespace rlx {
-
-std::string_view wgsl_type(DType dtype) {
-  switch (dtype) {
-    case DType::i32:
-    case DType::i64:
-    case DType::i8:
-      return "i32";
-    case DType::u32:
-    case DType::u8:
-      return "u32";
-    case DType::bool_:
-      return "bool";
-    case DType::c64:
-      return "vec2f";
-    default:
-      return "f32";
-  }
-}
-
 namespace {
 
-bool calls(std::string_view text, const std::string& call) {
-  for (size_t at = text.find(call); at != std::string_view::npos; at = text.find(call, at + 1)) {
-    // k_base( also occurs inside mask_base(.
-    const char before = at == 0 ? ' ' : text[at - 1];
-    if (std::isalnum(static_cast<unsigned char>(before)) || before == '_') continue;
-    const size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
-    if (!text.substr(line, at - line).contains("//")) return true;
+// Kernels that someone holds, by their text, which each owns.
+struct Interned {
+  std::mutex mutex;
+  std::unordered_map<std::string_view, std::weak_ptr<const Kernel>> kernels;
+};
+
+Interned& interned() {
+  static Interned& all = *new Interned;  // kernels in other statics may outlive a destructor of it
+  return all;
+}
+
+void forget(const Kernel* kernel) {
+  Interned& all = interned();
+  {
+    const std::scoped_lock lock(all.mutex);
+    const auto found = all.kernels.find(kernel->text);
+    // Another kernel of the same text may have come since nobody held this one.
+    if (found != all.kernels.end() && found->first.data() == kernel->text.data()) all.kernels.erase(found);
   }
-  return false;
+  delete kernel;
+}
+
+void add_fragments(Kernel& k) {
+  for (const std::string& lib : k.libs) {
+    const Fragment* const fragment = find_fragment(lib);
+    if (!fragment)
+      fail(ErrorKind::invalid_argument, "{}.wgsl: there is no fragment named '{}' to use", k.name, lib);
+    add_calls(k, std::vector<std::string_view>(fragment->calls.begin(), fragment->calls.end()));
+    for (const std::string& e : fragment->enables) {
+      if (!std::ranges::contains(k.enables, e)) k.enables.push_back(e);
+    }
+  }
 }
 
 }  // namespace
 
-bool contains_word(const Kernel& kernel, std::string_view function) {
-  const std::string call = std::string(function) + "(";
-  return calls(kernel.source, call) || std::ranges::any_of(kernel.libs, [&](const std::string& lib) {
-           return std::ranges::any_of(
-               fragment(lib), [&](const Declaration& d) { return std::ranges::contains(d.uses, function); });
-         });
+KernelPtr parse_kernel(std::string text) {
+  Interned& all = interned();
+  {
+    const std::scoped_lock lock(all.mutex);
+    if (const auto found = all.kernels.find(text); found != all.kernels.end()) {
+      if (KernelPtr kernel = found->second.lock()) return kernel;
+    }
+  }
+  Kernel parsed = parse_kernel_alone(std::move(text));
+  add_fragments(parsed);
+  const KernelPtr kernel(new Kernel(std::move(parsed)), forget);
+  const std::scoped_lock lock(all.mutex);
+  const auto found = all.kernels.find(kernel->text);
+  if (found != all.kernels.end()) {
+    if (KernelPtr other = found->second.lock()) return other;  // another thread was faster
+    all.kernels.erase(found);
+  }
+  all.kernels.emplace(kernel->text, kernel);
+  return kernel;
+}
+
+KernelPtr make_kernel(const Kernel& parts) {
+  static constexpr std::string_view kKinds[] = {"float", "int", "any"};
+  std::string text = formatted("//# {}.wgsl 1\n", parts.name);
+  for (const OperandDecl& o : parts.operands) {
+    text += formatted("//@ {} {} {}{}{}\n", o.out ? "out" : "in", o.name, kKinds[static_cast<size_t>(o.kind)],
+                      o.x4 ? " x4" : "", o.atomic ? " atomic" : "");
+  }
+  for (const std::string& lib : parts.libs) text += formatted("//@ use {}\n", lib);
+  return parse_kernel(text + parts.source);
+}
+
+KernelPtr with_fragment(const Kernel& kernel, std::string_view from, std::string_view to) {
+  std::string text = kernel.text;
+  for (size_t at = text.find("//@ use "); at != std::string::npos; at = text.find("//@ use ", at + 1)) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const size_t name = text.find(from, at);
+    if (name >= end) continue;
+    text.replace(name, from.size(), to);
+    return parse_kernel(std::move(text));
+  }
+  fail(ErrorKind::internal, "the kernel {} does not use {}", kernel.name, from);
 }
 
 }  // namespace rlx

@@ -1,4 +1,5 @@
-// What ops use when they lower: kernels, operands and dispatches. No GPU here.
+// A kernel: WGSL with `//@` lines, taken apart once. What it declares and which accessors it calls stand
+// here, so that nobody searches its text later.
 #pragma once
 
 #include <cstddef>
@@ -8,97 +9,80 @@
 #include <string_view>
 #include <vector>
 
-#include "base/limits.h"
-#include "ir/dtype.h"
-#include "ir/view.h"
-#include "rlx/caps.h"
-#include "rlx/dtype.h"
-
 namespace rlx {
 
-// What a kernel's source says of an operand: `//@ in x float`, `//@ out y any`, `//@ in b float x4`.
+// Which accessors of an operand (kernels/binder.h) the kernel or a fragment that it uses calls: the others
+// are not written, and need no room in the uniform `views`.
+struct AccessorCalls {
+  bool base = false, step = false, flat = false, at = false;
+  bool get = false, has = false, from_bits = false;
+  bool add = false, min = false, max = false, exchange = false;
+
+  bool walks_flat() const { return at || flat; }
+};
+
+// `//@ in x float`, `//@ out y any`, `//@ in b float x4`, `//@ out y any atomic`.
 struct OperandDecl {
-  enum class Kind { float_, int_, any };
+  enum class Kind : uint8_t { float_, int_, any };
   std::string name;
   Kind kind = Kind::any;
   bool out = false;
-  bool x4 = false;  // also read or written four neighbours at a time
+  bool x4 = false;      // also read or written four neighbours at a time
+  bool atomic = false;  // changed by y_add, y_min, y_max and y_exchange, from any invocation
+  AccessorCalls calls = {};
 };
 
-// `const TILE: u32 = 8u;  //@ spec` can be given another value when the text is made.
+// `const TILE: u32 = 8u;  //@ spec` can be given another value when the module is written.
 struct SpecDecl {
   std::string name;
   std::string type;
+  std::string value;
+  size_t begin = 0, end = 0;  // of the value in Kernel::source
+};
+
+// A member of struct Params: a 32-bit scalar (u32, i32, f32), a vector of them, or an array of scalars or
+// vec4s.
+struct ParamDecl {
+  std::string name;
+  std::string scalar;
+  int64_t width = 1;  // of a vector
+  int64_t count = 0;  // of an array; 0: none
+  size_t offset = 0;  // in the uniform
+};
+
+// `const GROUP: u32 = 256u;`: the host may rely on it (kernels::NAME::GROUP).
+struct ConstantDecl {
+  std::string name;
+  std::string value;
 };
 
 struct Kernel {
-  std::string name;
-  std::string source;  // WGSL without operand declarations: the binder writes those
+  std::string name;  // the file's, without .wgsl
+  std::string text;  // what was parsed; kernels with the same text are the same object
+  std::string
+      source;  // WGSL without operand declarations, which the binder writes, and without `enable` lines
   std::vector<OperandDecl> operands;
   std::vector<SpecDecl> specs;
-  std::vector<std::string> libs;  // fragments of kernels/lib that it uses, in order
+  std::vector<ParamDecl> params;
   size_t params_bytes = 0;
+  std::vector<ConstantDecl> constants;
+  std::vector<std::string> libs;     // fragments of kernels/lib that it uses, in order
+  std::vector<std::string> enables;  // WGSL extensions, those of its fragments too
+  bool flat = false;                 // uses lib/flat: whole words of the output are written at once
+  bool owns = false;  // says of an element whether this dispatch makes it: inputs can come in pieces
 };
 
-// The type of an element's value in WGSL: f32, i32, u32, bool or vec2f.
-std::string_view wgsl_type(DType dtype);
+using KernelPtr = std::shared_ptr<const Kernel>;
 
-// Whether the kernel or a fragment that it uses calls the function: accessors that are not called are not
-// written.
-bool contains_word(const Kernel& kernel, std::string_view function);
+// The kernel of a text whose first line is `//# FILE 1`: the same object for the same text, as long as anyone
+// holds it. An error names the file and the line.
+KernelPtr parse_kernel(std::string text);
 
-// A tensor as a kernel sees it: a layout of a storage (a piece of memory that the plan places).
-struct Operand {
-  int32_t storage = -1;  // -1: absent (an optional operand)
-  DType dtype = DType::f32;
-  View view;
-  // The leading axes that x_base(o) walks; the others are walked by x_step(i). x_at(i) walks all.
-  int64_t outer_rank = 0;
-  // Only these elements of the storage are bound; the kernel asks x_has(p). Empty: all.
-  View::Range window{0, 0};
-  // False: bound as single elements though the kernel declares x4, for a variant that reads them one by one.
-  bool x4 = true;
+// The kernel of a source that a program wrote: the parts' name, operands and libs become lines before their
+// source.
+KernelPtr make_kernel(const Kernel& parts);
 
-  bool present() const { return storage >= 0; }
-  Operand with_view(View v, int64_t outer = 0) const {
-    Operand o = *this;
-    o.view = std::move(v);
-    o.outer_rank = outer;
-    return o;
-  }
-};
-
-struct SpecValue {
-  std::string name;
-  std::string value;  // as WGSL
-  friend bool operator==(const SpecValue&, const SpecValue&) = default;
-};
-
-inline SpecValue spec_value(std::string name, uint32_t v) {
-  return {std::move(name), std::to_string(v) + "u"};
-}
-inline SpecValue spec_value(std::string name, bool v) { return {std::move(name), v ? "true" : "false"}; }
-
-// One launch: everything the executor needs to know.
-struct Dispatch {
-  std::shared_ptr<const Kernel> kernel;
-  std::vector<Operand> operands;  // in the order of the kernel's declarations
-  std::vector<SpecValue> specs;
-  std::vector<std::byte> params;
-  int64_t groups = 0;    // workgroups; the grid is split over x, y, z by the binder
-  bool partial = false;  // writes only the elements that its owns(i) claims, by whole words
-  int32_t node = -1;     // of the graph, for messages and reports
-  std::string variant;   // the row of the op's table that was chosen
-  struct InPlace {
-    int32_t output, input;  // operands that may share memory: only the writer of an element reads it
-    friend bool operator==(const InPlace&, const InPlace&) = default;
-  };
-  std::vector<InPlace> in_place;
-};
-
-// How many invocations the workgroups of flat kernels have (kernels/lib/flat.wgsl).
-inline constexpr int64_t kFlatGroup = 256;
-// Elements that share a 32-bit word in device memory, so that one invocation must write them together.
-int64_t elements_per_word(DType dtype, const Caps& caps);
+// The kernel with another fragment in place of one that it uses.
+KernelPtr with_fragment(const Kernel& kernel, std::string_view from, std::string_view to);
 
 }  // namespace rlx

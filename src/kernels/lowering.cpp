@@ -12,8 +12,24 @@ constexpr int64_t kFlatGrain = 1024;
 
 // Whether element i of the output is made from element i of this operand: flat kernels reach such operands by
 // x_at(i) or x_flat(i), and those that they read elsewhere by x_base and x_step.
-bool in_step(const Kernel& kernel, const OperandDecl& decl) {
-  return decl.out || contains_word(kernel, decl.name + "_at") || contains_word(kernel, decl.name + "_flat");
+bool in_step(const OperandDecl& decl) { return decl.out || decl.calls.walks_flat(); }
+
+bool has_extension(const Caps& caps, std::string_view name) {
+  return name == "f16" ? caps.shader_f16 : name == "subgroups" && caps.subgroups;
+}
+
+// What the kernel asks for besides bindings.
+void check_extensions(const Dispatch& d, const Caps& caps) {
+  for (const std::string& name : d.kernel->enables) {
+    if (!has_extension(caps, name))
+      fail(ErrorKind::unsupported, "kernel {} enables {}, which the device {} does not have", d.kernel->name,
+           name, caps.adapter);
+  }
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    if (d.kernel->operands[i].atomic && d.operands[i].dtype == DType::c64)
+      fail(ErrorKind::unsupported, "kernel {} changes {} atomically, which cannot be done with c64",
+           d.kernel->name, d.kernel->operands[i].name);
+  }
 }
 
 void set_word(Dispatch& d, size_t index, int64_t value) {
@@ -60,9 +76,8 @@ Operand Lowering::scratch(DType dtype, std::vector<int64_t> dims) {
   return o;
 }
 
-Dispatch Lowering::make(std::shared_ptr<const Kernel> kernel, std::vector<Operand> operands,
-                        std::span<const std::byte> params, int64_t groups,
-                        std::vector<SpecValue> specs) const {
+Dispatch Lowering::make(KernelPtr kernel, std::vector<Operand> operands, std::span<const std::byte> params,
+                        int64_t groups, std::vector<SpecValue> specs) const {
   Dispatch d;
   params = params.first(kernel->params_bytes);  // an empty struct has a size in C++
   d.params.assign(params.begin(), params.end());
@@ -77,6 +92,7 @@ Dispatch Lowering::make(std::shared_ptr<const Kernel> kernel, std::vector<Operan
 
 void Lowering::emit(Dispatch d) {
   if (d.groups == 0) return;
+  check_extensions(d, caps_);
   if (!fits(d, caps_)) {
     fail(ErrorKind::unsupported,
          "kernel {} needs {} storage bindings of at most {} bytes, but the device has {} per shader",
@@ -120,13 +136,13 @@ void Lowering::flat(Dispatch whole) {
     for (size_t i = 0; i < d.operands.size(); ++i) {
       Operand& o = d.operands[i];
       if (!o.present() || o.view.elements() != count || !o.view.is_contiguous()) continue;
-      if (!in_step(*d.kernel, d.kernel->operands[i])) continue;
+      if (!in_step(d.kernel->operands[i])) continue;
       o.window = {o.view.offset + begin, o.view.offset + begin + length};
     }
     return d;
   };
   // Where inputs can come in pieces, the output needs no pieces smaller than a binding.
-  const bool has_windows = contains_word(*whole.kernel, "fn owns");
+  const bool has_windows = whole.kernel->owns;
   const auto element = static_cast<int64_t>(device_bytes(whole.operands[y].dtype));
   const auto bound_elements =
       static_cast<int64_t>(caps_.max_binding_bytes) / element / kFlatGrain * kFlatGrain;
@@ -154,9 +170,7 @@ void Lowering::split_windows(Dispatch d) {
   for (size_t i = 0; i < d.operands.size(); ++i) {
     const Operand& o = d.operands[i];
     const bool whole = o.window.begin == o.window.end;
-    if (!o.present() || d.kernel->operands[i].out || !whole ||
-        !contains_word(*d.kernel, d.kernel->operands[i].name + "_has"))
-      continue;
+    if (!o.present() || d.kernel->operands[i].out || !whole || !d.kernel->operands[i].calls.has) continue;
     if (reach_bytes(o) > most) {
       most = reach_bytes(o);
       largest = i;

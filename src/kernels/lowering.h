@@ -14,7 +14,8 @@
 #include "base/checked.h"
 #include "base/fail.h"
 #include "ir/leaf.h"
-#include "kernels/kernel.h"
+#include "kernels/dispatch.h"
+#include "kernels/lib.wgsl.h"
 #include "rlx/caps.h"
 
 namespace rlx {
@@ -53,6 +54,9 @@ std::vector<std::string> names_of(const Variant<Problem> (&table)[N]) {
   return names;
 }
 
+// How many invocations the workgroups of flat kernels have.
+inline constexpr int64_t kFlatGroup = kernels::lib::flat::FLAT_GROUP;
+
 class Lowering {
  public:
   Lowering(const Caps& caps, const ForcedVariants& forced, int32_t node, std::vector<Operand> inputs,
@@ -86,8 +90,8 @@ class Lowering {
                 const typename K::Spec& spec = {}) const {
     return make(K::kernel(), operands.list(), std::as_bytes(std::span(&params, 1)), groups, spec.list());
   }
-  Dispatch make(std::shared_ptr<const Kernel> kernel, std::vector<Operand> operands,
-                std::span<const std::byte> params, int64_t groups, std::vector<SpecValue> specs = {}) const;
+  Dispatch make(KernelPtr kernel, std::vector<Operand> operands, std::span<const std::byte> params,
+                int64_t groups, std::vector<SpecValue> specs = {}) const;
 
   // Adds the dispatch; an error that says how much is too much if the device cannot bind it.
   void emit(Dispatch dispatch);

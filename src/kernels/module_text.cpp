@@ -1,5 +1,6 @@
 // Writes the WGSL of a bound kernel: declarations and accessors before the kernel's own source.
 #include <algorithm>
+#include <functional>
 
 #include "base/checked.h"
 #include "base/format.h"
@@ -29,6 +30,8 @@ std::string_view element_text(Element e) {
       return "u32";
     case Element::atomic_word:
       return "atomic<u32>";
+    case Element::atomic_i32:
+      return "atomic<i32>";
   }
   return "";
 }
@@ -53,14 +56,8 @@ class OperandWriter {
         element_(p_.present ? pattern.bindings[static_cast<size_t>(p_.first_binding)].element : Element::f32),
         x_(decl_.name) {}
 
-  // Members of the `views` uniform, in the order in which bind_dispatch fills them.
   void members(std::string& out) const {
-    if (!p_.present) return;
-    out += formatted("  {}_offset: u32,\n", x_);
-    if (p_.windowed) out += formatted("  {0}_window_begin: u32,\n  {0}_window_length: u32,\n", x_);
-    if (uses("_base")) walk_members(out, "outer", p_.outer);
-    if (uses("_step")) walk_members(out, "inner", p_.inner);
-    if (uses_flat()) walk_members(out, "flat", p_.flat);
+    for_each_view_word(decl_, p_, [&](const ViewWord& w) { out += formatted("  {}: u32,\n", member(w)); });
   }
 
   void accessors(std::string& out) const {
@@ -70,24 +67,28 @@ class OperandWriter {
       absent(out);
       return;
     }
-    if (!decl_.out || uses("_get")) get(out);
+    if (!decl_.out || decl_.calls.get) get(out);
     if (decl_.x4) get4(out);
-    if (uses("_base")) walk(out, "base", "outer", p_.outer);
-    if (uses("_step")) walk(out, "step", "inner", p_.inner);
-    if (uses_flat()) {
-      walk(out, "flat", "flat", p_.flat);
-      if (uses("_at")) {
-        out += formatted("fn {0}_at(i: u32) -> {0}_t {{ return {0}_get({0}_flat(i)); }}\n", x_);
-      }
+    for (const WalkPart part : kWalkParts) {
+      if (calls_walk(decl_, part)) walk(out, part);
     }
-    if (uses("_has")) has(out);
+    if (decl_.calls.at)
+      out += formatted("fn {0}_at(i: u32) -> {0}_t {{ return {0}_get({0}_flat(i)); }}\n", x_);
+    if (decl_.calls.has) has(out);
     if (decl_.out) put(out);
-    if (uses("_from_bits")) from_bits(out, type);
+    if (decl_.atomic) atomics(out);
+    if (decl_.calls.from_bits) from_bits(out, type);
   }
 
  private:
-  bool uses(std::string_view suffix) const { return contains_word(kernel_, x_ + std::string(suffix)); }
-  bool uses_flat() const { return uses("_at") || uses("_flat"); }
+  // Of the struct `views`.
+  std::string member(const ViewWord& w) const {
+    static constexpr std::string_view kNames[] = {"offset", "window_begin", "window_length"};
+    static constexpr std::string_view kParts[] = {"outer", "inner", "flat"};
+    if (w.kind < ViewWord::Kind::dim) return formatted("{}_{}", x_, kNames[static_cast<size_t>(w.kind)]);
+    return formatted("{}_{}_{}{}", x_, kParts[static_cast<size_t>(w.part)],
+                     w.kind == ViewWord::Kind::dim ? "d" : "s", w.axis);
+  }
 
   void absent(std::string& out) const {
     const std::string zero = x_ + "_t()";
@@ -101,21 +102,18 @@ class OperandWriter {
     if (decl_.out && decl_.x4) out += formatted("fn {0}_put4(p: u32, v: vec4<{0}_t>) {{}}\n", x_);
   }
 
-  void walk_members(std::string& out, std::string_view part, const WalkPattern& w) const {
-    for (int i = 1; i < w.rank; ++i) out += formatted("  {}_{}_d{}: u32,\n", x_, part, i);
-    for (int i = 0; i < w.rank; ++i) out += formatted("  {}_{}_s{}: u32,\n", x_, part, i);
-  }
-
   // Strides are added modulo 2^32, so a negative one counts backwards.
-  void walk(std::string& out, std::string_view function, std::string_view part, const WalkPattern& w) const {
-    out += formatted("fn {}_{}(i: u32) -> u32 {{\n", x_, function);
-    const std::string v = formatted("views.{}_{}_", x_, part);
+  void walk(std::string& out, WalkPart part) const {
+    static constexpr std::string_view kFunctions[] = {"base", "step", "flat"};
+    const WalkPattern& w = p_.walk(part);
+    out += formatted("fn {}_{}(i: u32) -> u32 {{\n", x_, kFunctions[static_cast<size_t>(part)]);
     if (w.rank == 0) {
       out += "  return 0u;\n}\n";
       return;
     }
+    const auto number = [&](ViewWord::Kind kind, int axis) { return "views." + member({kind, part, axis}); };
     const auto stride = [&](int axis) {
-      return w.unit && axis == w.rank - 1 ? std::string() : formatted(" * {}s{}", v, axis);
+      return w.unit && axis == w.rank - 1 ? std::string() : " * " + number(ViewWord::Kind::stride, axis);
     };
     if (w.rank == 1) {
       out += formatted("  return i{};\n}}\n", stride(0));
@@ -123,8 +121,8 @@ class OperandWriter {
     }
     out += "  var rest = i;\n  var p = 0u;\n";
     for (int axis = w.rank - 1; axis > 0; --axis) {
-      out += formatted("  let q{0} = rest / {1}d{0};\n  p += (rest - q{0} * {1}d{0}){2};\n  rest = q{0};\n",
-                       axis, v, stride(axis));
+      out += formatted("  let q{0} = rest / {1};\n  p += (rest - q{0} * {1}){2};\n  rest = q{0};\n", axis,
+                       number(ViewWord::Kind::dim, axis), stride(axis));
     }
     out += formatted("  return p + rest{};\n}}\n", stride(0));
   }
@@ -157,46 +155,35 @@ class OperandWriter {
     }
   }
 
+  bool is_atomic() const { return element_ == Element::atomic_word || element_ == Element::atomic_i32; }
+  // The type of an array element's value.
+  std::string_view raw_type() const {
+    return element_ == Element::atomic_i32 ? "i32" : is_atomic() ? "u32" : element_text(element_);
+  }
+
   // An expression for the element `index` of the operand's binding array, over its segments.
   std::string load(const std::string& binding, const std::string& index) const {
     const std::string at = formatted("{}[{}]", binding, index);
-    return element_ == Element::atomic_word ? "atomicLoad(&" + at + ")" : at;
+    return is_atomic() ? "atomicLoad(&" + at + ")" : at;
   }
 
   // fn x_raw(i) reads one array element of the binding(s).
   void raw(std::string& out) const {
-    const std::string type = element_ == Element::atomic_word ? "u32" : std::string(element_text(element_));
-    out += formatted("fn {}_raw(i: u32) -> {} {{\n", x_, type);
-    const int b = p_.first_binding;
-    if (p_.segments == 1) {
-      out += formatted("  return {};\n}}\n", load(formatted("buf{}", b), "i"));
-      return;
-    }
-    const int64_t per_segment = pattern_.segment_bytes / element_bytes();
-    out += formatted("  let j = i % {}u;\n  switch i / {}u {{\n", per_segment, per_segment);
-    for (int s = 1; s < p_.segments; ++s) {
-      out += formatted("    case {}u: {{ return {}; }}\n", s, load(formatted("buf{}", b + s), "j"));
-    }
-    out += formatted("    default: {{ return {}; }}\n  }}\n}}\n", load(formatted("buf{}", b), "j"));
+    out += formatted("fn {}_raw(i: u32) -> {} {{\n", x_, raw_type());
+    out += in_segment("i", [&](int b, std::string_view i) {
+      return formatted("return {};", load(formatted("buf{}", b), std::string(i)));
+    });
+    out += "}\n";
   }
 
   // fn x_raw_set(i, v) writes one array element.
   void raw_set(std::string& out) const {
-    const std::string type = element_ == Element::atomic_word ? "u32" : std::string(element_text(element_));
-    out += formatted("fn {}_raw_set(i: u32, v: {}) {{\n", x_, type);
+    out += formatted("fn {}_raw_set(i: u32, v: {}) {{\n", x_, raw_type());
     const auto store = [&](int binding, std::string_view index) {
-      if (element_ == Element::atomic_word) return formatted("atomicStore(&buf{}[{}], v);", binding, index);
+      if (is_atomic()) return formatted("atomicStore(&buf{}[{}], v);", binding, index);
       return formatted("buf{}[{}] = v;", binding, index);
     };
-    const int b = p_.first_binding;
-    if (p_.segments == 1) {
-      out += "  " + store(b, "i") + "\n}\n";
-      return;
-    }
-    const int64_t per_segment = pattern_.segment_bytes / element_bytes();
-    out += formatted("  let j = i % {}u;\n  switch i / {}u {{\n", per_segment, per_segment);
-    for (int s = 1; s < p_.segments; ++s) out += formatted("    case {}u: {{ {} }}\n", s, store(b + s, "j"));
-    out += formatted("    default: {{ {} }}\n  }}\n}}\n", store(b, "j"));
+    out += in_segment("i", store) + "}\n";
   }
 
   bool packed() const {
@@ -276,7 +263,7 @@ class OperandWriter {
   }
 
   void get4(std::string& out) const {
-    if (decl_.out && !uses("_get")) raw(out);
+    if (decl_.out && !decl_.calls.get) raw(out);
     out += formatted("fn {0}_get4(p: u32) -> vec4<{0}_t> {{\n  let q = views.{0}_offset + p;\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
       out += formatted("  return vec4f({}_raw(q / 4u));\n}}\n", x_);
@@ -299,8 +286,8 @@ class OperandWriter {
   }
 
   void put(std::string& out) const {
-    const bool by_words = std::ranges::contains(kernel_.libs, "flat");
-    if (uses("_get") == false && !decl_.x4 && pattern_.partial) raw(out);
+    const bool by_words = kernel_.flat;
+    if (!decl_.calls.get && !decl_.x4 && pattern_.partial) raw(out);
     if (packed() && !by_words) {
       put_atomic(out);
       if (decl_.x4) raw_set(out);
@@ -310,6 +297,78 @@ class OperandWriter {
     }
     if (decl_.x4) put4(out);
     if (by_words) store_words(out);
+  }
+
+  // The statements that `body(binding, index)` makes, for the segment in which array element `index` lies.
+  std::string in_segment(std::string_view index,
+                         const std::function<std::string(int, std::string_view)>& body) const {
+    const int b = p_.first_binding;
+    if (p_.segments == 1) return formatted("  {}\n", body(b, index));
+    const int64_t per_segment = pattern_.segment_bytes / element_bytes();
+    std::string out = formatted("  let j = {0} % {1}u;\n  switch {0} / {1}u {{\n", index, per_segment);
+    for (int s = 1; s < p_.segments; ++s) out += formatted("    case {}u: {{ {} }}\n", s, body(b + s, "j"));
+    return out + formatted("    default: {{ {} }}\n  }}\n", body(b, "j"));
+  }
+
+  // y_add and its like: the device's own where the binding has integers, else a loop around compare-and-swap,
+  // on the word that holds the element.
+  void atomics(std::string& out) const {
+    struct Function {
+      std::string_view name, native, integers, floats, bools;
+      bool called;
+    };
+    const Function functions[] = {
+        {"add", "atomicAdd", "was + v", "was + v", "was || v", decl_.calls.add},
+        {"min", "atomicMin", "min(was, v)", "min_nan(was, v)", "was && v", decl_.calls.min},
+        {"max", "atomicMax", "max(was, v)", "max_nan(was, v)", "was || v", decl_.calls.max},
+        {"exchange", "atomicExchange", "v", "v", "v", decl_.calls.exchange},
+    };
+    const std::string_view type = value_type(p_.dtype, decl_.kind);
+    const bool native =
+        !packed() && (element_ == Element::atomic_i32 || p_.dtype == DType::u32) && raw_type() == type;
+    if (!native) {
+      if (!decl_.calls.get && !pattern_.partial) raw(out);
+      out += formatted("fn {}_swap(i: u32, old: {}, new_word: {}) -> vec2<{}> {{\n", x_, raw_type(),
+                       raw_type(), raw_type());
+      out += in_segment("i", [&](int b, std::string_view i) {
+        return formatted(
+            "let r = atomicCompareExchangeWeak(&buf{}[{}], old, new_word); return vec2<{}>(r.old_value, "
+            "select({}(0), {}(1), "
+            "r.exchanged));",
+            b, i, raw_type(), raw_type(), raw_type());
+      });
+      out += "}\n";
+    }
+    for (const Function& f : functions) {
+      if (!f.called) continue;
+      out += formatted("fn {0}_{1}(p: u32, v: {0}_t) -> {0}_t {{\n  let q = views.{0}_offset + p;\n", x_,
+                       f.name);
+      if (native) {
+        out += in_segment("q", [&](int b, std::string_view i) {
+          return formatted("return {}(&buf{}[{}], v);", f.native, b, i);
+        });
+        out += "}\n";
+        continue;
+      }
+      const int64_t n = per_word();
+      const int64_t bits = 32 / n;
+      const std::string shift = formatted("({}u * (q % {}u))", bits, n);
+      const std::string was =
+          as_kind(decode("old", n == 1 ? "0u" : formatted("(q % {}u)", n)), p_.dtype, decl_.kind);
+      const std::string word = n == 1 ? encode("now")
+                                      : formatted("((old & ~({0}u << {1})) | ({2} << {1}))",
+                                                  bits == 8 ? 255 : 65535, shift, encode("now"));
+      out += formatted(
+          "  let w = q / {0}u;\n  var old = {1}_raw(w);\n  loop {{\n    let was = {2};\n    let now = "
+          "{1}_t({3});\n"
+          "    let r = {1}_swap(w, old, {4});\n    if (r.y == 1u) {{ return was; }}\n    old = r.x;\n  "
+          "}}\n}}\n",
+          n, x_, was,
+          type == "bool"  ? f.bools
+          : type == "f32" ? f.floats
+                          : f.integers,
+          word);
+    }
   }
 
   // Each element of a word belongs to another invocation: clear and set only its own bits.
@@ -325,16 +384,7 @@ class OperandWriter {
     const auto update = [&](int b, std::string_view i) {
       return formatted("atomicAnd(&buf{0}[{1}], ~mask); atomicOr(&buf{0}[{1}], bits);", b, i);
     };
-    out += formatted("  let w = q / {}u;\n", n);
-    if (p_.segments == 1) {
-      out += "  " + update(p_.first_binding, "w") + "\n}\n";
-      return;
-    }
-    const int64_t per_segment = pattern_.segment_bytes / 4;
-    out += formatted("  let j = w % {0}u;\n  switch w / {0}u {{\n", per_segment);
-    for (int s = 1; s < p_.segments; ++s)
-      out += formatted("    case {}u: {{ {} }}\n", s, update(p_.first_binding + s, "j"));
-    out += formatted("    default: {{ {} }}\n  }}\n}}\n", update(p_.first_binding, "j"));
+    out += formatted("  let w = q / {}u;\n", n) + in_segment("w", update) + "}\n";
   }
 
   // v as the binding's element type.
@@ -358,18 +408,10 @@ class OperandWriter {
     } else if (element_ == Element::vec4f || element_ == Element::vec4h) {
       // Only this invocation writes the other three elements, or nobody does: see the kernels that declare
       // x4.
-      const int b = p_.first_binding;
-      const std::string value = element_ == Element::vec4h ? "f16(v)" : "v";
-      if (p_.segments == 1) {
-        out += formatted("  buf{}[q / 4u][q % 4u] = {};\n", b, value);
-      } else {
-        const int64_t per_segment = pattern_.segment_bytes / element_bytes();
-        out += formatted("  let w = q / 4u;\n  let j = w % {0}u;\n  switch w / {0}u {{\n", per_segment);
-        for (int s = 1; s < p_.segments; ++s) {
-          out += formatted("    case {}u: {{ buf{}[j][q % 4u] = {}; }}\n", s, b + s, value);
-        }
-        out += formatted("    default: {{ buf{}[j][q % 4u] = {}; }}\n  }}\n", b, value);
-      }
+      const std::string_view value = element_ == Element::vec4h ? "f16(v)" : "v";
+      out += "  let w = q / 4u;\n";
+      out += in_segment(
+          "w", [&](int b, std::string_view i) { return formatted("buf{}[{}][q % 4u] = {};", b, i, value); });
     } else {
       out += formatted("  {}_raw_set(q, {});\n", x_, as_element("v"));
     }
@@ -381,7 +423,7 @@ class OperandWriter {
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
       out +=
           formatted("  {0}_raw_set((views.{0}_offset + p) / 4u, {1}(v));\n}}\n", x_, element_text(element_));
-    } else if (packed() && (p_.aligned4 || std::ranges::contains(kernel_.libs, "flat"))) {
+    } else if (packed() && (p_.aligned4 || kernel_.flat)) {
       // Whole words, so nobody else writes to them.
       const int64_t n = per_word();
       out += formatted("  let w = (views.{}_offset + p) / {}u;\n", x_, n);
@@ -432,24 +474,25 @@ class OperandWriter {
   std::string x_;
 };
 
-// Puts the chosen values into the lines `const NAME: type = value;  //@ spec`.
-std::string with_specs(std::string source, const std::vector<SpecValue>& specs) {
-  for (const SpecValue& spec : specs) {
-    const std::string head = "const " + spec.name + ":";
-    const size_t at = source.find(head);
-    check(at != std::string::npos, "a spec constant is in the kernel source");
-    const size_t equals = source.find('=', at);
-    const size_t end = source.find(';', equals);
-    source.replace(equals, end - equals, "= " + spec.value);
+// The source with the chosen values of its spec constants.
+std::string with_specs(const Kernel& kernel, const std::vector<SpecValue>& specs) {
+  std::string source;
+  size_t at = 0;
+  for (const SpecDecl& decl : kernel.specs) {
+    const auto given = std::ranges::find(specs, decl.name, &SpecValue::name);
+    source.append(kernel.source, at, decl.begin - at);
+    source += given == specs.end() ? decl.value : given->value;
+    at = decl.end;
   }
-  return source;
+  return source.append(kernel.source, at);
 }
 
 }  // namespace
 
 std::string module_text(const Kernel& kernel, const Pattern& pattern) {
   std::string out = "// " + kernel.name + "\n";
-  if (pattern.f16) out += "enable f16;\n";
+  if (pattern.f16 && !std::ranges::contains(kernel.enables, "f16")) out += "enable f16;\n";
+  for (const std::string& extension : kernel.enables) out += formatted("enable {};\n", extension);
   std::string views = "struct Views {\n  first_group: u32,\n  group_count: u32,\n";
   std::string accessors;
   for (size_t i = 0; i < kernel.operands.size(); ++i) {
@@ -464,18 +507,16 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern) {
     out += formatted("@group(0) @binding({}) var<storage, {}> buf{}: array<{}>;\n", i + 2,
                      b.writable ? "read_write" : "read", i, element_text(b.element));
   }
-  const std::string own = "//# accessors 1\n" + accessors + with_specs(kernel.source, pattern.specs);
-  const std::string shared = needed_declarations(kernel, own);
-  const bool subgroups = own.contains("subgroup_size") || shared.contains("subgroup_size");
-  return (subgroups ? "enable subgroups;\n" : "") + out + shared + own;
+  const std::string own = "//# accessors 1\n" + accessors + with_specs(kernel, pattern.specs);
+  return out + needed_declarations(kernel, own) + own;
 }
 
-std::string default_module_text(const Kernel& kernel) {
+std::string default_module_text(const KernelPtr& kernel) {
   Dispatch d;
-  d.kernel = std::make_shared<const Kernel>(kernel);
+  d.kernel = kernel;
   d.groups = 1;
   std::vector<Placement> placements;
-  for (const OperandDecl& decl : kernel.operands) {
+  for (const OperandDecl& decl : kernel->operands) {
     Operand o;
     o.storage = static_cast<int32_t>(placements.size());
     o.dtype = decl.kind == OperandDecl::Kind::int_ ? DType::i32 : DType::f32;
@@ -486,7 +527,7 @@ std::string default_module_text(const Kernel& kernel) {
   }
   Caps caps;
   caps.max_storage_buffers = 16;
-  return module_text(kernel, bind_dispatch(d, placements, caps).at(0).pattern);
+  return module_text(*kernel, bind_dispatch(d, placements, caps).at(0).pattern);
 }
 
 }  // namespace rlx

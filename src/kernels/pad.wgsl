@@ -3,31 +3,16 @@
 //@ in x any
 //@ out y any
 //@ use flat
-const AXES: u32 = 6u;  //@ spec
+const AXES: u32 = 8u;  //@ spec
 const MODE: u32 = 0u;  //@ spec
 
 struct Params {
   first: u32,
   end: u32,
   value: u32,  // bits of y's type
-  out0: u32,
-  out1: u32,
-  out2: u32,
-  out3: u32,
-  out4: u32,
-  out5: u32,
-  length0: i32,
-  length1: i32,
-  length2: i32,
-  length3: i32,
-  length4: i32,
-  length5: i32,
-  before0: i32,
-  before1: i32,
-  before2: i32,
-  before3: i32,
-  before4: i32,
-  before5: i32,
+  out: array<u32, 8>,
+  length: array<i32, 8>,
+  before: array<i32, 8>,
 }
 
 fn floor_mod(a: i32, n: i32) -> i32 {
@@ -56,19 +41,14 @@ struct Walk {
   inside: bool,
 }
 
-fn walk(w: Walk, out: u32, length: i32, before: i32) -> Walk {
-  let q = w.rest / out;
-  let c = source(i32(w.rest - q * out) - before, length);
-  return Walk(q, w.index + u32(max(c, 0)) * w.scale, w.scale * u32(length), w.inside && c >= 0);
-}
-
 fn origin(i: u32) -> Walk {
-  var w = walk(Walk(i, 0u, 1u, true), params.out0, params.length0, params.before0);
-  if (AXES > 1u) { w = walk(w, params.out1, params.length1, params.before1); }
-  if (AXES > 2u) { w = walk(w, params.out2, params.length2, params.before2); }
-  if (AXES > 3u) { w = walk(w, params.out3, params.length3, params.before3); }
-  if (AXES > 4u) { w = walk(w, params.out4, params.length4, params.before4); }
-  if (AXES > 5u) { w = walk(w, params.out5, params.length5, params.before5); }
+  var w = Walk(i, 0u, 1u, true);
+  for (var axis = 0u; axis < AXES; axis++) {
+    let length = params_length(axis);
+    let q = w.rest / params_out(axis);
+    let c = source(i32(w.rest - q * params_out(axis)) - params_before(axis), length);
+    w = Walk(q, w.index + u32(max(c, 0)) * w.scale, w.scale * u32(length), w.inside && c >= 0);
+  }
   return w;
 }
 

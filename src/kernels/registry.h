@@ -1,13 +1,19 @@
-// All kernels that have a .wgsl file (generated ones of element-wise regions are not among them).
+// What the build embeds (tools/embed_kernels.cpp).
 #pragma once
 
-#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernel.h"
 
 namespace rlx::kernels {
 
-const std::vector<std::shared_ptr<const Kernel>>& all();
+// All kernels that have a .wgsl file (generated ones of element-wise regions are not among them).
+const std::vector<KernelPtr>& all();
+
+// The files of kernels/lib: "lib/flat.wgsl" and its text.
+std::span<const std::pair<std::string_view, std::string_view>> fragment_texts();
 
 }  // namespace rlx::kernels

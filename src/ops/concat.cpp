@@ -84,7 +84,7 @@ constexpr Variant<Problem> kVariants[] = {
 };
 
 // y[i] from the one of `count` inputs in which it lies; r is the place in the row.
-std::shared_ptr<const Kernel> joined_kernel(size_t count) {
+KernelPtr joined_kernel(size_t count) {
   Kernel k;
   k.name = "concat";
   k.libs = {"flat"};
@@ -109,8 +109,7 @@ fn element(i: u32) -> y_t {{
 fn owns(i: u32) -> bool {{ return i % params.row - params.begin < params.length; }}
 )",
       members, choices);
-  k.params_bytes = 4 * (5 + 2 * count);
-  return std::make_shared<const Kernel>(std::move(k));
+  return make_kernel(k);
 }
 
 // One dispatch that writes what comes from the parts [from, to).

@@ -127,7 +127,6 @@ Kernel expression_kernel(const Expr& expr, std::vector<uint32_t>& params) {
                        signature, code.statements, code.result);
   params.assign({0, 0});
   params.insert(params.end(), code.words.begin(), code.words.end());
-  k.params_bytes = params.size() * 4;
   return k;
 }
 
@@ -199,8 +198,8 @@ void lower_expr(Lowering& l, const Expr& expr, const std::vector<Operand>& input
   operands.push_back(y);
   const int64_t quads = y.view.elements() / 4;
   if (vec4) params[1] = to_u32(quads);
-  Dispatch d = l.make(std::make_shared<const Kernel>(std::move(kernel)), std::move(operands),
-                      std::as_bytes(std::span(params)), vec4 ? ceil_div(quads, 256) : 0);
+  Dispatch d = l.make(make_kernel(kernel), std::move(operands), std::as_bytes(std::span(params)),
+                      vec4 ? ceil_div(quads, 256) : 0);
   allow_in_place(d);
   const bool whole = fits(d, l.caps());
   if (std::vector<Operand> gathered = inputs; !whole && gather_spread(l, gathered)) {
@@ -210,7 +209,7 @@ void lower_expr(Lowering& l, const Expr& expr, const std::vector<Operand>& input
   } else if (vec4) {
     Kernel plain = expression_kernel(expr, params);
     add_scalar_main(plain, inputs.size());
-    d.kernel = std::make_shared<const Kernel>(std::move(plain));
+    d.kernel = make_kernel(plain);
     l.flat(std::move(d));
   } else {
     l.flat(std::move(d));

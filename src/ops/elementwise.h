@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/op.h"
-#include "kernels/kernel.h"
+#include "kernels/dispatch.h"
 #include "ops/expr.h"
 
 namespace rlx {

@@ -6,20 +6,19 @@
 // extra operands, which are read at the flat index i of the output.
 #pragma once
 
-#include <memory>
 #include <vector>
 
-#include "kernels/kernel.h"
+#include "kernels/dispatch.h"
 #include "ops/expr.h"
 
 namespace rlx {
 
 struct WithEpilogue {
-  std::shared_ptr<const Kernel> kernel;
+  KernelPtr kernel;
   std::vector<uint32_t> words;  // to append to the kernel's own parameters
 };
 
 // `expr` may be empty (no steps): the kernel as it is.
-WithEpilogue with_epilogue(const std::shared_ptr<const Kernel>& kernel, const Expr& expr);
+WithEpilogue with_epilogue(const KernelPtr& kernel, const Expr& expr);
 
 }  // namespace rlx

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ir/reference.h"
-#include "kernels/kernel.h"
+#include "kernels/dispatch.h"
 #include "ops/scalar.h"
 
 namespace rlx {

@@ -108,7 +108,7 @@ void Pad::reference(RefContext& r) const {
   }
 }
 
-constexpr size_t kAxes = 6;  // of the kernel
+constexpr size_t kAxes = std::tuple_size_v<decltype(kernels::pad::Params::out)>;
 
 // Neighbouring axes of x as the kernel sees them.
 struct Axis {
@@ -159,31 +159,14 @@ void lower_pad(Lowering& l, const Operand& x, const Operand& y, const Pad& pad) 
     lower_pad(l, middle, y, second);
     return;
   }
-  Axis at[kAxes];  // the last axis first, as the kernel has them
-  std::ranges::reverse_copy(axes, at);
-  const auto out = [&](size_t a) { return to_u32(to_i32(at[a].out)); };
-  const auto length = [&](size_t a) { return to_i32(at[a].length); };
-  const auto start = [&](size_t a) { return to_i32(at[a].before); };
-  l.flat<kernels::pad>({.x = x.with_view(x.view, x.view.rank()), .y = y},
-                       {.value = value_bits(y.dtype, pad.value),
-                        .out0 = out(0),
-                        .out1 = out(1),
-                        .out2 = out(2),
-                        .out3 = out(3),
-                        .out4 = out(4),
-                        .out5 = out(5),
-                        .length0 = length(0),
-                        .length1 = length(1),
-                        .length2 = length(2),
-                        .length3 = length(3),
-                        .length4 = length(4),
-                        .length5 = length(5),
-                        .before0 = start(0),
-                        .before1 = start(1),
-                        .before2 = start(2),
-                        .before3 = start(3),
-                        .before4 = start(4),
-                        .before5 = start(5)},
+  kernels::pad::Params params = {.value = value_bits(y.dtype, pad.value)};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Axis& axis = axes[axes.size() - 1 - i];  // the kernel has the last axis first
+    params.out[i] = to_u32(to_i32(axis.out));
+    params.length[i] = to_i32(axis.length);
+    params.before[i] = to_i32(axis.before);
+  }
+  l.flat<kernels::pad>({.x = x.with_view(x.view, x.view.rank()), .y = y}, params,
                        {.AXES = static_cast<uint32_t>(axes.size()), .MODE = static_cast<uint32_t>(pad.mode)});
 }
 
@@ -218,20 +201,21 @@ void register_pad(OpTable& table) {
                   "first cut x",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"pad"},
-       .samples = {"pad(T[3,17]) {before=[1,2], after=[0,3], value=1}",
-                   "pad(T[2,3,5,7]) {before=[0,0,1,2], after=[0,0,3,0]}",
-                   "pad(T[3,5]) {before=[2,4], after=[1,7], mode=\"reflect\"}",
-                   "pad(T[1,3]) {before=[2,1], after=[1,9], mode=\"reflect\"}",
-                   "pad(T[3,5,2]) {before=[0,2,0], after=[4,1,0], mode=\"edge\"}",
-                   "pad(T[3,5,2]) {before=[7,2,0], after=[0,11,0], mode=\"wrap\"}",
-                   "pad(T[5,7]) {before=[-1,2], after=[1,-3], value=1}",
-                   "pad(T[5,6]) {before=[-2,3], after=[3,-4], mode=\"reflect\"}",
-                   "pad(T[4,6]) {before=[-2,1], after=[5,-4], mode=\"wrap\"}",
-                   "pad(T[257]) {before=[-3], after=[3]}", "pad(T[]) {before=[], after=[]}",
-                   "pad(T[0,3]) {before=[1,0], after=[1,0], value=1}", "pad(T[3]) {before=[-2], after=[-1]}",
-                   "pad(T[65537]) {before=[3], after=[1], mode=\"wrap\"}",
-                   "pad(T[257,257]) {before=[1,1], after=[1,1]}",
-                   "pad(T[2,1,2,1,2,1,2]) {before=[1,1,1,1,1,1,1], after=[0,1,0,1,0,1,0], value=1}"}});
+       .samples = {
+           "pad(T[3,17]) {before=[1,2], after=[0,3], value=1}",
+           "pad(T[2,3,5,7]) {before=[0,0,1,2], after=[0,0,3,0]}",
+           "pad(T[3,5]) {before=[2,4], after=[1,7], mode=\"reflect\"}",
+           "pad(T[1,3]) {before=[2,1], after=[1,9], mode=\"reflect\"}",
+           "pad(T[3,5,2]) {before=[0,2,0], after=[4,1,0], mode=\"edge\"}",
+           "pad(T[3,5,2]) {before=[7,2,0], after=[0,11,0], mode=\"wrap\"}",
+           "pad(T[5,7]) {before=[-1,2], after=[1,-3], value=1}",
+           "pad(T[5,6]) {before=[-2,3], after=[3,-4], mode=\"reflect\"}",
+           "pad(T[4,6]) {before=[-2,1], after=[5,-4], mode=\"wrap\"}", "pad(T[257]) {before=[-3], after=[3]}",
+           "pad(T[]) {before=[], after=[]}", "pad(T[0,3]) {before=[1,0], after=[1,0], value=1}",
+           "pad(T[3]) {before=[-2], after=[-1]}", "pad(T[65537]) {before=[3], after=[1], mode=\"wrap\"}",
+           "pad(T[257,257]) {before=[1,1], after=[1,1]}",
+           "pad(T[2,1,2,1,2,1,2]) {before=[1,1,1,1,1,1,1], after=[0,1,0,1,0,1,0], value=1}",
+           "pad(T[2,1,2,1,2,1,2,1,2]) {before=[1,1,1,1,1,1,1,1,1], after=[0,1,0,1,0,1,0,1,0], value=1}"}});
 }
 }  // namespace ops
 

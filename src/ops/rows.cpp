@@ -120,7 +120,7 @@ int64_t split_chunk(const Caps& caps, const RowProblem& p) {
 Team team_for(std::string_view variant, int64_t length, const Caps& caps) {
   if (variant == "workgroup") return {"team_workgroup", workgroup_team(length), 1};
   if (variant == "subgroup") return {"team_subgroup", caps.subgroup_max_size, 1};
-  return {"team_serial", 1, 64};
+  return {"team_serial", 1, kernels::lib::team_serial::ROWS_PER_GROUP};
 }
 
 bool use_four(const Kernel& kernel, std::vector<Operand>& operands) {
@@ -150,10 +150,7 @@ void fail_to_bind(const Caps& caps) {
 }
 
 Dispatch for_team(Dispatch d, const Team& team) {
-  Kernel kernel = *d.kernel;
-  check(std::ranges::contains(kernel.libs, "team_serial"), "a kernel with rows uses lib/team_serial");
-  std::ranges::replace(kernel.libs, std::string("team_serial"), std::string(team.fragment));
-  d.kernel = std::make_shared<const Kernel>(std::move(kernel));
+  d.kernel = with_fragment(*d.kernel, "team_serial", team.fragment);
   return d;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/op.h"
-#include "kernels/kernel.h"
+#include "kernels/dispatch.h"
 
 namespace rlx {
 

@@ -93,7 +93,7 @@ std::vector<BoundDispatch> bind_all(const std::vector<Dispatch>& dispatches,
   for (size_t i = 0; i < dispatches.size(); ++i) {
     const Dispatch& d = dispatches[i];
     Pattern like;  // of no operand: nothing
-    if (largest && largest->size() == dispatches.size() && (*largest)[i].kernel->source == d.kernel->source) {
+    if (largest && largest->size() == dispatches.size() && (*largest)[i].kernel == d.kernel) {
       like = walk_patterns((*largest)[i]);
     }
     for (BoundDispatch& b : bind_dispatch(d, placements, caps, &like)) bound.push_back(std::move(b));

@@ -195,8 +195,7 @@ bool DevicePlan::retarget(const Graph& graph, const Program& program) {
       for (BoundDispatch& b :
            bind_dispatch(d, plan_.placements, device_->caps(), &like[into.size()].pattern)) {
         const size_t i = into.size();
-        if (i >= like.size() || b.kernel->source != like[i].kernel->source || !(b.pattern == like[i].pattern))
-          return false;
+        if (i >= like.size() || b.kernel != like[i].kernel || !(b.pattern == like[i].pattern)) return false;
         into.push_back(std::move(b));
       }
     }

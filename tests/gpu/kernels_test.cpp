@@ -11,24 +11,21 @@
 namespace rlx {
 namespace {
 
-std::vector<Kernel> forms(const Kernel& kernel, const Caps& caps) {
-  std::vector<Kernel> out = {kernel};
-  if (!std::ranges::contains(kernel.libs, "team_serial")) return out;
-  for (const char* team : {"team_workgroup", "team_subgroup"}) {
-    if (team == std::string_view("team_subgroup") && !caps.subgroups) continue;
-    out.push_back(kernel);
-    std::ranges::replace(out.back().libs, std::string("team_serial"), std::string(team));
-  }
+std::vector<KernelPtr> forms(const KernelPtr& kernel, const Caps& caps) {
+  std::vector<KernelPtr> out = {kernel};
+  if (!std::ranges::contains(kernel->libs, "team_serial")) return out;
+  out.push_back(with_fragment(*kernel, "team_serial", "team_workgroup"));
+  if (caps.subgroups) out.push_back(with_fragment(*kernel, "team_serial", "team_subgroup"));
   return out;
 }
 
 TEST(Kernels, EachCompilesWithTheDefaultPrelude) {
   const auto device = gpu::Device::open();
   for (const auto& kernel : kernels::all()) {
-    for (const Kernel& form : forms(*kernel, device->caps())) {
-      gpu::PipelineRequest request{.label = form.name, .wgsl = default_module_text(form)};
+    for (const KernelPtr& form : forms(kernel, device->caps())) {
+      gpu::PipelineRequest request{.label = form->name, .wgsl = default_module_text(form)};
       request.bindings = {gpu::BindingKind::uniform, gpu::BindingKind::uniform};
-      for (const OperandDecl& o : form.operands) {
+      for (const OperandDecl& o : form->operands) {
         request.bindings.push_back(o.out ? gpu::BindingKind::read_write : gpu::BindingKind::read);
       }
       try {

@@ -1,5 +1,7 @@
 // Rows, each made by a workgroup of the largest subgroup size (see team_serial for what the kernel has). When the device
 // runs it as one subgroup, neighbours exchange registers; else the tree of team_workgroup joins them.
+enable subgroups;
+
 var<workgroup> team_memory: array<team_t, TEAM>;
 
 fn team_all(mine: team_t, lane: u32, width: u32) -> team_t {

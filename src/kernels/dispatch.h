@@ -1,0 +1,74 @@
+// What ops use when they lower: operands of kernels, and dispatches. No GPU here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/limits.h"
+#include "ir/dtype.h"
+#include "ir/view.h"
+#include "kernels/kernel.h"
+#include "rlx/caps.h"
+#include "rlx/dtype.h"
+
+namespace rlx {
+
+// The type of an element's value in WGSL: f32, i32, u32, bool or vec2f.
+std::string_view wgsl_type(DType dtype);
+
+// A tensor as a kernel sees it: a layout of a storage (a piece of memory that the plan places).
+struct Operand {
+  int32_t storage = -1;  // -1: absent (an optional operand)
+  DType dtype = DType::f32;
+  View view;
+  // The leading axes that x_base(o) walks; the others are walked by x_step(i). x_at(i) walks all.
+  int64_t outer_rank = 0;
+  // Only these elements of the storage are bound; the kernel asks x_has(p). Empty: all.
+  View::Range window{0, 0};
+  // False: bound as single elements though the kernel declares x4, for a variant that reads them one by one.
+  bool x4 = true;
+
+  bool present() const { return storage >= 0; }
+  Operand with_view(View v, int64_t outer = 0) const {
+    Operand o = *this;
+    o.view = std::move(v);
+    o.outer_rank = outer;
+    return o;
+  }
+};
+
+struct SpecValue {
+  std::string name;
+  std::string value;  // as WGSL
+  friend bool operator==(const SpecValue&, const SpecValue&) = default;
+};
+
+inline SpecValue spec_value(std::string name, uint32_t v) {
+  return {std::move(name), std::to_string(v) + "u"};
+}
+inline SpecValue spec_value(std::string name, bool v) { return {std::move(name), v ? "true" : "false"}; }
+
+// One launch: everything the executor needs to know.
+struct Dispatch {
+  KernelPtr kernel;
+  std::vector<Operand> operands;  // in the order of the kernel's declarations
+  std::vector<SpecValue> specs;
+  std::vector<std::byte> params;
+  int64_t groups = 0;    // workgroups; the grid is split over x, y, z by the binder
+  bool partial = false;  // writes only the elements that its owns(i) claims, by whole words
+  int32_t node = -1;     // of the graph, for messages and reports
+  std::string variant;   // the row of the op's table that was chosen
+  struct InPlace {
+    int32_t output, input;  // operands that may share memory: only the writer of an element reads it
+    friend bool operator==(const InPlace&, const InPlace&) = default;
+  };
+  std::vector<InPlace> in_place;
+};
+
+// Elements that share a 32-bit word in device memory, so that one invocation must write them together.
+int64_t elements_per_word(DType dtype, const Caps& caps);
+
+}  // namespace rlx
