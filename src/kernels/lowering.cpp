@@ -76,6 +76,20 @@ Operand Lowering::scratch(DType dtype, std::vector<int64_t> dims) {
   return o;
 }
 
+Operand Lowering::table(const Tensor& values) {
+  Operand o;
+  o.dtype = values.dtype();
+  o.view = View::contiguous(values.shape());
+  const auto found =
+      std::ranges::find_if(storages_, [&](const Storage& s) { return s.table && *s.table == values; });
+  o.storage = static_cast<int32_t>(found - storages_.begin());
+  if (found == storages_.end()) {
+    storages_.push_back({std::nullopt, storage_bytes(o.dtype, o.view.elements()), node_,
+                         std::make_shared<const Tensor>(values)});
+  }
+  return o;
+}
+
 Dispatch Lowering::make(KernelPtr kernel, std::vector<Operand> operands, std::span<const std::byte> params,
                         int64_t groups, std::vector<SpecValue> specs) const {
   Dispatch d;

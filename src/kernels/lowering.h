@@ -17,6 +17,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/lib.wgsl.h"
 #include "rlx/caps.h"
+#include "rlx/tensor.h"
 
 namespace rlx {
 
@@ -25,8 +26,9 @@ struct Storage {
   std::optional<LeafKind> leaf = {};  // nothing: an intermediate
   int64_t bytes = 0;
   int32_t node = -1;
+  std::shared_ptr<const Tensor> table = {};  // what it holds from the beginning, if a lowering brought it
 
-  bool is_intermediate() const { return !leaf; }
+  bool is_intermediate() const { return !leaf && !table; }
 };
 
 inline int64_t storage_bytes(DType dtype, int64_t elements) {
@@ -83,6 +85,10 @@ class Lowering {
 
   // Memory for this node only.
   Operand scratch(DType dtype, std::vector<int64_t> dims);
+
+  // Numbers that the kernel needs besides its inputs (twiddle factors, code books), uploaded with the plan.
+  // Equal tables of a program are one.
+  Operand table(const Tensor& values);
 
   // A dispatch of kernel K with named operands and parameters; emit it, or let split() try sizes.
   template <class K>

@@ -160,7 +160,7 @@ void parse_params(Kernel& k) {
   size_t begin = std::string::npos;
   size_t end = 0;
   while (lines.next()) {
-    if (begin == std::string::npos && !lines.line.starts_with("struct Params")) continue;
+    if (begin == std::string::npos && !trimmed(lines.line).starts_with("struct Params")) continue;
     if (begin == std::string::npos) begin = lines.begin;
     body += without_comment(lines.line);
     body += ' ';
@@ -333,7 +333,7 @@ std::string kernel_text(const std::string& file, std::string_view source,
     at = end + 1;
     ++number;
     const std::vector<std::string_view> words = words_of(line);
-    if (line.starts_with("//@") && words.size() == 3 && words[1] == "include") {
+    if (words.size() == 3 && words[0] == "//@" && words[1] == "include") {
       text += formatted("//# lib/{}.wgsl 1\n{}\n//# {} {}\n", words[2], trimmed(include(words[2])), file,
                         number + 1);
     } else {
@@ -348,8 +348,8 @@ Kernel parse_kernel_alone(std::string text) {
   Kernel k;
   Lines lines(text);
   while (lines.next()) {
-    if (!lines.line.starts_with("//@")) continue;
     const std::vector<std::string_view> words = words_of(lines.line);
+    if (words.empty() || words[0] != "//@" || (words.size() == 2 && words[1] == "params")) continue;
     if (words.size() > 1 && (words[1] == "in" || words[1] == "out")) {
       OperandDecl operand = parse_operand(lines, words);
       if (std::ranges::contains(k.operands, operand.name, &OperandDecl::name))

@@ -53,10 +53,18 @@ bool is_near(std::string_view wanted, std::string_view name) {
 
 void OpTable::add(OpInfo info) {
   const std::string name = info.name;
-  check(ops_.emplace(name, std::move(info)).second, "every op has a unique name");
+  const std::scoped_lock lock(mutex_);
+  if (!ops_.emplace(name, std::move(info)).second)
+    fail(ErrorKind::invalid_argument, "there is an op named '{}' already", name);
+}
+
+std::map<std::string, OpInfo, std::less<>> OpTable::all() const {
+  const std::shared_lock lock(mutex_);
+  return ops_;
 }
 
 const OpInfo* OpTable::find(std::string_view name) const {
+  const std::shared_lock lock(mutex_);
   const auto it = ops_.find(name);
   return it == ops_.end() ? nullptr : &it->second;
 }
@@ -67,7 +75,7 @@ const OpInfo& OpTable::at(std::string_view name) const {
     if (name == former) fail("the op '{}' is named '{}' now", former, present);
   }
   std::string near;
-  for (const auto& [known, info] : ops_) {
+  for (const auto& [known, info] : all()) {
     if (is_near(name, known)) near += (near.empty() ? "near: " : ", ") + known;
   }
   fail("there is no op named '{}' ({}`rlx ops` lists all)", excerpt(name), near.empty() ? "" : near + "; ");
@@ -84,12 +92,10 @@ void OpTable::check_variant(std::string_view op, std::string_view variant) const
        joined(info->variants));
 }
 
-const OpTable& op_table() {
-  static const OpTable table = [] {
-    OpTable t;
-    ops::register_all(t);
-    return t;
-  }();
+OpTable& op_table() {
+  static OpTable table;
+  static const bool filled = (ops::register_all(table), true);
+  static_cast<void>(filled);
   return table;
 }
 

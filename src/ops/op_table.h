@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,9 +35,10 @@ class OpTable {
     info.make = [] { return std::make_shared<T>(); };
     add(std::move(info));
   }
+  // Safe beside all others; an info that was found stays where it is.
   void add(OpInfo info);
   const OpInfo* find(std::string_view name) const;
-  const std::map<std::string, OpInfo, std::less<>>& all() const { return ops_; }
+  std::map<std::string, OpInfo, std::less<>> all() const;
   // The op of that name; else an error with its current name, or with similar names.
   const OpInfo& at(std::string_view name) const;
   // An error that lists the op's kernels, unless this is one of them. Element-wise ops are one family,
@@ -44,10 +46,12 @@ class OpTable {
   void check_variant(std::string_view op, std::string_view variant) const;
 
  private:
+  mutable std::shared_mutex mutex_;
   std::map<std::string, OpInfo, std::less<>> ops_;
 };
 
-const OpTable& op_table();
+// Programs add theirs with register_op (rlx/custom_op.h).
+OpTable& op_table();
 
 namespace ops {
 void register_all(OpTable& table);  // generated

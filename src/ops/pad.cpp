@@ -5,6 +5,7 @@
 #include "ir/reference.h"
 #include "kernels/lowering.h"
 #include "kernels/pad.wgsl.h"
+#include "ops/fill.h"
 #include "ops/op_table.h"
 #include "rlx/ops.h"
 
@@ -133,13 +134,6 @@ std::vector<Axis> joined_axes(const std::vector<int64_t>& dims, const Pad& pad) 
   }
   if (axes.empty()) axes.push_back({});
   return axes;
-}
-
-uint32_t value_bits(DType dtype, double value) {
-  const Tensor one = Tensor::full(dtype, {1}, value);
-  if (dtype == DType::c64) return std::bit_cast<uint32_t>(static_cast<float>(value));
-  if (is_float(dtype)) return std::bit_cast<uint32_t>(static_cast<float>(one.real(0)));
-  return static_cast<uint32_t>(one.integer(0));
 }
 
 void lower_pad(Lowering& l, const Operand& x, const Operand& y, const Pad& pad) {

@@ -120,12 +120,13 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
     if (!life.used()) life.first = 0;  // a leaf, an empty tensor, or made by the load phase
     life.last = steps;
   }
-  // Inputs, and what the load phase hands to the main phase, stay for the life of the plan.
+  // Inputs, tables, and what the load phase hands to the main phase stay for the life of the plan.
   std::vector<bool> derived(count), input(count), main_temp(count), load_temp(count);
   for (size_t s = 0; s < count; ++s) {
     const bool temp = program.storages[s].is_intermediate();
     input[s] = program.storages[s].leaf == LeafKind::input;
-    derived[s] = temp && load_lives[s].used() && (main_lives[s].used() || options.keep_all);
+    derived[s] = program.storages[s].table ||
+                 (temp && load_lives[s].used() && (main_lives[s].used() || options.keep_all));
     load_temp[s] = temp && load_lives[s].used() && !derived[s];
     main_temp[s] = temp && !load_lives[s].used() && main_lives[s].used();
     if (derived[s] || input[s]) load_lives[s] = {0, load_steps};

@@ -15,6 +15,10 @@ uint64_t slot_bytes(size_t bytes) {
   return static_cast<uint64_t>(round_up(static_cast<int64_t>(bytes), kBindingAlignment));
 }
 
+bool same_table(const Storage& a, const Storage& b) {
+  return a.table && b.table ? *a.table == *b.table : !a.table && !b.table;
+}
+
 }  // namespace
 
 DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph,
@@ -27,6 +31,13 @@ DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weigh
   for (int64_t bytes : plan_.buffers) {
     buffers_.push_back(device_->create_buffer(
         gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)), graph_.name));
+  }
+  for (size_t s = 0; s < program_.storages.size(); ++s) {
+    const Storage& storage = program_.storages[s];
+    if (!storage.table) continue;
+    const Placement& place = plan_.placements[s];
+    upload(*device_, buffer(place.buffer), place.offset, storage.table->dtype(), storage.table->bytes(),
+           graph_.node(storage.node).name);
   }
   create_steps();
   read_slots();
@@ -75,7 +86,9 @@ gpu::BindGroup DevicePlan::make_group(const Step& step, const BoundDispatch& d) 
   if (d.params.empty()) {
     ranges.push_back(ranges[0]);  // a kernel without parameters declares no binding 1; the layout has one
   } else {
-    ranges.push_back({&uniforms_, step.params_offset, d.params.size()});
+    // A struct with vectors ends at a multiple of 16.
+    const int64_t bytes = round_up(static_cast<int64_t>(d.params.size()), 16);
+    ranges.push_back({&uniforms_, step.params_offset, static_cast<uint64_t>(bytes)});
   }
   for (const BoundRange& r : d.ranges) {
     ranges.push_back({&buffer(r.buffer), static_cast<uint64_t>(r.offset), static_cast<uint64_t>(r.bytes)});
@@ -179,7 +192,9 @@ bool DevicePlan::same_memory(const Dispatch& planned, const Dispatch& now) const
 bool DevicePlan::retarget(const Graph& graph, const Program& program) {
   if (program.storages.size() != program_.storages.size()) return false;
   for (size_t s = 0; s < program.storages.size(); ++s) {
-    if (program.storages[s].leaf != program_.storages[s].leaf) return false;
+    const Storage& now = program.storages[s];
+    const Storage& planned = program_.storages[s];
+    if (now.leaf != planned.leaf || !same_table(now, planned)) return false;
     if (program.storages[s].bytes > plan_.placements[s].bytes && plan_.placements[s].buffer >= 0)
       return false;
   }

@@ -78,7 +78,7 @@ std::vector<Placement> Weights::placements(const Program& program, const Graph& 
   std::vector<Placement> out(program.storages.size());
   for (size_t s = 0; s < out.size(); ++s) {
     const Storage& storage = program.storages[s];
-    if (storage.is_intermediate() || storage.leaf == LeafKind::input) continue;
+    if (!storage.leaf || storage.leaf == LeafKind::input) continue;
     const Entry* entry = find(graph.node(storage.node).name);
     check(entry != nullptr, "every param, constant and state has a place");
     out[s] = entry->place;

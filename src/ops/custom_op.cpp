@@ -1,0 +1,471 @@
+// Ops that a program registers: the public functions of rlx/custom_op.h as an Op.
+#include "rlx/custom_op.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "ir/op.h"
+#include "ir/reference.h"
+#include "kernels/binder.h"
+#include "kernels/lowering.h"
+#include "kernels/parse.h"
+#include "ops/copy.h"
+#include "ops/fill.h"
+#include "ops/op_table.h"
+#include "ops/rows.h"
+
+namespace rlx {
+
+// ---- what the functions of an op see ----
+
+const TensorType& CustomCall::input(int64_t i) const {
+  if (i < 0 || i >= input_count()) fail("{}: asked for input {} of {}", op_, i, input_count());
+  return inputs_[static_cast<size_t>(i)];
+}
+
+const TensorType& CustomCall::output(int64_t i) const {
+  if (i < 0 || i >= std::ssize(outputs_)) fail("{}: asked for output {} of {}", op_, i, outputs_.size());
+  return outputs_[static_cast<size_t>(i)];
+}
+
+const AttributeValue& CustomCall::value(std::string_view name) const {
+  const auto found = std::ranges::find(*attributes_, name, &NamedAttributes::value_type::first);
+  if (found == attributes_->end()) fail("{}: there is no attribute '{}'", op_, name);
+  return found->second;
+}
+
+namespace {
+
+template <class T>
+const T& get(std::string_view op, const CustomCall& call, std::string_view name, std::string_view kind) {
+  const T* const value = std::get_if<T>(&call.value(name));
+  if (!value) fail("{}: the attribute '{}' is not a {}", op, name, kind);
+  return *value;
+}
+
+}  // namespace
+
+bool CustomCall::flag(std::string_view name) const { return get<bool>(op_, *this, name, "bool"); }
+int64_t CustomCall::integer(std::string_view name) const {
+  return get<int64_t>(op_, *this, name, "whole number");
+}
+double CustomCall::number(std::string_view name) const {
+  if (const auto* whole = std::get_if<int64_t>(&value(name))) return static_cast<double>(*whole);
+  return get<double>(op_, *this, name, "number");
+}
+const std::string& CustomCall::text(std::string_view name) const {
+  return get<std::string>(op_, *this, name, "text");
+}
+const std::vector<int64_t>& CustomCall::integers(std::string_view name) const {
+  return get<std::vector<int64_t>>(op_, *this, name, "list of whole numbers");
+}
+const std::vector<double>& CustomCall::numbers(std::string_view name) const {
+  return get<std::vector<double>>(op_, *this, name, "list of numbers");
+}
+
+int64_t CustomCall::axis(std::string_view name) const {
+  return InferArgs(op_, inputs_).axis(integer(name), input(0).shape.rank());
+}
+
+std::span<const double> CustomReference::in(int64_t i) const {
+  static_cast<void>(input(i));
+  return in_[static_cast<size_t>(i)];
+}
+std::span<double> CustomReference::out(int64_t i) {
+  static_cast<void>(output(i));
+  return out_[static_cast<size_t>(i)];
+}
+
+// ---- parameters ----
+
+struct CustomParams::Impl {
+  std::string_view op;
+  const Kernel& kernel;
+  std::vector<std::byte> bytes = std::vector<std::byte>(kernel.params_bytes);
+  std::vector<SpecValue> specs = {};
+  std::set<std::string, std::less<>> given = {};
+
+  // The number as a word of that type.
+  uint32_t word(std::string_view name, std::string_view type, double value) const {
+    if (type == "f32") return std::bit_cast<uint32_t>(static_cast<float>(value));
+    const bool is_signed = type == "i32";
+    const double low = is_signed ? -2147483648.0 : 0;
+    const double high = is_signed ? 2147483647.0 : 4294967295.0;
+    if (!(value >= low && value <= high) || value != std::floor(value))
+      fail(ErrorKind::invalid_argument, "{}: the parameter '{}' is a {}, which cannot be {}", op, name, type,
+           value);
+    return is_signed ? static_cast<uint32_t>(static_cast<int32_t>(value)) : static_cast<uint32_t>(value);
+  }
+
+  bool set(std::string_view name, std::span<const double> values) {
+    if (const auto p = std::ranges::find(kernel.params, name, &ParamDecl::name); p != kernel.params.end()) {
+      const int64_t most = p->width * std::max<int64_t>(p->count, 1);
+      if (std::ssize(values) > most || (p->count == 0 && std::ssize(values) != most))
+        fail(ErrorKind::invalid_argument, "{}: the parameter '{}' has {} numbers, not {}", op, name, most,
+             values.size());
+      for (size_t i = 0; i < values.size(); ++i) {
+        const uint32_t bits = word(name, p->scalar, values[i]);
+        std::memcpy(bytes.data() + p->offset + 4 * i, &bits, 4);
+      }
+    } else if (const auto s = std::ranges::find(kernel.specs, name, &SpecDecl::name);
+               s != kernel.specs.end() && values.size() == 1) {
+      specs.push_back(s->type == "bool" ? spec_value(s->name, values[0] != 0)
+                                        : spec_value(s->name, word(name, "u32", values[0])));
+    } else {
+      return false;
+    }
+    given.emplace(name);
+    return true;
+  }
+};
+
+void CustomParams::set(std::string_view name, double value) { set(name, std::span(&value, 1)); }
+
+void CustomParams::set(std::string_view name, std::span<const double> values) {
+  if (!impl_->set(name, values))
+    fail(ErrorKind::invalid_argument, "{}: its kernel has no parameter '{}'", impl_->op, name);
+}
+
+// ---- the op ----
+
+namespace {
+
+struct Declared {
+  CustomOp op;
+  KernelPtr kernel;
+  std::vector<size_t> inputs, outputs, tables;  // operands of the kernel
+  bool rows = false;
+
+  const OperandDecl& input(int64_t i) const { return kernel->operands[inputs[static_cast<size_t>(i)]]; }
+};
+
+bool is_table(const CustomOp& op, std::string_view operand) {
+  return std::ranges::any_of(op.tables, [&](const auto& t) { return t.first == operand; });
+}
+
+std::vector<double> as_doubles(const RefTensor& t) {
+  if (is_float(t.dtype)) return t.real;
+  return std::vector<double>(t.ints.begin(), t.ints.end());
+}
+
+class CustomNode final : public Op {
+ public:
+  explicit CustomNode(std::shared_ptr<const Declared> d) : d_(std::move(d)), values(d_->op.attributes) {}
+
+  std::string_view name() const override { return d_->op.name; }
+  std::shared_ptr<Op> clone() const override { return std::make_shared<CustomNode>(*this); }
+  void visit_attributes(AttributeVisitor& v) override {
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::visit(
+          [&]<class T>(T& field) { v(values[i].first, field, std::get<T>(d_->op.attributes[i].second)); },
+          values[i].second);
+    }
+  }
+
+  std::vector<TensorType> infer(const InferArgs& in) const override {
+    in.expect_count(std::ssize(d_->inputs));
+    for (int64_t i = 0; i < in.count(); ++i) expect_kind(in, i);
+    if (!takes(in.dtype(0))) {
+      fail("{}: input 0 is {}; the op takes {}", name(), to_string(in.dtype(0)), d_->op.types);
+    }
+    if (!d_->op.infer) return {in[0]};
+    std::vector<TensorType> inputs;
+    for (int64_t i = 0; i < in.count(); ++i) inputs.push_back(in[i]);
+    std::vector<TensorType> outputs = d_->op.infer(CustomCall(name(), std::move(inputs), {}, values));
+    if (outputs.size() != d_->outputs.size())
+      fail("{}: inference gives {} outputs, but the kernel writes {}", name(), outputs.size(),
+           d_->outputs.size());
+    return outputs;
+  }
+
+  void reference(RefContext& r) const override {
+    std::vector<std::vector<double>> inputs, outputs;
+    std::vector<TensorType> in_types, out_types;
+    for (int64_t i = 0; i < std::ssize(d_->inputs); ++i) {
+      inputs.push_back(as_doubles(r.in(i)));
+      in_types.push_back({r.in(i).dtype, Shape(r.in(i).dims)});
+    }
+    for (int64_t i = 0; i < std::ssize(d_->outputs); ++i) {
+      outputs.emplace_back(static_cast<size_t>(r.out(i).elements()));
+      out_types.push_back({r.out(i).dtype, Shape(r.out(i).dims)});
+    }
+    CustomReference context(CustomCall(name(), std::move(in_types), std::move(out_types), values),
+                            std::move(inputs), std::move(outputs));
+    d_->op.reference(context);
+    for (int64_t i = 0; i < std::ssize(d_->outputs); ++i) {
+      RefTensor& out = r.out(i);
+      const Tensor result =
+          Tensor::from_doubles(is_float(out.dtype) ? DType::f32 : out.dtype, out.dims, context.out(i));
+      if (is_float(out.dtype)) {
+        out.real.assign(context.out(i).begin(), context.out(i).end());
+      } else {
+        out.ints = result.integers();
+      }
+    }
+  }
+
+  Tolerance tolerance(std::span<const TensorType> inputs) const override {
+    const CustomCall call(name(), {inputs.begin(), inputs.end()}, {}, values);
+    return {.ulps = d_->op.ulps, .terms = d_->op.terms ? d_->op.terms(call) : 0};
+  }
+
+  void lower(Lowering& l) const override;
+
+  const CustomOp& declared() const { return d_->op; }
+
+ private:
+  std::shared_ptr<const Declared> d_;
+
+ public:
+  NamedAttributes values;
+
+ private:
+  bool takes(DType dtype) const {
+    const std::string_view types = d_->op.types;
+    const std::string_view wanted = to_string(dtype);
+    for (size_t at = types.find(wanted); at != std::string_view::npos; at = types.find(wanted, at + 1)) {
+      const size_t end = at + wanted.size();
+      if ((at == 0 || types[at - 1] == ' ') && (end == types.size() || types[end] == ' ')) return true;
+    }
+    return false;
+  }
+
+  void expect_kind(const InferArgs& in, int64_t i) const {
+    const OperandDecl& decl = d_->input(i);
+    if (in.dtype(i) == DType::c64) fail("{}: input {} is c64, which custom ops do not take", name(), i);
+    if (decl.kind == OperandDecl::Kind::float_ && !is_float(in.dtype(i)))
+      fail("{}: input {} is {}, but the kernel reads {} as floats", name(), i, to_string(in.dtype(i)),
+           decl.name);
+    if (decl.kind == OperandDecl::Kind::int_ && is_float(in.dtype(i)))
+      fail("{}: input {} is {}, but the kernel reads {} as integers", name(), i, to_string(in.dtype(i)),
+           decl.name);
+  }
+
+  CustomCall call(const Lowering& l) const {
+    const auto type = [](const Operand& o) { return TensorType{o.dtype, Shape(o.view.dims)}; };
+    std::vector<TensorType> inputs, outputs;
+    for (int64_t i = 0; i < std::ssize(d_->inputs); ++i) inputs.push_back(type(l.in(i)));
+    for (int64_t i = 0; i < std::ssize(d_->outputs); ++i) outputs.push_back(type(l.out(i)));
+    return CustomCall(name(), std::move(inputs), std::move(outputs), values);
+  }
+
+  Dispatch whole(Lowering& l, const CustomCall& call) const;
+  void lower_flat(Lowering& l, Dispatch d) const;
+  void lower_along_rows(Lowering& l, const CustomCall& call, Dispatch d) const;
+  bool emit_along_rows(Lowering& l, const RowProblem& problem, const Dispatch& d) const;
+};
+
+// Parameters with the name of an attribute.
+void set_from_attributes(CustomParams::Impl& params, const NamedAttributes& attributes) {
+  for (const auto& [name, value] : attributes) {
+    if (const auto* number = std::get_if<double>(&value)) params.set(name, std::span(number, 1));
+    const auto set_one = [&](double v) { params.set(name, std::span(&v, 1)); };
+    if (const auto* whole = std::get_if<int64_t>(&value)) set_one(static_cast<double>(*whole));
+    if (const auto* yes = std::get_if<bool>(&value)) set_one(*yes ? 1 : 0);
+    if (const auto* list = std::get_if<std::vector<double>>(&value)) params.set(name, *list);
+    if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
+      params.set(name, std::vector<double>(list->begin(), list->end()));
+  }
+}
+
+// A dispatch of the kernel on all of its operands, with its parameters.
+Dispatch CustomNode::whole(Lowering& l, const CustomCall& call) const {
+  const Kernel& kernel = *d_->kernel;
+  std::vector<Operand> operands(kernel.operands.size());
+  for (size_t i = 0; i < d_->inputs.size(); ++i) operands[d_->inputs[i]] = l.in(static_cast<int64_t>(i));
+  for (size_t i = 0; i < d_->outputs.size(); ++i) operands[d_->outputs[i]] = l.out(static_cast<int64_t>(i));
+  for (size_t i : d_->tables) {
+    const auto table = std::ranges::find_if(
+        d_->op.tables, [&](const auto& t) { return t.first == kernel.operands[i].name; });
+    operands[i] = l.table(table->second(call));
+  }
+  CustomParams::Impl params{.op = name(), .kernel = kernel};
+  set_from_attributes(params, values);
+  if (d_->rows) {
+    const Operand rows =
+        as_rows(l.in(0), {d_->op.row_axis ? d_->op.row_axis(call) : l.in(0).view.rank() - 1});
+    const double count = static_cast<double>(row_count(rows));
+    const double length = static_cast<double>(row_length(rows));
+    params.set("rows", std::span(&count, 1));
+    params.set("length", std::span(&length, 1));
+  }
+  if (d_->rows || kernel.flat) params.given.insert({"first", "end"});
+  if (d_->op.params) {
+    CustomParams setter(call, params);
+    d_->op.params(setter);
+  }
+  for (const ParamDecl& p : kernel.params) {
+    if (!params.given.contains(p.name))
+      fail(ErrorKind::invalid_argument, "{}: nothing sets the parameter '{}' of its kernel", name(), p.name);
+  }
+  return l.make(d_->kernel, std::move(operands), params.bytes, 0, std::move(params.specs));
+}
+
+void CustomNode::lower_flat(Lowering& l, Dispatch d) const {
+  if (!fits(d, l.caps())) {
+    // Views that are spread over more than a binding come in their own memory, piece by piece.
+    for (const size_t i : d_->inputs) {
+      Operand& o = d.operands[i];
+      if (!o.view.is_contiguous() && reach_bytes(o) > static_cast<int64_t>(l.caps().max_binding_bytes))
+        o = lower_contiguous(l, o);
+    }
+  }
+  l.flat(std::move(d));
+}
+
+bool CustomNode::emit_along_rows(Lowering& l, const RowProblem& problem, const Dispatch& d) const {
+  return emit_rows(l, l.choose(name(), kRowVariants, problem), problem, [&](const Team& team) {
+    Dispatch part = d;
+    const bool four = use_four(*part.kernel, part.operands);
+    std::erase_if(part.specs, [](const SpecValue& s) { return s.name == "TEAM" || s.name == "FOUR"; });
+    part.specs.push_back(spec_value("TEAM", to_u32(team.size)));
+    if (std::ranges::contains(part.kernel->specs, "FOUR", &SpecDecl::name))
+      part.specs.push_back(spec_value("FOUR", four));
+    return for_team(std::move(part), team);
+  });
+}
+
+void CustomNode::lower_along_rows(Lowering& l, const CustomCall& call, Dispatch d) const {
+  const int64_t rank = l.in(0).view.rank();
+  const int64_t axis = d_->op.row_axis ? d_->op.row_axis(call) : rank - 1;
+  if (axis < 0 || axis >= rank)
+    fail("{}: rows along axis {} of input 0, which has {} axes", name(), axis, rank);
+  const auto has_rows = [&](size_t operand) { return d.operands[operand].view.rank() == rank; };
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    Operand& o = d.operands[i];
+    o = has_rows(i) ? as_rows(o, {axis}) : o.with_view(o.view, o.view.rank() == rank - 1 ? rank - 1 : 0);
+  }
+  const RowProblem problem = row_problem(as_rows(l.in(0), {axis}), 1);
+  if (emit_along_rows(l, problem, d)) return;
+  // Rows that are spread over too much memory, each in one piece.
+  std::vector<std::pair<Operand, Operand>> results;  // in pieces, and where they belong
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    Operand& o = d.operands[i];
+    if (!has_rows(i)) continue;
+    const Operand piece =
+        d.kernel->operands[i].out ? l.scratch(o.dtype, o.view.dims) : lower_contiguous(l, o);
+    if (d.kernel->operands[i].out) results.emplace_back(piece, o);
+    o = piece.with_view(piece.view, rank - 1);
+  }
+  if (!emit_along_rows(l, problem, d)) fail_to_bind(l.caps());
+  for (const auto& [piece, result] : results) lower_copy_into(l, piece, result);
+}
+
+void CustomNode::lower(Lowering& l) const {
+  const CustomCall call = this->call(l);
+  for (int64_t i = 0; i < std::ssize(d_->outputs) && d_->op.initial; ++i) {
+    if (l.out(i).view.elements() > 0) lower_fill(l, l.out(i), *d_->op.initial);
+  }
+  Dispatch d = whole(l, call);
+  if (d_->rows) {
+    if (l.in(0).view.elements() > 0 || !d_->op.initial) lower_along_rows(l, call, std::move(d));
+  } else if (d_->kernel->flat) {
+    lower_flat(l, std::move(d));
+  } else {
+    d.groups = d_->op.groups(call);
+    if (d.groups < 0) fail("{}: its kernel wants {} workgroups", name(), d.groups);
+    l.emit(std::move(d));
+  }
+}
+
+// ---- registration ----
+
+void check_name(const std::string& name) {
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  if (name.empty() || !std::ranges::all_of(name, allowed) || (name[0] >= '0' && name[0] <= '9'))
+    fail(ErrorKind::invalid_argument, "'{}' cannot be the name of an op: it has small letters, digits and _",
+         excerpt(name));
+  for (const std::string_view leaf : {Input::kName, Param::kName, State::kName, Constant::kName}) {
+    if (name == leaf)
+      fail(ErrorKind::invalid_argument, "'{}' cannot be the name of an op: graphs use it for a leaf", name);
+  }
+}
+
+Declared declare(CustomOp op) {
+  const auto wrong = [&](const std::string& what) {
+    fail(ErrorKind::invalid_argument, "the op '{}' {}", op.name, what);
+  };
+  check_name(op.name);
+  if (!op.reference) wrong("has no reference: what it computes on the CPU, which verification compares with");
+  const std::string file = op.file.empty() ? op.name + ".wgsl" : op.file;
+  const auto include = [&](std::string_view what) -> std::string {
+    fail(ErrorKind::invalid_argument,
+         "{}: `//@ include {}`: only kernels of the library include its fragments", file, what);
+  };
+  Declared d;
+  d.kernel = parse_kernel(kernel_text(file, op.wgsl, include));
+  d.rows = std::ranges::contains(d.kernel->libs, "team_serial");
+  for (size_t i = 0; i < d.kernel->operands.size(); ++i) {
+    const OperandDecl& o = d.kernel->operands[i];
+    (o.out ? d.outputs : is_table(op, o.name) ? d.tables : d.inputs).push_back(i);
+  }
+  if (d.inputs.empty()) wrong("has a kernel without an input: `//@ in x float`");
+  if (d.outputs.empty()) wrong("has a kernel without an output: `//@ out y float`");
+  if (d.kernel->flat && d.outputs.size() > 1) wrong("has a kernel that uses flat, which writes one output");
+  if (d.tables.size() != op.tables.size()) wrong("has a table for which its kernel has no operand");
+  if (!d.kernel->flat && !d.rows && !op.groups)
+    wrong(
+        "has a kernel with its own entry point, and no function `groups` that says how many workgroups it "
+        "wants");
+  if (op.types.contains("c64")) wrong("takes c64, which custom ops cannot");
+  d.op = std::move(op);
+  return d;
+}
+
+std::shared_ptr<CustomNode> make_node(std::string_view name, const NamedAttributes& attributes) {
+  const OpInfo& info = op_table().at(name);
+  const auto node = std::dynamic_pointer_cast<CustomNode>(info.make());
+  if (!node)
+    fail(ErrorKind::invalid_argument, "the op '{}' is not a custom one: it has a function of that name",
+         name);
+  for (const auto& [key, value] : attributes) {
+    const auto found = std::ranges::find(node->values, key, &NamedAttributes::value_type::first);
+    if (found == node->values.end()) {
+      fail(ErrorKind::invalid_argument, "{}: there is no attribute '{}' (it has: {})", name, key,
+           joined(node->values, &NamedAttributes::value_type::first));
+    }
+    const auto* whole = std::get_if<int64_t>(&value);
+    if (whole && std::holds_alternative<double>(found->second)) {
+      found->second = static_cast<double>(*whole);
+    } else if (value.index() == found->second.index()) {
+      found->second = value;
+    } else {
+      fail(ErrorKind::invalid_argument, "{}: the attribute '{}' has another kind than its default", name,
+           key);
+    }
+  }
+  return node;
+}
+
+}  // namespace
+
+void register_op(CustomOp op) {
+  const auto declared = std::make_shared<const Declared>(declare(std::move(op)));
+  OpInfo info;
+  info.name = declared->op.name;
+  info.formula = declared->op.formula;
+  info.types = declared->op.types;
+  info.variants = declared->rows ? names_of(kRowVariants) : std::vector<std::string>{declared->kernel->name};
+  info.make = [declared] { return std::make_shared<CustomNode>(declared); };
+  op_table().add(std::move(info));
+}
+
+std::vector<Value> custom_outputs(std::string_view name, const std::vector<Value>& inputs,
+                                  const NamedAttributes& attributes) {
+  if (inputs.empty() || !inputs[0]) fail(ErrorKind::invalid_argument, "{}: takes an input", name);
+  Graph& graph = inputs[0].graph();
+  const Value first = graph.add_value(make_node(name, attributes), inputs);
+  std::vector<Value> outputs;
+  const auto count = std::ssize(graph.node(first.id().node).outputs);
+  for (int32_t i = 0; i < count; ++i) outputs.push_back(graph.value({first.id().node, i}));
+  return outputs;
+}
+
+Value custom(std::string_view name, const std::vector<Value>& inputs, const NamedAttributes& attributes) {
+  return custom_outputs(name, inputs, attributes)[0];
+}
+
+}  // namespace rlx

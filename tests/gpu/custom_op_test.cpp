@@ -1,0 +1,403 @@
+// Ops that a program registers: each form of kernel, atomics, tables, parameters, and what errors say.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "rlx/custom_op.h"
+#include "rlx/rlx.h"
+#include "tests/support/devices.h"
+#include "tests/support/message.h"
+
+namespace rlx::testing {
+namespace {
+
+// y = factor * x + bias of the last axis.
+CustomOp scaled() {
+  return {
+      .name = "test_scaled",
+      .formula = "y = factor * x + bias",
+      .attributes = {{"factor", 2.0}},
+      .wgsl = R"(
+    //@ in x float
+    //@ in bias float
+    //@ out y float
+    //@ use flat
+    struct Params { first: u32, end: u32, factor: f32, columns: u32, }
+    fn element(i: u32) -> y_t { return params.factor * x_at(i) + bias_get(bias_step(i % params.columns)); }
+    fn owns(i: u32) -> bool { return x_has(x_flat(i)); }
+  )",
+      .reference =
+          [](CustomReference& r) {
+            const size_t columns = r.in(1).size();
+            for (size_t i = 0; i < r.out().size(); ++i)
+              r.out()[i] = r.number("factor") * r.in(0)[i] + r.in(1)[i % columns];
+          },
+      .params = [](CustomParams& p) { p.set("columns", static_cast<double>(p.input(1).shape[0].value())); }};
+}
+
+// Rows less their largest element; the largest elements themselves as a second output.
+CustomOp below_largest() {
+  return {.name = "test_below_largest",
+          .formula = "y = x - max(x), m = max(x), along axis",
+          .attributes = {{"axis", -1}},
+          .wgsl = R"(
+    //@ in x float x4
+    //@ out y float x4
+    //@ out m float
+    //@ use team_serial four put_four
+    const TEAM: u32 = 1u;  //@ spec
+    const FOUR: bool = false;  //@ spec
+    struct Params { first: u32, end: u32, length: u32, }
+    alias team_t = f32;
+    fn merge(a: f32, b: f32) -> f32 { return max_nan(a, b); }
+    fn row_task(row: u32, lane: u32, width: u32) {
+      let base = x_base(row);
+      let end4 = params.length & ~3u;
+      var most = -infinity();
+      for (var j = 4u * lane; j < end4; j += 4u * TEAM) {
+        let v = four(base, j);
+        most = max_nan(most, max_nan(max_nan(v.x, v.y), max_nan(v.z, v.w)));
+      }
+      for (var j = end4 + lane; j < params.length; j += TEAM) { most = max_nan(most, x_get(base + x_step(j))); }
+      most = team_all(most, lane, width);
+      let to = y_base(row);
+      for (var j = 4u * lane; j < end4; j += 4u * TEAM) { put_four(to, j, four(base, j) - most); }
+      for (var j = end4 + lane; j < params.length; j += TEAM) { y_put(to + y_step(j), x_get(base + x_step(j)) - most); }
+      if (lane == 0u) { m_put(m_base(row), most); }
+    }
+  )",
+          .infer =
+              [](const CustomCall& c) {
+                TensorType rows = c.input(0);
+                std::vector<Dim> dims(rows.shape.begin(), rows.shape.end());
+                dims.erase(dims.begin() + c.axis("axis"));
+                return std::vector<TensorType>{c.input(0), {rows.dtype, Shape(dims)}};
+              },
+          .reference =
+              [](CustomReference& r) {
+                const std::vector<int64_t> dims = r.input(0).shape.values();
+                const auto axis = static_cast<size_t>(r.axis("axis"));
+                size_t stride = 1;
+                for (size_t a = axis + 1; a < dims.size(); ++a) stride *= static_cast<size_t>(dims[a]);
+                const auto length = static_cast<size_t>(dims[axis]);
+                for (size_t row = 0; row < r.out(1).size(); ++row) {
+                  const size_t at = row / stride * stride * length + row % stride;
+                  double most = -INFINITY;
+                  for (size_t j = 0; j < length; ++j) most = std::max(most, r.in(0)[at + j * stride]);
+                  for (size_t j = 0; j < length; ++j)
+                    r.out()[at + j * stride] = r.in(0)[at + j * stride] - most;
+                  r.out(1)[row] = most;
+                }
+              },
+          .row_axis = [](const CustomCall& c) { return c.axis("axis"); }};
+}
+
+// Each of x's elements changes one of y's: y[index] = change(y[index], x).
+CustomOp scatter(const std::string& change, double initial, double (*combine)(double, double)) {
+  return {.name = "test_scatter_" + change,
+          .formula = "y[index[i]] changes by x[i]",
+          .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
+          .attributes = {{"size", 4}},
+          .wgsl = R"(
+    //@ in x any
+    //@ in index int
+    //@ out y any atomic
+    struct Params { count: u32, }
+    @compute @workgroup_size(64)
+    fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+            @builtin(local_invocation_index) lane: u32) {
+      let i = group_index(group, groups) * 64u + lane;
+      if (i < params.count) { y_)" +
+                  change + R"((y_flat(u32(index_at(i))), x_at(i)); }
+    }
+  )",
+          .infer =
+              [](const CustomCall& c) {
+                return std::vector<TensorType>{{c.input(0).dtype, {c.integer("size")}}};
+              },
+          .reference =
+              [=](CustomReference& r) {
+                std::ranges::fill(r.out(), initial);
+                for (size_t i = 0; i < r.in(0).size(); ++i) {
+                  double& y = r.out()[static_cast<size_t>(r.in(1)[i])];
+                  y = combine(y, r.in(0)[i]);
+                }
+              },
+          .ulps = 64,
+          .params = [](CustomParams& p) { p.set("count", static_cast<double>(p.input(0).shape[0].value())); },
+          .groups = [](const CustomCall& c) { return (c.input(0).shape[0].value() + 63) / 64; },
+          .initial = initial};
+}
+
+// y = x * table[i % 5] + what the parameters say, which have every kind of member.
+CustomOp tabled() {
+  return {
+      .name = "test_tabled",
+      .formula = "y = x * table + pair.x + three.z + list[4] + quads[1].w",
+      .attributes = {{"list", std::vector<int64_t>{1, 2, 3, 4, 5}}, {"pair", std::vector<double>{0.5, 1}}},
+      .wgsl = R"(
+    //@ in x float
+    //@ in table float
+    //@ out y float
+    //@ use flat
+    struct Params {
+      first: u32,
+      end: u32,
+      pair: vec2f,
+      three: vec3<i32>,
+      list: array<u32, 5>,
+      quads: array<vec4f, 2>,
+      last: f32,
+    }
+    fn element(i: u32) -> y_t {
+      let extra = params.pair.x + f32(params.three.z) + f32(params_list(4u)) + params.quads[1].w + params.last;
+      return x_at(i) * table_get(table_step(i % 5u)) + extra;
+    }
+  )",
+      .reference =
+          [](CustomReference& r) {
+            for (size_t i = 0; i < r.out().size(); ++i)
+              r.out()[i] = r.in(0)[i] * static_cast<double>(i % 5) + 0.5 - 3 + 5 + 8 + 100;
+          },
+      .params =
+          [](CustomParams& p) {
+            p.set("three", std::vector<double>{-1, -2, -3});
+            p.set("quads", std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8});
+            p.set("last", 100);
+          },
+      .tables = {{"table", [](const CustomCall&) { return Tensor::of<float>({5}, {0, 1, 2, 3, 4}); }}}};
+}
+
+class CustomOps : public ::testing::Test {
+ public:
+  static void SetUpTestSuite() {
+    register_op(scaled());
+    register_op(below_largest());
+    register_op(scatter("add", 0, [](double a, double b) { return a + b; }));
+    register_op(scatter("min", 100, [](double a, double b) { return std::min(a, b); }));
+    register_op(scatter("max", 0, [](double a, double b) { return std::max(a, b); }));
+    register_op(scatter("exchange", 0, [](double, double b) { return b; }));
+    register_op(tabled());
+  }
+};
+
+Tensor ramp(DType dtype, std::vector<int64_t> dims) {
+  int64_t n = 1;
+  for (const int64_t d : dims) n *= d;
+  std::vector<double> values(static_cast<size_t>(n));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7 % 13) - 4;
+  return Tensor::from_doubles(dtype, std::move(dims), values);
+}
+
+// Runs the graph on a device and lets both verifications judge it.
+NamedTensors expect_verified(const Graph& g, const NamedTensors& inputs, const Device& device) {
+  Executable exe = compile(g, device, {.keep_intermediates = true});
+  const NamedTensors outputs = exe.run(inputs);
+  for (const NodeCheck& c : verify_nodes(exe)) {
+    EXPECT_EQ(c.wrong, 0) << c.node << ": got " << c.got << " instead of " << c.want << " at " << c.index;
+  }
+  for (const OutputCheck& c : verify_outputs(g, inputs, outputs)) EXPECT_EQ(c.wrong, 0) << print(c);
+  return outputs;
+}
+
+TEST_F(CustomOps, FlatInCppAndInTexts) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {"n", 3});
+  const Value bias = g.input("bias", DType::f32, {3});
+  g.output("y", relu(custom("test_scaled", {x, bias}, {{"factor", 3}})));
+  const Graph same = parse_graph(print(g));
+  EXPECT_EQ(print(same), print(g));
+  EXPECT_TRUE(print(g).contains("test_scaled(%x, %bias) {factor=3")) << print(g);
+  const NamedTensors inputs = {{"x", Tensor::of<float>({2, 3}, {1, 2, 3, -4, 5, 6})},
+                               {"bias", Tensor::of<float>({3}, {10, 0, -100})}};
+  Executable exe = compile(same, full_device());
+  EXPECT_EQ(exe.run(inputs).at("y").to_vector<float>(), (std::vector<float>{13, 6, 0, 0, 15, 0}));
+}
+
+TEST_F(CustomOps, FlatOfEveryTypeThroughViewsAndUnderSmallLimits) {
+  for (const Device* device : {&full_device(), &small_device()}) {
+    for (const DType t : {DType::f32, DType::f16, DType::bf16}) {
+      for (const std::vector<int64_t>& dims : {std::vector<int64_t>{0, 3}, {1, 1}, {257, 3}, {3, 20011}}) {
+        Graph g;
+        const Value x = g.input("x", t, Shape(dims));
+        const Value bias = g.input("bias", t, {dims[0]});
+        g.output("y", custom("test_scaled", {transpose(x, {1, 0}), bias}));
+        if (dims[0] == 0) continue;
+        expect_verified(g, {{"x", ramp(t, dims)}, {"bias", ramp(t, {dims[0]})}}, *device);
+      }
+    }
+  }
+}
+
+TEST_F(CustomOps, AlongRowsOfEveryAxis) {
+  for (const Device* device : {&full_device(), &small_device()}) {
+    for (const int64_t axis : {0, 1, -1}) {
+      for (const DType t : {DType::f32, DType::f16}) {
+        for (const std::vector<int64_t>& dims : {std::vector<int64_t>{5, 17, 8}, {3, 257, 129}, {1, 1, 1}}) {
+          Graph g;
+          const Value x = g.input("x", t, Shape(dims));
+          const std::vector<Value> out = custom_outputs("test_below_largest", {x}, {{"axis", axis}});
+          ASSERT_EQ(out.size(), 2u);
+          g.output("y", out[0]);
+          g.output("m", out[1]);
+          expect_verified(g, {{"x", ramp(t, dims)}}, *device);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CustomOps, RowsAreMadeByEveryTeam) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {3, 1031});
+  g.output("y", custom("test_below_largest", {x}));
+  for (const char* team : {"serial", "workgroup", "subgroup"}) {
+    Executable exe =
+        compile(g, full_device(), {.kernels = {{"test_below_largest", team}}, .keep_intermediates = true});
+    exe.run({{"x", ramp(DType::f32, {3, 1031})}});
+    for (const NodeCheck& c : verify_nodes(exe)) EXPECT_EQ(c.wrong, 0) << team;
+  }
+}
+
+// Thousands of invocations change a few elements, of every width, at the same time.
+TEST_F(CustomOps, AtomicChangesOfEveryType) {
+  constexpr int64_t n = 3000;
+  std::vector<int32_t> index(n);
+  for (size_t i = 0; i < n; ++i) index[i] = static_cast<int32_t>(i * 5 % 7);
+  for (const Device* device : {&full_device(), &small_device()}) {
+    for (const DType t :
+         {DType::f32, DType::f16, DType::bf16, DType::i32, DType::u32, DType::i64, DType::i8, DType::u8}) {
+      for (const std::string change : {"add", "min", "max"}) {
+        std::vector<double> values(n);
+        // Sums stay where every type has all whole numbers.
+        for (size_t i = 0; i < n; ++i)
+          values[i] = change == "add" ? (i % 29 == 0 ? 1 : 0) : static_cast<double>(i * 3 % 97);
+        Graph g;
+        const Value x = g.input("x", t, {n});
+        const Value at = g.input("index", DType::i32, {n});
+        g.output("y", custom("test_scatter_" + change, {x, at}, {{"size", 7}}));
+        SCOPED_TRACE(change + " " + std::string(to_string(t)));
+        expect_verified(
+            g, {{"x", Tensor::from_doubles(t, {n}, values)}, {"index", Tensor::of<int32_t>({n}, index)}},
+            *device);
+      }
+    }
+  }
+}
+
+TEST_F(CustomOps, ExchangeLeavesOneOfTheValues) {
+  Graph g;
+  const Value x = g.input("x", DType::u8, {1000});
+  const Value at = g.input("index", DType::i32, {1000});
+  g.output("y", custom("test_scatter_exchange", {x, at}, {{"size", 3}}));
+  std::vector<uint8_t> values(1000);
+  std::vector<int32_t> index(1000);
+  for (size_t i = 0; i < 1000; ++i) {
+    values[i] = static_cast<uint8_t>(10 * (i % 3) + i / 3 % 5 + 1);
+    index[i] = static_cast<int32_t>(i % 3);
+  }
+  const Tensor y =
+      compile(g, full_device())
+          .run({{"x", Tensor::of<uint8_t>({1000}, values)}, {"index", Tensor::of<int32_t>({1000}, index)}})
+          .at("y");
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_GE(y.integer(i), 10 * i + 1);
+    EXPECT_LE(y.integer(i), 10 * i + 5);
+  }
+}
+
+TEST_F(CustomOps, TablesAndParametersOfEveryKind) {
+  for (const Device* device : {&full_device(), &small_device()}) {
+    Graph g;
+    g.set_capacity("n", 40);
+    const Value x = g.input("x", DType::f32, {"n"});
+    g.output("y", custom("test_tabled", {x}) + custom("test_tabled", {x * 2.0}));
+    Executable exe = compile(g, *device);
+    for (const int64_t n : {3, 40, 17}) {
+      const NamedTensors inputs = {{"x", ramp(DType::f32, {n})}};
+      const NamedTensors outputs = exe.run(inputs);
+      for (const OutputCheck& c : verify_outputs(bind_symbols(g, {{"n", n}}), inputs, outputs))
+        EXPECT_EQ(c.wrong, 0) << print(c);
+    }
+  }
+}
+
+// The text of a custom op that does what `change` makes of a good one.
+std::string registering(const std::function<void(CustomOp&)>& change) {
+  CustomOp op = scaled();
+  op.name = "test_wrong";
+  change(op);
+  return message([&] { register_op(std::move(op)); });
+}
+
+TEST_F(CustomOps, RegistrationSaysWhatIsWrong) {
+  EXPECT_EQ(registering([](CustomOp& op) { op.name = "softmax"; }), "there is an op named 'softmax' already");
+  EXPECT_TRUE(
+      registering([](CustomOp& op) { op.name = "Mine"; }).contains("'Mine' cannot be the name of an op"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.name = "input"; }).contains("graphs use it for a leaf"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.reference = {}; }).contains("'test_wrong' has no reference"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.types = "f32 c64"; }).contains("takes c64"));
+  EXPECT_EQ(registering([](CustomOp& op) { op.wgsl = "\n//@ in x real"; }),
+            "test_wrong.wgsl:2: operand x has the unknown kind real; it can be float, int or any");
+  EXPECT_TRUE(registering([](CustomOp& op) {
+                op.file = "mine.wgsl";
+                op.wgsl = "//@ include matmul\n";
+              }).contains("mine.wgsl: `//@ include matmul`"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.wgsl = "//@ out y float\n"; }).contains("without an input"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.wgsl = "//@ in x float\n"; }).contains("without an output"));
+  EXPECT_TRUE(
+      registering([](CustomOp& op) { op.wgsl = "//@ in x float\n//@ out y float\n"; }).contains("`groups`"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.tables = {{"nothing", {}}}; }).contains("has a table"));
+}
+
+TEST_F(CustomOps, UsesSayWhatIsWrong) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {2, 3});
+  const Value bias = g.input("bias", DType::f32, {3});
+  const Value whole = g.input("whole", DType::i32, {2, 3});
+  EXPECT_SAYS(custom("test_scaled", {x}), "takes 2 inputs, not 1");
+  EXPECT_SAYS(custom("test_scaled", {whole, bias}), "input 0 is i32, but the kernel reads x as floats");
+  EXPECT_SAYS(custom("test_scaled", {x, bias}, {{"fact", 1.0}}),
+              "there is no attribute 'fact' (it has: factor)");
+  EXPECT_SAYS(custom("test_scaled", {x, bias}, {{"factor", "two"}}),
+              "the attribute 'factor' has another kind");
+  EXPECT_SAYS(custom("softmax", {x}), "the op 'softmax' is not a custom one");
+  EXPECT_SAYS(custom("test_sclaed", {x}), "near: test_scaled");
+  EXPECT_SAYS(custom("test_below_largest", {x}, {{"axis", 5}}), "axis 5");
+  EXPECT_SAYS(parse_graph("graph g {\n  %x = input : f32[2, 3]\n  %y = test_scaled(%x, %x) {factor=\"two\"}\n  "
+                          "output y = %y\n}\n"),
+              "factor");
+}
+
+// What only the device or the lowering can find: the file, the line, the numbers.
+TEST_F(CustomOps, KernelsThatAreWrongSayWhere) {
+  const auto running = [](const std::string& name, const std::function<void(CustomOp&)>& change) {
+    CustomOp op = scaled();
+    op.name = name;
+    change(op);
+    register_op(std::move(op));
+    Graph g;
+    g.output("y", custom(name, {g.input("x", DType::f32, {2, 3}), g.input("bias", DType::f32, {3})}));
+    return message([&] {
+      compile(g, full_device()).run({{"x", ramp(DType::f32, {2, 3})}, {"bias", ramp(DType::f32, {3})}});
+    });
+  };
+  const std::string syntax = running("test_bad_syntax", [](CustomOp& op) {
+    op.file = "my_kernels/bad.wgsl";
+    op.wgsl = op.wgsl.replace(op.wgsl.find("params.factor *"), 15, "params.fctor *");
+  });
+  EXPECT_TRUE(syntax.contains("my_kernels/bad.wgsl:7")) << syntax;
+  EXPECT_TRUE(running("test_bad_params", [](CustomOp& op) {
+                op.params = {};
+              }).contains("nothing sets the parameter 'columns' of its kernel"));
+  EXPECT_TRUE(running("test_bad_name", [](CustomOp& op) {
+                op.params = [](CustomParams& p) { p.set("rows", 1); };
+              }).contains("its kernel has no parameter 'rows'"));
+  EXPECT_TRUE(running("test_bad_number", [](CustomOp& op) {
+                op.params = [](CustomParams& p) { p.set("columns", -1); };
+              }).contains("the parameter 'columns' is a u32, which cannot be -1"));
+}
+
+}  // namespace
+}  // namespace rlx::testing
