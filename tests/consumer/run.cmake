@@ -1,4 +1,5 @@
-# Installs BUILD_DIR into a fresh prefix, then builds CONSUMER_DIR against it and runs the result.
+# Installs BUILD_DIR into a fresh prefix, then builds projects of users against it and runs the results: CONSUMER_DIR, and the
+# example with ops of its own.
 
 set(work_dir ${BUILD_DIR}/install-consumer)
 file(REMOVE_RECURSE ${work_dir})
@@ -8,7 +9,17 @@ function(run)
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work_dir}/prefix)
-run(${CMAKE_COMMAND} -G Ninja -S ${CONSUMER_DIR} -B ${work_dir}/build
-  -D CMAKE_PREFIX_PATH=${work_dir}/prefix -D CMAKE_CXX_COMPILER=${CXX_COMPILER})
-run(${CMAKE_COMMAND} --build ${work_dir}/build)
-run(${work_dir}/build/consumer)
+function(build name source)
+  run(${CMAKE_COMMAND} -G Ninja -S ${source} -B ${work_dir}/${name}
+    -D CMAKE_PREFIX_PATH=${work_dir}/prefix -D CMAKE_CXX_COMPILER=${CXX_COMPILER})
+  run(${CMAKE_COMMAND} --build ${work_dir}/${name})
+endfunction()
+
+build(consumer ${CONSUMER_DIR})
+run(${work_dir}/consumer/consumer)
+
+set(example ${CONSUMER_DIR}/../../examples/custom_ops)
+build(custom_ops ${example})
+run(${work_dir}/custom_ops/custom_ops)
+run(${work_dir}/custom_ops/rlx_with_ops ops l1_share)
+run(${work_dir}/custom_ops/rlx_with_ops run ${example}/picture.rlx --dim width=257 --random 1 --verify)

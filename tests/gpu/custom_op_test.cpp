@@ -365,9 +365,10 @@ TEST_F(CustomOps, UsesSayWhatIsWrong) {
   EXPECT_SAYS(custom("softmax", {x}), "the op 'softmax' is not a custom one");
   EXPECT_SAYS(custom("test_sclaed", {x}), "near: test_scaled");
   EXPECT_SAYS(custom("test_below_largest", {x}, {{"axis", 5}}), "axis 5");
-  EXPECT_SAYS(parse_graph("graph g {\n  %x = input : f32[2, 3]\n  %y = test_scaled(%x, %x) {factor=\"two\"}\n  "
-                          "output y = %y\n}\n"),
-              "factor");
+  EXPECT_SAYS(
+      parse_graph("graph g {\n  %x = input : f32[2, 3]\n  %y = test_scaled(%x, %x) {factor=\"two\"}\n  "
+                  "output y = %y\n}\n"),
+      "factor");
 }
 
 // What only the device or the lowering can find: the file, the line, the numbers.

@@ -1,0 +1,46 @@
+#include "rlx/command_line.h"
+
+#include <cstdio>
+#include <new>
+#include <string>
+
+#include "base/format.h"
+#include "cli/commands.h"
+
+namespace rlx::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  rlx demo                                  BERT-base on the GPU, checked against the CPU\n"
+    "  rlx devices                               what this machine can run on\n"
+    "  rlx ops softmax                           what an op computes, its attributes and kernels\n"
+    "  rlx plan model.rlx --dim batch=4          dispatches, kernels and memory of a graph\n"
+    "  rlx run model.rlx --random 1 --verify     runs it on random numbers and checks every node\n"
+    "`rlx COMMAND --help` says more about each.";
+
+int complain(const std::string& text, int code) {
+  std::fflush(stdout);
+  std::fputs(formatted("rlx: {}\n", text).c_str(), stderr);
+  return code;
+}
+
+int run(int argc, char** argv) {
+  try {
+    Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
+    for (auto* add : {add_devices, add_ops, add_plan, add_run, add_bench, add_demo}) add(arguments);
+    arguments.run(argc, argv);
+    return std::fflush(stdout) == 0 ? 0 : complain("the output could not be written", 1);
+  } catch (const Misuse& e) {
+    return complain(e.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return complain("the host does not have enough memory for this", 1);
+  } catch (const std::exception& e) {
+    return complain(e.what(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace rlx::cli
+
+int rlx::command_line(int argc, char** argv) { return cli::run(argc, argv); }
