@@ -16,11 +16,9 @@ struct AdapterInfo {
   int index = -1;       // position among all adapters of the machine, whatever the filters: a stable name
   std::string name;     // "llvmpipe (LLVM 21.1.8, 256 bits)"
   std::string backend;  // "vulkan", "metal", "d3d12", "d3d11", "opengl", "opengles", "null"
-  std::string kind;     // "discrete", "integrated", "cpu", "unknown"
   std::string vendor;
   std::string architecture;
   std::string driver;
-  uint64_t memory_bytes = 0;          // of all heaps the adapter can use; 0: unknown
   Caps caps;                          // what the adapter offers, without overrides
   std::vector<std::string> features;  // names as WebGPU spells them: "shader-f16"
   std::vector<std::pair<std::string, uint64_t>> limits;

@@ -3,12 +3,22 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace rlx {
 
+enum class AdapterKind {
+  cpu,  // the "GPU" is the CPU (lavapipe, SwiftShader)
+  integrated,
+  discrete,
+  other,  // the driver does not say
+};
+std::string_view to_string(AdapterKind kind);
+
 struct Caps {
   std::string adapter = "none";  // names the adapter in reports and in the key of kernel choices
-  bool software = false;         // the "GPU" is the CPU (lavapipe, SwiftShader)
+  AdapterKind kind = AdapterKind::other;
+  uint64_t memory_bytes = 0;  // of all heaps that the adapter can use; 0: unknown
   bool shader_f16 = false;
   bool subgroups = false;
   bool timestamps = false;
@@ -21,6 +31,8 @@ struct Caps {
   uint32_t max_invocations_per_workgroup = 256;
   uint32_t max_workgroup_bytes = 16384;
   uint32_t max_uniform_bytes = 65536;
+
+  bool software() const { return kind == AdapterKind::cpu; }
 };
 
 // The limits that a user or a test may lower below what the device offers; 0 and false leave them as they

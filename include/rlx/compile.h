@@ -14,6 +14,7 @@
 #include "rlx/device.h"
 #include "rlx/executable.h"
 #include "rlx/graph.h"
+#include "rlx/precision.h"
 
 namespace rlx {
 
@@ -53,8 +54,14 @@ struct CompileOptions {
   bool keep_intermediates = false;
   // How many plans for different shapes are kept.
   int64_t max_plans = 8;
-  // No matmul may multiply or sum in less than f32. Also $RLX_WGPU_MATMUL_F32_ONLY.
+  // What products and sums may be rounded to (rlx/precision.h); today all precisions compute what `exact`
+  // does. $RLX_PRECISION=exact|mixed|fast replaces it.
+  Precision precision = Precision::exact;
+  // Precision::exact under another name, whatever `precision` says. Also $RLX_WGPU_MATMUL_F32_ONLY.
   bool matmul_f32_only = false;
+  // The same inputs give the same bits in every run on one device. Off: kernels may also be used whose sums
+  // depend on the order in which invocations arrive; there are none yet.
+  bool deterministic = true;
   // Inputs that feed() keeps on the device must still be given to every run. Also
   // $RLX_WGPU_FORCE_INPUT_UPLOAD.
   bool force_input_upload = false;

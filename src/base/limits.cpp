@@ -6,6 +6,20 @@
 
 namespace rlx {
 
+std::string_view to_string(AdapterKind kind) {
+  switch (kind) {
+    case AdapterKind::cpu:
+      return "cpu";
+    case AdapterKind::integrated:
+      return "integrated";
+    case AdapterKind::discrete:
+      return "discrete";
+    case AdapterKind::other:
+      break;
+  }
+  return "other";
+}
+
 Caps lowered(Caps caps, const CapsOverride& limits) {
   if (limits.max_binding_bytes != 0 && limits.max_binding_bytes < kLeastBindingBytes) {
     fail(ErrorKind::invalid_argument, "bindings cannot be limited to {} bytes; the minimum is {}",

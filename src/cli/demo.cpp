@@ -101,7 +101,7 @@ void run_demo(const Options& o) {
                   o.layers, config.hidden, config.heads, o.tokens));
   const Device device = o.device.open();
   const AdapterInfo& adapter = device.info();
-  line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, adapter.kind));
+  line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, to_string(adapter.caps.kind)));
 
   const Graph graph = models::bert_encoder(config, 1, o.tokens);
   NamedTensors leaves = models::random_weights(graph, kSeed);

@@ -20,12 +20,12 @@ Json to_json(const AdapterInfo& a) {
   return Json::object({{"index", a.index},
                        {"name", a.name},
                        {"backend", a.backend},
-                       {"kind", a.kind},
+                       {"kind", std::string(to_string(a.caps.kind))},
                        {"vendor", a.vendor},
                        {"architecture", a.architecture},
                        {"driver", a.driver},
-                       {"software", a.caps.software},
-                       {"memory_bytes", a.memory_bytes},
+                       {"software", a.caps.software()},
+                       {"memory_bytes", a.caps.memory_bytes},
                        {"features", a.features},
                        {"limits", limits}});
 }
@@ -45,13 +45,13 @@ std::string joined(const std::vector<std::string>& words, size_t indent) {
 }
 
 std::string describe(const AdapterInfo& a) {
-  std::string out = formatted("{}  {} ({}, {})\n", a.index, a.name, a.backend, a.kind);
+  std::string out = formatted("{}  {} ({}, {})\n", a.index, a.name, a.backend, to_string(a.caps.kind));
   const auto line = [&](const char* title, const std::string& text) {
     if (!text.empty()) out += formatted("   {:10} {}\n", title, text);
   };
   line("vendor", a.vendor + (a.architecture.empty() ? "" : ", " + a.architecture));
   line("driver", a.driver);
-  if (a.memory_bytes) line("memory", bytes_text(static_cast<int64_t>(a.memory_bytes)));
+  if (a.caps.memory_bytes) line("memory", bytes_text(static_cast<int64_t>(a.caps.memory_bytes)));
   line("features", joined(a.features, 14));
   std::vector<std::string> limits;
   for (const auto& [name, value] : a.limits) limits.push_back(formatted("{}={}", name, value));

@@ -77,23 +77,23 @@ std::vector<std::string> wanted_backends(const DeviceOptions& options) {
   return names;
 }
 
-const char* kind_name(wgpu::AdapterType type) {
+AdapterKind kind_of(wgpu::AdapterType type) {
   switch (type) {
     case wgpu::AdapterType::DiscreteGPU:
-      return "discrete";
+      return AdapterKind::discrete;
     case wgpu::AdapterType::IntegratedGPU:
-      return "integrated";
+      return AdapterKind::integrated;
     case wgpu::AdapterType::CPU:
-      return "cpu";
+      return AdapterKind::cpu;
     default:
-      return "unknown";
+      return AdapterKind::other;
   }
 }
 
-int kind_rank(std::string_view kind) {
-  if (kind == "discrete") return 0;
-  if (kind == "integrated") return 1;
-  return kind == "cpu" ? 3 : 2;
+int kind_rank(AdapterKind kind) {
+  if (kind == AdapterKind::discrete) return 0;
+  if (kind == AdapterKind::integrated) return 1;
+  return kind == AdapterKind::cpu ? 3 : 2;
 }
 
 struct LimitName {
@@ -157,16 +157,15 @@ AdapterInfo describe(int index, const wgpu::Adapter& adapter) {
   info.index = index;
   info.name = std::string_view(raw.device);
   info.backend = backend_name(raw.backendType);
-  info.kind = kind_name(raw.adapterType);
   info.vendor = std::string_view(raw.vendor);
   info.architecture = std::string_view(raw.architecture);
   info.driver = std::string_view(raw.description);
-  info.memory_bytes = memory_of(adapter);
   info.features = feature_names(adapter);
   for (const LimitName& limit : kLimits) info.limits.emplace_back(limit.name, limit.value(limits));
   info.caps = {
       .adapter = info.name,
-      .software = raw.adapterType == wgpu::AdapterType::CPU,
+      .kind = kind_of(raw.adapterType),
+      .memory_bytes = memory_of(adapter),
       .shader_f16 = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::ShaderF16)),
       .subgroups = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::Subgroups)),
       .timestamps = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::TimestampQuery)),
@@ -193,7 +192,7 @@ bool fits(const AdapterInfo& info, const DeviceOptions& options, const std::vect
                        : !std::ranges::contains(backends, info.backend)) {
     return false;
   }
-  if (options.software.has_value() && *options.software != info.caps.software) return false;
+  if (options.software.has_value() && *options.software != info.caps.software()) return false;
   const std::string part =
       lower_case(options.adapter_name.empty() ? env_text("WGPU_ADAPTER_NAME") : options.adapter_name);
   return lower_case(info.name).contains(part);
@@ -247,7 +246,7 @@ AdapterSearch search_adapters(const DeviceOptions& options) {
   std::ranges::stable_sort(search.fitting, {}, [](const FoundAdapter& found) {
     wgpu::AdapterInfo raw;
     found.adapter.GetInfo(&raw);
-    return std::tuple(kind_rank(found.info.kind), preference(raw.backendType));
+    return std::tuple(kind_rank(found.info.caps.kind), preference(raw.backendType));
   });
   return search;
 }

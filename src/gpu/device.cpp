@@ -100,7 +100,7 @@ void need_room(const Core& core, uint64_t bytes, std::string_view label) {
          "the buffer '{}' needs {} bytes, but a buffer of the device '{}' has at most {}", label, bytes,
          core.info.name, limit);
   }
-  const uint64_t total = core.info.memory_bytes;
+  const uint64_t total = core.info.caps.memory_bytes;
   const uint64_t used = *core.memory_in_use;
   if (total != 0 && bytes > total - std::min(used, total)) {
     fail(ErrorKind::out_of_memory,

@@ -39,7 +39,7 @@ std::string request_text(const DeviceOptions& options) {
   std::string existing;
   for (const AdapterInfo& info : search.all) {
     existing += formatted("{}[{}] '{}' ({}, {})", existing.empty() ? "" : ", ", info.index, info.name,
-                          info.backend, info.kind);
+                          info.backend, to_string(info.caps.kind));
   }
   fail(ErrorKind::unsupported, "there is {}; this machine has {}{}", request_text(options),
        existing.empty() ? "no adapter at all (is a Vulkan driver installed?)" : existing,

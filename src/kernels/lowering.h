@@ -3,12 +3,11 @@
 
 #include <cstring>
 #include <functional>
-#include <limits>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -16,7 +15,8 @@
 #include "ir/leaf.h"
 #include "kernels/dispatch.h"
 #include "kernels/lib.wgsl.h"
-#include "rlx/caps.h"
+#include "kernels/target.h"
+#include "kernels/variant.h"
 #include "rlx/tensor.h"
 
 namespace rlx {
@@ -36,41 +36,22 @@ inline int64_t storage_bytes(DType dtype, int64_t elements) {
   return round_up(std::max<int64_t>(elements, 1) * static_cast<int64_t>(device_bytes(dtype)), 16);
 }
 
-// Kernel variants that were asked for by name, by op: {"matmul": "plain"}.
-using ForcedVariants = std::map<std::string, std::string, std::less<>>;
-
-// One row of an op's table of kernels. `Problem` is what the op knows about the case.
-template <class Problem>
-struct Variant {
-  std::string_view name;
-  bool (*applies)(const Caps& caps, const Problem& problem);
-  // Estimated nanoseconds; the smallest is taken.
-  double (*cost)(const Caps& caps, const Problem& problem);
-};
-
-// For OpInfo::variants.
-template <class Problem, size_t N>
-std::vector<std::string> names_of(const Variant<Problem> (&table)[N]) {
-  std::vector<std::string> names;
-  for (const Variant<Problem>& row : table) names.emplace_back(row.name);
-  return names;
-}
-
 // How many invocations the workgroups of flat kernels have.
 inline constexpr int64_t kFlatGroup = kernels::lib::flat::FLAT_GROUP;
 
 class Lowering {
  public:
-  Lowering(const Caps& caps, const ForcedVariants& forced, int32_t node, std::vector<Operand> inputs,
-           std::vector<Operand> outputs, std::vector<Storage>& storages, std::vector<Dispatch>& dispatches)
-      : caps_(caps),
-        forced_(forced),
+  Lowering(const Target& target, int32_t node, std::vector<Operand> inputs, std::vector<Operand> outputs,
+           std::vector<Storage>& storages, std::vector<Dispatch>& dispatches)
+      : target_(target),
+        caps_(target.caps),
         node_(node),
         inputs_(std::move(inputs)),
         outputs_(std::move(outputs)),
         storages_(storages),
         dispatches_(dispatches) {}
 
+  const Target& target() const { return target_; }
   const Caps& caps() const { return caps_; }
   int64_t input_count() const { return static_cast<int64_t>(inputs_.size()); }
   // An input that must be given; optional ones are absent operands here, too.
@@ -123,40 +104,53 @@ class Lowering {
   // nothing emitted, if `rows_per_group` rows are more than the device can bind.
   bool rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
 
-  // The row of the table to use: the forced one if it applies, else the cheapest. Its name goes into the
-  // plan.
-  template <class Problem, size_t N>
-  std::string_view choose(std::string_view op, const Variant<Problem> (&table)[N], const Problem& problem) {
-    std::string_view best;
-    double best_cost = std::numeric_limits<double>::infinity();
-    const auto forced = forced_.find(op);
-    for (const Variant<Problem>& row : table) {
-      if (!row.applies(caps_, problem)) continue;
-      const bool wanted = forced != forced_.end() && forced->second == row.name;
-      const double cost = wanted ? -1 : row.cost(caps_, problem);
-      if (best.empty() || cost < best_cost) {
-        best = row.name;
-        best_cost = cost;
-      }
-    }
-    check(!best.empty(), "every op has a kernel that always applies");
-    variant_ = best;
-    return best;
+  // The row of the table to use, or the constants to use with one row, for this problem. A part of a problem
+  // is a problem too.
+  template <class Problem, class Made, size_t N>
+  Choice<Problem, Made> choose(std::string_view op, const Variant<Problem, Made> (&table)[N],
+                               const Problem& problem) const {
+    return rlx::choose(target_, op, std::span<const Variant<Problem, Made>>(table), problem);
   }
+  template <class Problem, class Made>
+  Choice<Problem, Made> choose(std::string_view op, const Variant<Problem, Made>& row,
+                               const Problem& problem) const {
+    return rlx::choose(target_, op, std::span(&row, 1), problem);
+  }
+
+  // The row that is making dispatches, "" if none is.
+  std::string_view label() const { return variant_; }
+  // Names the row that the dispatches come from, as long as it lives.
+  class Label {
+   public:
+    Label(Lowering& l, std::string_view name) : l_(l), before_(std::exchange(l.variant_, name)) {}
+    ~Label() { l_.variant_ = before_; }
+    Label(const Label&) = delete;
+    Label& operator=(const Label&) = delete;
+
+   private:
+    Lowering& l_;
+    std::string_view before_;
+  };
 
  private:
   void split_windows(Dispatch dispatch);
   std::vector<Dispatch> parts(int64_t extent, int64_t grain, const PartMaker& make_part) const;
 
+  const Target& target_;
   const Caps& caps_;
-  const ForcedVariants& forced_;
   int32_t node_;
-  std::string_view variant_;
+  std::string_view variant_;  // the row that is making dispatches, if one is
   std::vector<Operand> inputs_;
   std::vector<Operand> outputs_;
   std::vector<Storage>& storages_;
   std::vector<Dispatch>& dispatches_;
 };
+
+template <class Problem, class Made>
+Made Choice<Problem, Made>::make(Lowering& l, const Problem& problem) const {
+  const Lowering::Label label(l, row->name);
+  return row->make(l, problem, candidate);
+}
 
 // Lets an output take the memory of an input with the same layout, for kernels in which the invocation that
 // writes an element is the only one that reads it, and reads it first.

@@ -9,6 +9,7 @@
 #include "kernels/attention_plain.wgsl.h"
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
+#include "kernels/rates.h"
 #include "ops/copy.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
@@ -154,6 +155,12 @@ struct Problem {
   int64_t keys() const { return k.view.dims[2]; }
   int64_t value() const { return v.view.dims[3]; }
   int64_t rows() const { return group() * queries(); }
+
+  std::string key() const {
+    return formatted("{} heads{} rows{} keys{} head {} value {}{}{}", to_string(q.dtype),
+                     size_class(batch() * kv_heads()), size_class(rows()), size_class(keys()), head(),
+                     value(), op->mask == MaskKind::none ? "" : " causal", mask.present() ? " mask" : "");
+  }
 };
 
 // [batch, heads, length, head] of an operand in the op's layout.
@@ -244,7 +251,17 @@ double flops(const Problem& p) {
          static_cast<double>(p.head() + p.value());
 }
 
-Dispatch plain(const Lowering& l, const Problem& p) {
+// Of a kernel with tiles of so many rows, all of which are computed whether or not they exist.
+double tiles_ns(const Rates& r, const Problem& p, int64_t tile, Share share) {
+  const double used = static_cast<double>(p.rows()) / static_cast<double>(round_up(p.rows(), tile));
+  return r.dispatch_ns + compute_ns(r, flops(p), share) / used;
+}
+
+std::vector<Candidate> plain_candidates(const Target& target, const Problem& p) {
+  return one_candidate(tiles_ns(rates_of(target.caps), p, 1, {.cpu = 0.5 / 24, .gpu = 0.2}));
+}
+
+Dispatch make_plain(Lowering& l, const Problem& p, const Candidate&) {
   auto spec = common_spec<kernels::attention_plain::Spec>(p);
   spec.CONTINUES = p.continues;
   spec.CARRIES = p.carries;
@@ -260,13 +277,29 @@ Dispatch plain(const Lowering& l, const Problem& p) {
 // Vectors of four that hold a head: HEAD4 in the kernels.
 int64_t head_quads(const Problem& p) { return std::max<int64_t>(ceil_div(p.head(), 4), 1); }
 
-Dispatch online(const Lowering& l, const Problem& p) {
+bool online_applies(const Target&, const Problem& p) { return p.head() <= 256 && p.value() <= 256; }
+
+std::vector<Candidate> online_candidates(const Target& target, const Problem& p) {
+  const Rates r = rates_of(target.caps);
+  const bool short_heads = p.head() + p.value() <= 128;
+  // On a GPU, the query and the sum of longer heads no longer stay in registers.
+  const bool in_registers = p.head() + p.value() <= 256;
+  const Share share{.cpu = (short_heads ? 16.0 : 13.0) / 24, .gpu = in_registers ? 1 : 0.1};
+  const double ns = tiles_ns(r, p, 64, share);
+  // As many keys as workgroup memory holds. A CPU has to compile a body for each of them.
+  const int64_t key_bytes = 16 * (head_quads(p) + ceil_div(p.value(), 4));
+  std::vector<Candidate> out;
+  for (const uint32_t keys : {1u, 2u, 4u, 8u, 16u}) {
+    if (keys > 1 && keys * key_bytes > target.caps.max_workgroup_bytes) break;
+    out.push_back({ns * misfit(keys, r.cpu ? 4 : 16), {{"KEYS", keys}}});
+  }
+  return out;
+}
+
+Dispatch make_online(Lowering& l, const Problem& p, const Candidate& c) {
   auto spec = common_spec<kernels::attention_online::Spec>(p);
   spec.LANES = 64;
-  // As many keys as workgroup memory holds. A software device has to compile a body for each of them.
-  const int64_t key_bytes = 16 * (head_quads(p) + ceil_div(p.value(), 4));
-  spec.KEYS = l.caps().software ? 4 : 16;
-  while (spec.KEYS > 1 && spec.KEYS * key_bytes > l.caps().max_workgroup_bytes) spec.KEYS /= 2;
+  spec.KEYS = c.at("KEYS");
   auto params = common_params<kernels::attention_online::Params>(p);
   const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(spec.LANES));
   params.tiles = to_u32(tiles);
@@ -281,12 +314,28 @@ int64_t blocked_bytes(const Problem& p, int64_t quads_of_rows) {
   return 16 * quads_of_rows * (4 * head_quads(p) + 4 * kLanes + kLanes);
 }
 
-Dispatch blocked(const Lowering& l, const Problem& p) {
-  auto spec = common_spec<kernels::attention_blocked::Spec>(p);
+bool blocked_applies(const Target& target, const Problem& p) {
+  return blocked_bytes(p, 1) <= target.caps.max_workgroup_bytes;
+}
+
+std::vector<Candidate> blocked_candidates(const Target& target, const Problem& p) {
+  const bool k4 = quads(p.k.view);
+  const Share share{.cpu = (!k4 ? 5.0 : p.head() <= 64 ? 12.0 : 16.0) / 24, .gpu = 0.05};
+  const double ns = tiles_ns(rates_of(target.caps), p, p.rows() > 8 ? 16 : 4, share);
   // More rows share a load of keys, but make longer code: a small problem is computed before that is
   // compiled.
-  spec.QUADS = p.rows() <= 4 || flops(p) < 4e6 ? 1 : p.rows() <= 8 || !spec.K4 ? 2 : 4;
-  while (spec.QUADS > 1 && blocked_bytes(p, spec.QUADS) > l.caps().max_workgroup_bytes) spec.QUADS /= 2;
+  const int wanted = p.rows() <= 4 || flops(p) < 4e6 ? 1 : p.rows() <= 8 || !k4 ? 2 : 4;
+  std::vector<Candidate> out;
+  for (const uint32_t four_rows : {1u, 2u, 4u}) {
+    if (four_rows > 1 && blocked_bytes(p, four_rows) > target.caps.max_workgroup_bytes) break;
+    out.push_back({ns * misfit(four_rows, wanted), {{"QUADS", four_rows}}});
+  }
+  return out;
+}
+
+Dispatch make_blocked(Lowering& l, const Problem& p, const Candidate& c) {
+  auto spec = common_spec<kernels::attention_blocked::Spec>(p);
+  spec.QUADS = c.at("QUADS");
   auto params = common_params<kernels::attention_blocked::Params>(p);
   const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(4 * spec.QUADS));
   params.tiles = to_u32(tiles);
@@ -294,31 +343,18 @@ Dispatch blocked(const Lowering& l, const Problem& p) {
                                             p.batch() * p.kv_heads() * tiles, spec);
 }
 
-// The fraction of the rows of tiles that really exist.
-double used_rows(const Problem& p, int64_t lanes) {
-  return static_cast<double>(p.rows()) / static_cast<double>(round_up(p.rows(), lanes));
-}
-
-// Rates in GFLOP/s: measured on a software device, and for GPUs in the ratio that their memory traffic
-// suggests.
-constexpr Variant<Problem> kVariants[] = {
-    {"online", [](const Caps&, const Problem& p) { return p.head() <= 256 && p.value() <= 256; },
-     [](const Caps& caps, const Problem& p) {
-       const bool short_heads = p.head() + p.value() <= 128;
-       // On a GPU, the query and the sum of longer heads no longer stay in registers.
-       const bool in_registers = p.head() + p.value() <= 256;
-       const double rate = caps.software ? (short_heads ? 16 : 13) : (in_registers ? 400 : 40);
-       return flops(p) / rate / used_rows(p, 64);
-     }},
-    {"blocked",
-     [](const Caps& caps, const Problem& p) { return blocked_bytes(p, 1) <= caps.max_workgroup_bytes; },
-     [](const Caps& caps, const Problem& p) {
-       const double rate = !quads(p.k.view) ? 5 : p.head() <= 64 ? 12 : 16;
-       return flops(p) / (caps.software ? rate : 20) / used_rows(p, p.rows() > 8 ? 16 : 4);
-     }},
-    {"plain", [](const Caps&, const Problem&) { return true; },
-     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 0.5 : 80); }},
+using Row = Variant<Problem, Dispatch>;
+constexpr Row kPlain{"plain", always, plain_candidates, make_plain};
+constexpr Row kVariants[] = {
+    {"online", online_applies, online_candidates, make_online},
+    {"blocked", blocked_applies, blocked_candidates, make_blocked},
+    kPlain,
 };
+
+// Parts have their own sizes, and may be best made with other constants.
+Dispatch make_part(Lowering& l, const Row& row, const Problem& part) {
+  return l.choose(Attention::kName, row, part).make(l, part);
+}
 
 // Part of the problem along axis 0 to 3 of q.
 Problem slice(const Problem& whole, int64_t axis, int64_t begin, int64_t length) {
@@ -351,7 +387,7 @@ int64_t few_keys(const Problem& p) { return std::min<int64_t>(p.keys(), 64); }
 Problem gathered(Lowering& l, Problem p) {
   const Problem least = slice_keys(first_query(slice(slice(p, 0, 0, 1), 1, 0, 1)), 0, few_keys(p));
   // Other queries and keys may each reach into one more binding.
-  if (bindings_needed(plain(l, least), l.caps()) + 3 <= l.caps().max_storage_buffers) return p;
+  if (bindings_needed(make_part(l, kPlain, least), l.caps()) + 3 <= l.caps().max_storage_buffers) return p;
   const auto gather = [&](Operand& whole, const Operand& part) {
     const auto binding = static_cast<int64_t>(l.caps().max_binding_bytes);
     if (part.present() && 2 * reach_bytes(part) > binding) whole = lower_contiguous(l, whole);
@@ -381,7 +417,7 @@ void emit_over_keys(Lowering& l, const Problem& whole) {
     p.carry = carry;
     p.continues = begin > 0;
     p.carries = begin + length < whole.keys();
-    return plain(l, p);
+    return make_part(l, kPlain, p);
   };
   if (whole.rows() > 1 && !fits(part(0, few_keys(whole)), l.caps())) {
     halve(whole, [&](const Problem& p) { emit_over_keys(l, p); });
@@ -392,14 +428,14 @@ void emit_over_keys(Lowering& l, const Problem& whole) {
 
 // Halves the problem until its operands can be bound: batches first, then heads, then queries. A query that
 // cannot be bound with all its keys meets them in parts.
-void emit_parts(Lowering& l, const Problem& p, Dispatch (*make)(const Lowering&, const Problem&)) {
-  Dispatch d = make(l, p);
+void emit_parts(Lowering& l, const Row& row, const Problem& p) {
+  Dispatch d = make_part(l, row, p);
   if (fits(d, l.caps())) {
     l.emit(std::move(d));
-  } else if (p.batch() * p.kv_heads() == 1 && !fits(make(l, first_query(p)), l.caps())) {
+  } else if (p.batch() * p.kv_heads() == 1 && !fits(make_part(l, row, first_query(p)), l.caps())) {
     emit_over_keys(l, p);
   } else {
-    halve(p, [&](const Problem& half) { emit_parts(l, half, make); });
+    halve(p, [&](const Problem& half) { emit_parts(l, row, half); });
   }
 }
 
@@ -454,8 +490,7 @@ void Attention::lower(Lowering& l) const {
     lower_written_out(l, p);
     return;
   }
-  const std::string_view variant = l.choose(kName, kVariants, p);
-  emit_parts(l, p, variant == "blocked" ? blocked : variant == "online" ? online : plain);
+  emit_parts(l, *l.choose(kName, kVariants, p).row, p);
 }
 
 Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask) {

@@ -4,6 +4,7 @@
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
+#include "kernels/rates.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
 #include "rlx/ops.h"
@@ -60,28 +61,31 @@ struct Problem {
   const std::vector<Part>& parts;  // those that are not empty
   const Operand& y;
   int64_t rows, row;
+
+  std::string key() const {
+    return formatted("{} parts {} rows{} row{}", to_string(y.dtype), parts.size(), size_class(rows),
+                     size_class(row));
+  }
 };
 
-// Dispatches and elements visited, at about 2 microseconds and 0.05 nanoseconds each.
-double cost(int64_t dispatches, int64_t elements) {
-  return 2000.0 * static_cast<double>(dispatches) + 0.05 * static_cast<double>(elements);
+// Elements that are visited move a word in and a word out.
+std::vector<Candidate> candidate(const Caps& caps, int64_t dispatches, int64_t elements) {
+  const Rates r = rates_of(caps);
+  return one_candidate(r.dispatch_ns * static_cast<double>(dispatches) +
+                       8 / r.bytes_per_ns * static_cast<double>(elements));
 }
 
-double joined_cost(const Caps& caps, const Problem& p) {
-  const int64_t dispatches = ceil_div(static_cast<int64_t>(p.parts.size()), caps.max_storage_buffers - 1);
-  return cost(dispatches, p.rows == 1 ? p.row : p.rows * p.row * dispatches);
+std::vector<Candidate> joined_candidates(const Target& target, const Problem& p) {
+  const int64_t dispatches =
+      ceil_div(static_cast<int64_t>(p.parts.size()), target.caps.max_storage_buffers - 1);
+  return candidate(target.caps, dispatches, p.rows == 1 ? p.row : p.rows * p.row * dispatches);
 }
 
 // Elements that share a word are written with two atomic operations each.
-double copies_cost(const Caps& caps, const Problem& p) {
-  return cost(static_cast<int64_t>(p.parts.size()),
-              p.rows * p.row * (elements_per_word(p.y.dtype, caps) > 1 ? 4 : 1));
+std::vector<Candidate> copies_candidates(const Target& target, const Problem& p) {
+  return candidate(target.caps, static_cast<int64_t>(p.parts.size()),
+                   p.rows * p.row * (elements_per_word(p.y.dtype, target.caps) > 1 ? 4 : 1));
 }
-
-constexpr Variant<Problem> kVariants[] = {
-    {"joined", [](const Caps&, const Problem&) { return true; }, joined_cost},
-    {"copies", [](const Caps&, const Problem&) { return true; }, copies_cost},
-};
 
 // y[i] from the one of `count` inputs in which it lies; r is the place in the row.
 KernelPtr joined_kernel(size_t count) {
@@ -141,7 +145,7 @@ void copy_part(Lowering& l, const Problem& p, const Part& part) {
 }
 
 // As many parts in a dispatch as can be bound; a part that is too large for the bindings is copied in pieces.
-void lower_joined(Lowering& l, const Problem& p) {
+void lower_joined(Lowering& l, const Problem& p, const Candidate&) {
   for (size_t from = 0; from < p.parts.size();) {
     size_t to = from + 1;
     while (to < p.parts.size() && to - from + 2 <= l.caps().max_storage_buffers &&
@@ -156,6 +160,15 @@ void lower_joined(Lowering& l, const Problem& p) {
     from = to;
   }
 }
+
+void lower_copies(Lowering& l, const Problem& p, const Candidate&) {
+  for (const Part& part : p.parts) copy_part(l, p, part);
+}
+
+constexpr Variant<Problem, void> kVariants[] = {
+    {"joined", always, joined_candidates, lower_joined},
+    {"copies", always, copies_candidates, lower_copies},
+};
 
 }  // namespace
 
@@ -177,11 +190,7 @@ void Concat::lower(Lowering& l) const {
     return;
   }
   const Problem problem{parts, y, rows, row};
-  if (l.choose("concat", kVariants, problem) == "joined") {
-    lower_joined(l, problem);
-  } else {
-    for (const Part& part : parts) copy_part(l, problem, part);
-  }
+  l.choose("concat", kVariants, problem).make(l, problem);
 }
 
 Value concat(const std::vector<Value>& parts, int64_t axis) {

@@ -255,7 +255,7 @@ class CustomNode final : public Op {
   Dispatch whole(Lowering& l, const CustomCall& call) const;
   void lower_flat(Lowering& l, Dispatch d) const;
   void lower_along_rows(Lowering& l, const CustomCall& call, Dispatch d) const;
-  bool emit_along_rows(Lowering& l, const RowProblem& problem, const Dispatch& d) const;
+  bool emit_along_rows(Lowering& l, RowProblem problem, const Dispatch& d) const;
 };
 
 // Parameters with the name of an attribute.
@@ -316,16 +316,18 @@ void CustomNode::lower_flat(Lowering& l, Dispatch d) const {
   l.flat(std::move(d));
 }
 
-bool CustomNode::emit_along_rows(Lowering& l, const RowProblem& problem, const Dispatch& d) const {
-  return emit_rows(l, l.choose(name(), kRowVariants, problem), problem, [&](const Team& team) {
+bool CustomNode::emit_along_rows(Lowering& l, RowProblem problem, const Dispatch& d) const {
+  problem.run = [&](const Team& team) {
     Dispatch part = d;
     const bool four = use_four(*part.kernel, part.operands);
     std::erase_if(part.specs, [](const SpecValue& s) { return s.name == "TEAM" || s.name == "FOUR"; });
     part.specs.push_back(spec_value("TEAM", to_u32(team.size)));
     if (std::ranges::contains(part.kernel->specs, "FOUR", &SpecDecl::name))
       part.specs.push_back(spec_value("FOUR", four));
-    return for_team(std::move(part), team);
-  });
+    part.variant = l.label();
+    return l.rows(for_team(std::move(part), team), problem.rows, team.rows_per_group);
+  };
+  return emit_rows(l, name(), problem);
 }
 
 void CustomNode::lower_along_rows(Lowering& l, const CustomCall& call, Dispatch d) const {

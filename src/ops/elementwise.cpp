@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
+#include "kernels/rates.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
 
@@ -78,6 +79,12 @@ struct Problem {
   const Expr& expr;
   const std::vector<Operand>& inputs;  // broadcast to y
   const Operand& y;
+  bool cut = false;  // the device cannot bind all of it at once: it comes in parts
+
+  std::string key() const {
+    return formatted("{} inputs {} steps {} elements{}", to_string(y.dtype), inputs.size(), expr.steps.size(),
+                     size_class(y.view.elements()));
+  }
 };
 
 enum class Lanes { vector, splat, neither };
@@ -95,17 +102,23 @@ Lanes lanes(const Operand& o) {
   return aligned && wide ? Lanes::vector : Lanes::neither;
 }
 
-bool vec4_applies(const Caps& caps, const Problem& p) {
-  if (p.y.dtype != DType::f32 && !(p.y.dtype == DType::f16 && caps.shader_f16)) return false;
+bool vec4_applies(const Target& target, const Problem& p) {
+  if (p.cut) return false;
+  if (p.y.dtype != DType::f32 && !(p.y.dtype == DType::f16 && target.caps.shader_f16)) return false;
   if (lanes(p.y) != Lanes::vector || p.y.view.elements() / 4 >= (int64_t{1} << 31)) return false;
   return std::ranges::all_of(p.inputs, [](const Operand& o) { return lanes(o) != Lanes::neither; });
 }
 
-constexpr Variant<Problem> kVariants[] = {
-    {"vec4", vec4_applies, [](const Caps&, const Problem&) { return 1.0; }},
-    {"scalar", [](const Caps&, const Problem&) { return true; },
-     [](const Caps&, const Problem&) { return 2.0; }},
-};
+std::vector<Candidate> vec4_candidates(const Target& target, const Problem& p) {
+  const Rates r = rates_of(target.caps);
+  const auto words = static_cast<double>(p.y.view.elements() * (std::ssize(p.inputs) + 1));
+  return one_candidate(r.dispatch_ns + 4 * words / r.bytes_per_ns);
+}
+
+// Four times as many loads and stores.
+std::vector<Candidate> scalar_candidates(const Target& target, const Problem& p) {
+  return one_candidate(2 * vec4_candidates(target, p).front().ns);
+}
 
 // The kernel's text up to its main: parameters and `compute`, the expression as a function of the operands'
 // values.
@@ -154,16 +167,16 @@ void add_vec4_main(Kernel& k, const std::vector<Operand>& inputs) {
   }
   k.operands.back().x4 = true;
   k.source += formatted(
-      R"(@compute @workgroup_size(256)
+      R"(@compute @workgroup_size({})
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {{
-  let q = params.first + group_index(group, groups) * 256u + lane;
+  let q = params.first + group_index(group, groups) * {}u + lane;
   if (q >= params.end) {{ return; }}
   let i = 4u * q;
 {}  y_put4(i, vec4<y_t>(compute({}), compute({}), compute({}), compute({})));
 }}
 )",
-      loads, arguments(inputs.size(), "v{}.x"), arguments(inputs.size(), "v{}.y"),
+      kFlatGroup, kFlatGroup, loads, arguments(inputs.size(), "v{}.x"), arguments(inputs.size(), "v{}.y"),
       arguments(inputs.size(), "v{}.z"), arguments(inputs.size(), "v{}.w"));
 }
 
@@ -180,40 +193,59 @@ bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {
   return any;
 }
 
+Dispatch make_dispatch(Lowering& l, const Kernel& kernel, const Problem& p, const std::vector<uint32_t>& params,
+                       int64_t groups) {
+  std::vector<Operand> operands = p.inputs;
+  operands.push_back(p.y);
+  Dispatch d = l.make(make_kernel(kernel), std::move(operands),
+                      std::as_bytes(std::span(params)), groups);
+  allow_in_place(d);
+  return d;
+}
+
+// Both return false, and emit nothing, if the device cannot bind all of it at once; but what is cut already
+// is cut as often as it takes.
+bool emit_vec4(Lowering& l, const Problem& p, const Candidate&) {
+  std::vector<uint32_t> params;
+  Kernel kernel = expression_kernel(p.expr, params);
+  add_vec4_main(kernel, p.inputs);
+  const int64_t quads = p.y.view.elements() / 4;
+  params[1] = to_u32(quads);
+  Dispatch d = make_dispatch(l, kernel, p, params, ceil_div(quads, kFlatGroup));
+  if (!fits(d, l.caps())) return false;
+  l.emit(std::move(d));
+  return true;
+}
+
+bool emit_scalar(Lowering& l, const Problem& p, const Candidate&) {
+  std::vector<uint32_t> params;
+  Kernel kernel = expression_kernel(p.expr, params);
+  add_scalar_main(kernel, p.inputs.size());
+  Dispatch d = make_dispatch(l, kernel, p, params, 0);
+  if (!p.cut && !fits(d, l.caps())) return false;
+  l.flat(std::move(d));
+  return true;
+}
+
+constexpr Variant<Problem, bool> kVariants[] = {
+    {"vec4", vec4_applies, vec4_candidates, emit_vec4},
+    {"scalar", always, scalar_candidates, emit_scalar},
+};
+
 }  // namespace
 
 void lower_expr(Lowering& l, const Expr& expr, const std::vector<Operand>& inputs, const Operand& y) {
   if (y.view.elements() == 0) return;
   std::vector<Operand> operands;
   for (const Operand& o : inputs) operands.push_back(o.with_view(o.view.broadcast_to(y.view.dims)));
-  const Problem problem{expr, operands, y};
-  std::vector<uint32_t> params;
-  Kernel kernel = expression_kernel(expr, params);
-  const bool vec4 = l.choose("elementwise", kVariants, problem) == "vec4";
-  if (vec4) {
-    add_vec4_main(kernel, operands);
-  } else {
-    add_scalar_main(kernel, operands.size());
-  }
-  operands.push_back(y);
-  const int64_t quads = y.view.elements() / 4;
-  if (vec4) params[1] = to_u32(quads);
-  Dispatch d = l.make(make_kernel(kernel), std::move(operands), std::as_bytes(std::span(params)),
-                      vec4 ? ceil_div(quads, 256) : 0);
-  allow_in_place(d);
-  const bool whole = fits(d, l.caps());
-  if (std::vector<Operand> gathered = inputs; !whole && gather_spread(l, gathered)) {
+  Problem problem{expr, operands, y};
+  if (l.choose("elementwise", kVariants, problem).make(l, problem)) return;
+  if (std::vector<Operand> gathered = inputs; gather_spread(l, gathered)) {
     lower_expr(l, expr, gathered, y);
-  } else if (vec4 && whole) {
-    l.emit(std::move(d));
-  } else if (vec4) {
-    Kernel plain = expression_kernel(expr, params);
-    add_scalar_main(plain, inputs.size());
-    d.kernel = make_kernel(plain);
-    l.flat(std::move(d));
-  } else {
-    l.flat(std::move(d));
+    return;
   }
+  problem.cut = true;
+  l.choose("elementwise", kVariants, problem).make(l, problem);
 }
 
 namespace ops {

@@ -1,6 +1,7 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "ir/reference.h"
@@ -9,6 +10,7 @@
 #include "kernels/matmul_plain.wgsl.h"
 #include "kernels/matmul_rows.wgsl.h"
 #include "kernels/matmul_tiled.wgsl.h"
+#include "kernels/rates.h"
 #include "ops/copy.h"
 #include "ops/elementwise.h"
 #include "ops/epilogue.h"
@@ -103,33 +105,13 @@ struct Problem {
     if (v.strides.back() != 1 || length % 4 != 0 || v.offset % 4 != 0) return false;
     return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
   }
-};
+  bool b_by_rows() const { return stride(b, 1) == 1; }  // a row of b is contiguous
 
-bool float_product(const Caps&, const Problem& p) { return is_float(p.a.dtype); }
-
-double flops(const Problem& p) {
-  return 2.0 * static_cast<double>(p.size.batch * p.size.m) * static_cast<double>(p.size.n) *
-         static_cast<double>(p.size.k);
-}
-
-// Nanoseconds at rates measured on a software device and, for GPUs, in the ratio their memory traffic
-// suggests.
-constexpr Variant<Problem> kVariants[] = {
-    {"rows", float_product,
-     [](const Caps& caps, const Problem& p) {
-       const bool streams = p.stride(p.b, 1) == 1;  // a row of b is contiguous
-       if (caps.software) return flops(p) / (streams ? 24 : 6);
-       return flops(p) / (p.size.m <= 8 && streams ? 400 : 100);
-     }},
-    {"tiled",
-     [](const Caps& caps, const Problem& p) {
-       return is_float(p.a.dtype) && caps.max_invocations_per_workgroup >= 256;
-     },
-     [](const Caps& caps, const Problem& p) {
-       return flops(p) / (caps.software ? 4 : p.size.m <= 8 ? 80 : 300);
-     }},
-    {"plain", [](const Caps&, const Problem&) { return true; },
-     [](const Caps& caps, const Problem& p) { return flops(p) / (caps.software ? 1 : 50); }},
+  std::string key() const {
+    return formatted("{} batch{} m{} n{} k{}{}{}", to_string(a.dtype), size_class(size.batch),
+                     size_class(size.m), size.n, size.k, b_by_rows() ? " b-by-rows" : " b-by-columns",
+                     expr.steps.empty() ? "" : " epilogue");
+  }
 };
 
 // Rows [begin, begin + length) of the product.
@@ -175,19 +157,46 @@ Dispatch make_dispatch(const Lowering& l, const Problem& p, const typename K::Pa
   return l.make(tail.kernel, std::move(operands), std::as_bytes(std::span(words)), groups, spec.list());
 }
 
-Dispatch plain(const Lowering& l, const Problem& p) {
-  const auto params = make_params<kernels::matmul_plain::Params>(p, 1, 1);
-  return make_dispatch<kernels::matmul_plain>(l, p, params, ceil_div(int64_t{params.count}, 64), {});
-}
-
 int64_t tile_count(const Problem& p, const auto& params) {
   return p.size.batch * int64_t{params.m_tiles} * int64_t{params.n_tiles};
 }
 
-Dispatch rows(const Lowering& l, const Problem& p) {
+// --- the kernels ---
+
+bool is_float_product(const Target&, const Problem& p) { return is_float(p.a.dtype); }
+
+// At `share` of the device's speed, but no faster than a, b and y come and go.
+double product_ns(const Rates& r, const Problem& p, Share share) {
+  const auto batch = static_cast<double>(p.size.batch);
+  const auto m = static_cast<double>(p.size.m);
+  const auto n = static_cast<double>(p.size.n);
+  const auto k = static_cast<double>(p.size.k);
+  const double bytes = static_cast<double>(device_bytes(p.a.dtype)) * (batch * m * k + k * n + batch * m * n);
+  return r.dispatch_ns + std::max(compute_ns(r, 2 * batch * m * n * k, share), bytes / r.bytes_per_ns);
+}
+
+std::vector<Candidate> rows_candidates(const Target& target, const Problem& p) {
+  const Rates r = rates_of(target.caps);
+  const double gpu = p.size.m <= 8 && p.b_by_rows() ? 1 : 0.25;
+  const double ns = product_ns(r, p, {.cpu = p.b_by_rows() ? 1 : 0.25, .gpu = gpu});
+  // As many rows as share a load of b without any to spare.
+  const auto wanted =
+      static_cast<double>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(p.size.m, 16))));
+  std::vector<Candidate> out;
+  for (const uint32_t rows : {1u, 2u, 4u, 8u, 16u}) {
+    if (rows / 2 >= p.size.m) break;
+    for (const uint32_t lanes : {8u, 32u, 64u, 128u}) {
+      out.push_back(
+          {ns * misfit(rows, wanted) * misfit(lanes, r.group_lanes), {{"ROWS", rows}, {"LANES", lanes}}});
+    }
+  }
+  return out;
+}
+
+Dispatch make_rows(Lowering& l, const Problem& p, const Candidate& c) {
   kernels::matmul_rows::Spec spec;
-  spec.ROWS = p.size.m >= 16 ? 16 : p.size.m >= 8 ? 8 : p.size.m >= 4 ? 4 : p.size.m >= 2 ? 2 : 1;
-  spec.LANES = l.caps().software ? 8 : 64;
+  spec.ROWS = c.at("ROWS");
+  spec.LANES = c.at("LANES");
   spec.A4 = Problem::quads(p.a, p.size.k);
   Operand a_transposed = p.a;
   std::swap(a_transposed.view.strides.end()[-1], a_transposed.view.strides.end()[-2]);
@@ -198,12 +207,43 @@ Dispatch rows(const Lowering& l, const Problem& p) {
   return make_dispatch<kernels::matmul_rows>(l, p, params, tile_count(p, params), spec);
 }
 
-Dispatch tiled(const Lowering& l, const Problem& p) {
-  const auto params = make_params<kernels::matmul_tiled::Params>(p, 64, 64);
-  return make_dispatch<kernels::matmul_tiled>(
-      l, p, params, tile_count(p, params),
-      {.A_BY_K = p.stride(p.a, 1) == 1, .B_BY_K = p.stride(p.b, 1) != 1});
+bool tiled_applies(const Target& target, const Problem& p) {
+  return is_float(p.a.dtype) && target.caps.max_invocations_per_workgroup >= 256;
 }
+
+std::vector<Candidate> tiled_candidates(const Target& target, const Problem& p) {
+  const double gpu = p.size.m <= 8 ? 0.2 : 0.75;
+  return one_candidate(product_ns(rates_of(target.caps), p, {.cpu = 4.0 / 24, .gpu = gpu}));
+}
+
+Dispatch make_tiled(Lowering& l, const Problem& p, const Candidate&) {
+  const auto params = make_params<kernels::matmul_tiled::Params>(p, 64, 64);
+  return make_dispatch<kernels::matmul_tiled>(l, p, params, tile_count(p, params),
+                                              {.A_BY_K = p.stride(p.a, 1) == 1, .B_BY_K = !p.b_by_rows()});
+}
+
+std::vector<Candidate> plain_candidates(const Target& target, const Problem& p) {
+  return one_candidate(product_ns(rates_of(target.caps), p, {.cpu = 1.0 / 24, .gpu = 0.125}));
+}
+
+Dispatch make_plain(Lowering& l, const Problem& p, const Candidate&) {
+  const auto params = make_params<kernels::matmul_plain::Params>(p, 1, 1);
+  return make_dispatch<kernels::matmul_plain>(l, p, params, ceil_div(int64_t{params.count}, 64), {});
+}
+
+using Row = Variant<Problem, Dispatch>;
+constexpr Row kVariants[] = {
+    {"rows", is_float_product, rows_candidates, make_rows},
+    {"tiled", tiled_applies, tiled_candidates, make_tiled},
+    {"plain", always, plain_candidates, make_plain},
+};
+
+// A part of the product has its own sizes, and may be best made with other constants.
+Dispatch make_part(Lowering& l, const Row& row, const Problem& part) {
+  return l.choose(MatMul::kName, row, part).make(l, part);
+}
+
+// --- what is made of them ---
 
 // Batches that b does not have, and along which a and y are evenly spaced, are just more rows.
 void fold_batches(Problem& p) {
@@ -234,10 +274,6 @@ void fold_batches(Problem& p) {
   p.size.batch = 1;
 }
 
-Dispatch make_variant(const Lowering& l, std::string_view variant, const Problem& p) {
-  return variant == "rows" ? rows(l, p) : variant == "tiled" ? tiled(l, p) : plain(l, p);
-}
-
 Problem slice_depth(const Problem& p, int64_t begin, int64_t length, const Operand& sum) {
   Problem part = p;
   part.size.k = length;
@@ -251,9 +287,9 @@ Problem slice_depth(const Problem& p, int64_t begin, int64_t length, const Opera
 
 // The most rows that any part of the product can have and be bound, of 64 (whole tiles), 8 and 1; 0 if not
 // even single rows can.
-int64_t row_grain(const Lowering& l, std::string_view variant, const Problem& p) {
+int64_t row_grain(Lowering& l, const Row& row, const Problem& p) {
   const auto bound = [&](int64_t begin, int64_t length) {
-    return fits(make_variant(l, variant, slice_rows(p, begin, std::min(length, p.size.m - begin))), l.caps());
+    return fits(make_part(l, row, slice_rows(p, begin, std::min(length, p.size.m - begin))), l.caps());
   };
   if (bound(0, p.size.m)) return p.size.m;
   for (const int64_t grain : {64, 8, 1}) {
@@ -265,25 +301,24 @@ int64_t row_grain(const Lowering& l, std::string_view variant, const Problem& p)
   return 0;
 }
 
-void emit_rows(Lowering& l, std::string_view variant, const Problem& p, int64_t grain) {
-  l.split(p.size.m, grain, [&](int64_t begin, int64_t length) {
-    return make_variant(l, variant, slice_rows(p, begin, length));
-  });
+void emit_rows(Lowering& l, const Row& row, const Problem& p, int64_t grain) {
+  l.split(p.size.m, grain,
+          [&](int64_t begin, int64_t length) { return make_part(l, row, slice_rows(p, begin, length)); });
 }
 
 // A slice along k of such a b touches all of its memory; row-major it is one piece.
 bool b_by_columns(const Problem& p) { return p.stride(p.b, 2) < p.stride(p.b, 1); }
 
 // Whether slices along k, down to one of its numbers, make single rows small enough.
-bool slices_fit(const Lowering& l, std::string_view variant, Problem p) {
+bool slices_fit(Lowering& l, const Row& row, Problem p) {
   if (p.size.k == 0) return false;
   if (b_by_columns(p)) p.b.view = View::contiguous(p.b.view.dims);
-  return row_grain(l, variant, slice_depth(p, 0, 1, p.y)) > 0;
+  return row_grain(l, row, slice_depth(p, 0, 1, p.y)) > 0;
 }
 
 // b is larger than all bindings together: partial products over slices of k are added up. y has the type of
 // the sum.
-void lower_in_slices(Lowering& l, std::string_view variant, Problem p) {
+void lower_in_slices(Lowering& l, const Row& row, Problem p) {
   if (b_by_columns(p)) p.b = lower_contiguous(l, p.b);
   const DType type = p.y.dtype;
   Operand sum;
@@ -292,11 +327,11 @@ void lower_in_slices(Lowering& l, std::string_view variant, Problem p) {
     const auto slice = [&](const Operand& to) {
       return slice_depth(p, k, std::min(depth, p.size.k - k), to);
     };
-    while (depth > 1 && row_grain(l, variant, slice(p.y)) == 0) depth = ceil_div(depth, 2);
+    while (depth > 1 && row_grain(l, row, slice(p.y)) == 0) depth = ceil_div(depth, 2);
     const bool last = k + depth >= p.size.k;
     const Operand part = k == 0 && last ? p.y : l.scratch(type, p.y.view.dims);
-    const int64_t grain = std::max<int64_t>(row_grain(l, variant, slice(part)), 1);
-    emit_rows(l, variant, slice(part), grain);
+    const int64_t grain = std::max<int64_t>(row_grain(l, row, slice(part)), 1);
+    emit_rows(l, row, slice(part), grain);
     if (k == 0) {
       sum = part;
       continue;
@@ -349,19 +384,19 @@ void lower_halves(Lowering& l, const Problem& p) {
 }
 
 void lower_problem(Lowering& l, const Problem& p) {
-  const std::string_view variant = l.choose("matmul", kVariants, p);
+  const Row& row = *l.choose(MatMul::kName, kVariants, p).row;
   const DType type = is_float(p.a.dtype) ? DType::f32 : p.a.dtype;
   // Kernels add up in the type of y: numbers that are finally compared or converted are added up first.
   const bool one_type = wgsl_type(p.y.dtype) == wgsl_type(type);
-  const int64_t grain = one_type ? row_grain(l, variant, p) : 0;
+  const int64_t grain = one_type ? row_grain(l, row, p) : 0;
   if (grain > 0) {
-    emit_rows(l, variant, p, grain);
+    emit_rows(l, row, p, grain);
   } else if (!p.expr.steps.empty() || p.y.dtype != type) {
     lower_apart(l, p, type);
-  } else if (p.size.batch > 1 || (p.y.view.elements() > 1 && !slices_fit(l, variant, p))) {
+  } else if (p.size.batch > 1 || (p.y.view.elements() > 1 && !slices_fit(l, row, p))) {
     lower_halves(l, p);
   } else {
-    lower_in_slices(l, variant, p);
+    lower_in_slices(l, row, p);
   }
 }
 

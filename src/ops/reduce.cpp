@@ -175,12 +175,7 @@ uint32_t identity_bits(ReduceKind kind, DType t) {
   return static_cast<uint32_t>(start.integer);
 }
 
-constexpr Variant<RowProblem> kVariants[] = {
-    {"serial", always_applies, serial_cost},
-    {"workgroup", always_applies, workgroup_cost},
-    {"subgroup", subgroup_applies, subgroup_cost},
-    {"split", split_applies, split_cost},
-};
+constexpr RowVariant kVariants[] = {kSerialRows, kWorkgroupRows, kSubgroupRows, kSplitRows};
 
 class ReduceLowering {
  public:
@@ -192,15 +187,15 @@ class ReduceLowering {
   // y[row] = the reduction of the row of x; `last` when y is the result, else a part of it.
   void run(const Operand& x, const Operand& y, bool last, bool may_split) {
     RowProblem p = row_problem(x, 1);
-    p.may_split = may_split;
-    const std::string_view variant = l_.choose(reduce_name(kind_), kVariants, p);
-    if (variant == "split") {
-      if (split(x, y, p, last)) return;
-      p.may_split = false;
+    p.run = [&](const Team& team) {
+      return l_.rows(task(x, y, team, p.rows, p.length, last), p.rows, team.rows_per_group);
+    };
+    if (may_split) {
+      p.split = [&] { return split(x, y, p, last); };
+      if (l_.choose(reduce_name(kind_), kVariants, p).make(l_, p)) return;
+      p.split = nullptr;
     }
-    const std::string_view whole = variant == "split" ? l_.choose(reduce_name(kind_), kVariants, p) : variant;
-    const auto make = [&](const Team& team) { return task(x, y, team, p.rows, p.length, last); };
-    if (!emit_rows(l_, whole, p, make)) in_pieces(x, y, last);
+    if (!emit_rows(l_, reduce_name(kind_), p)) in_pieces(x, y, last);
   }
 
  private:
@@ -233,16 +228,19 @@ class ReduceLowering {
   bool split(const Operand& x, const Operand& y, const RowProblem& p, bool last) {
     const int64_t chunk = split_chunk(l_.caps(), p);
     const int64_t parts = ceil_div(p.length, chunk);
+    const Operand partial = l_.scratch(accumulator(type_), {parts, p.rows});
     RowProblem first = p;
     first.rows = p.rows * parts;
     first.length = chunk;
-    first.may_split = false;
-    const Team team = team_for(l_.choose(reduce_name(kind_), kVariants, first), chunk, l_.caps());
-    const Operand partial = l_.scratch(accumulator(type_), {parts, p.rows});
-    Dispatch d = task(x, partial.with_view(partial.view, 2), team, first.rows, chunk, false);
-    d.variant = "split";
-    if (!fits(d, l_.caps())) return false;
-    l_.emit(std::move(d));
+    first.split = nullptr;
+    first.run = [&](const Team& team) {
+      Dispatch d = task(x, partial.with_view(partial.view, 2), team, first.rows, chunk, false);
+      d.variant = kSplitRows.name;  // whichever team it has
+      if (!fits(d, l_.caps())) return false;
+      l_.emit(std::move(d));
+      return true;
+    };
+    if (!l_.choose(reduce_name(kind_), kRowVariants, first).make(l_, first)) return false;
     run(as_rows(partial, {0}), y, last, false);
     return true;
   }

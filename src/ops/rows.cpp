@@ -5,6 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/format.h"
+#include "kernels/rates.h"
+
 namespace rlx {
 
 Operand as_rows(const Operand& o, const std::vector<int64_t>& inner) {
@@ -46,82 +49,103 @@ RowProblem row_problem(const Operand& rows, double passes) {
   const View inner = inner_axes(rows);
   return {.rows = row_count(rows),
           .length = row_length(rows),
+          .dtype = rows.dtype,
           .side_by_side = inner.rank() == 0 || inner.strides.back() == 1,
           .passes = passes};
 }
 
+std::string RowProblem::key() const {
+  return formatted("{} rows{} length {} passes {}{}{}", to_string(dtype), size_class(rows), length, passes,
+                   side_by_side ? "" : " strided", split ? " may-split" : "");
+}
+
 namespace {
 
-constexpr double kDispatch = 5000;  // nanoseconds
+constexpr int64_t kSerialRowsPerGroup = kernels::lib::team_serial::ROWS_PER_GROUP;
 
 int64_t workgroup_team(int64_t length) { return length <= 1024 ? 64 : 256; }
 
-// A GPU: `lanes` invocations run at once, each step waits for memory, and a warp whose lanes read far apart
-// moves a whole line of the cache for each of them.
-double gpu_cost(double tasks, double steps, bool coalesced, const RowProblem& p) {
-  constexpr double lanes = 32768;
-  return kDispatch + p.passes * steps * (coalesced ? 10 : 60) * std::max(1.0, tasks / lanes);
+// Of `tasks` invocations that walk `steps` times four elements; `near` if neighbouring invocations read
+// neighbouring memory.
+double walk_ns(const Rates& r, double tasks, double steps, bool near, const RowProblem& p) {
+  return p.passes * steps * (near ? r.step_ns : r.far_step_ns) * std::max(1.0, tasks / r.lanes);
+}
+
+double serial_ns(const Rates& r, const RowProblem& p) {
+  const auto tasks = static_cast<double>(std::max(p.rows, kSerialRowsPerGroup));
+  const bool near = !p.side_by_side || p.length < 8;
+  return r.dispatch_ns + walk_ns(r, tasks, static_cast<double>(p.length) / 4, near, p);
+}
+
+double team_ns(const Rates& r, const RowProblem& p, double team, double steps_to_meet, double ns_to_meet) {
+  const auto rows = static_cast<double>(p.rows);
+  const double steps = std::ceil(static_cast<double>(p.length) / team / 4);
+  return r.dispatch_ns + rows * ns_to_meet +
+         walk_ns(r, rows * team, steps + steps_to_meet * std::log2(team), p.side_by_side, p);
+}
+
+double workgroup_ns(const Rates& r, const RowProblem& p) {
+  return team_ns(r, p, static_cast<double>(workgroup_team(p.length)), r.barrier_steps, r.group_ns);
 }
 
 }  // namespace
 
-bool always_applies(const Caps&, const RowProblem&) { return true; }
-bool subgroup_applies(const Caps& caps, const RowProblem&) {
+bool subgroup_applies(const Target& target, const RowProblem&) {
+  const Caps& caps = target.caps;
   return caps.subgroups && std::has_single_bit(caps.subgroup_max_size) && caps.subgroup_max_size > 1;
 }
-bool split_applies(const Caps& caps, const RowProblem& p) {
-  return p.may_split && p.length >= 8 && ceil_div(p.length, split_chunk(caps, p)) > 1;
+bool split_applies(const Target& target, const RowProblem& p) {
+  return p.split && p.length >= 8 && ceil_div(p.length, split_chunk(target.caps, p)) > 1;
 }
 
-double serial_cost(const Caps& caps, const RowProblem& p) {
-  const auto rows = static_cast<double>(p.rows);
-  const auto length = static_cast<double>(p.length);
-  if (caps.software) return kDispatch + p.passes * std::max(rows, 64.0) * length;
-  return gpu_cost(rows, length / 4, !p.side_by_side || p.length < 8, p);
+std::vector<Candidate> serial_candidates(const Target& target, const RowProblem& p) {
+  return one_candidate(serial_ns(rates_of(target.caps), p));
 }
 
-double workgroup_cost(const Caps& caps, const RowProblem& p) {
-  const auto team = static_cast<double>(workgroup_team(p.length));
-  const auto rows = static_cast<double>(p.rows);
-  const double steps = std::ceil(static_cast<double>(p.length) / team / 4);
-  if (caps.software) return kDispatch + rows * (10000 + p.passes * 4 * team * steps);
-  return gpu_cost(rows * team, steps + 4 * std::log2(team), p.side_by_side, p);
+std::vector<Candidate> workgroup_candidates(const Target& target, const RowProblem& p) {
+  const double ns = workgroup_ns(rates_of(target.caps), p);
+  const auto wanted = static_cast<double>(workgroup_team(p.length));
+  return {{ns * misfit(64, wanted), {{"TEAM", 64}}}, {ns * misfit(256, wanted), {{"TEAM", 256}}}};
 }
 
-double subgroup_cost(const Caps& caps, const RowProblem& p) {
-  const auto team = static_cast<double>(caps.subgroup_max_size);
-  const auto rows = static_cast<double>(p.rows);
-  const double steps = std::ceil(static_cast<double>(p.length) / team / 4);
-  if (caps.software) return kDispatch + rows * (1000 + p.passes * 4 * team * steps);
-  return gpu_cost(rows * team, steps + std::log2(team), p.side_by_side, p);
+std::vector<Candidate> subgroup_candidates(const Target& target, const RowProblem& p) {
+  const Rates r = rates_of(target.caps);
+  const auto team = static_cast<double>(target.caps.subgroup_max_size);
+  return one_candidate(team_ns(r, p, team, r.exchange_steps, r.subgroup_ns));
 }
 
-double split_cost(const Caps& caps, const RowProblem& p) {
-  const int64_t chunk = split_chunk(caps, p);
-  RowProblem first = p;
-  RowProblem second = p;
-  first.rows = p.rows * ceil_div(p.length, chunk);
-  first.length = chunk;
-  second.length = ceil_div(p.length, chunk);
-  second.side_by_side = false;
-  const auto best = [&](const RowProblem& q) {
-    return std::min(serial_cost(caps, q), workgroup_cost(caps, q));
-  };
-  return best(first) + best(second);
+std::vector<Candidate> split_candidates(const Target& target, const RowProblem& p) {
+  const int64_t chunk = split_chunk(target.caps, p);
+  RowProblem first{.rows = p.rows * ceil_div(p.length, chunk),
+                   .length = chunk,
+                   .side_by_side = p.side_by_side,
+                   .passes = p.passes};
+  RowProblem second{
+      .rows = p.rows, .length = ceil_div(p.length, chunk), .side_by_side = false, .passes = p.passes};
+  const Rates r = rates_of(target.caps);
+  const auto best = [&](const RowProblem& q) { return std::min(serial_ns(r, q), workgroup_ns(r, q)); };
+  return one_candidate(best(first) + best(second));
 }
 
 int64_t split_chunk(const Caps& caps, const RowProblem& p) {
-  // Enough tasks to keep the device busy, but none too short to be worth its place in scratch memory.
-  const int64_t wanted_tasks = caps.software ? 256 : p.side_by_side ? 512 : 32768;
-  const int64_t parts = std::max<int64_t>(1, wanted_tasks / std::max<int64_t>(1, p.rows));
+  // Enough tasks to keep the device busy, each a team or an invocation of its own, but none too short to be
+  // worth its place in scratch memory.
+  const Rates r = rates_of(caps);
+  const double busy = r.cpu ? 256 : p.side_by_side ? r.lanes / kSerialRowsPerGroup : r.lanes;
+  const int64_t parts = std::max<int64_t>(1, static_cast<int64_t>(busy) / std::max<int64_t>(1, p.rows));
   return round_up(std::max<int64_t>(ceil_div(p.length, parts), p.side_by_side ? 256 : 16), 4);
 }
 
-Team team_for(std::string_view variant, int64_t length, const Caps& caps) {
-  if (variant == "workgroup") return {"team_workgroup", workgroup_team(length), 1};
-  if (variant == "subgroup") return {"team_subgroup", caps.subgroup_max_size, 1};
-  return {"team_serial", 1, kernels::lib::team_serial::ROWS_PER_GROUP};
+bool run_serial(Lowering&, const RowProblem& p, const Candidate&) {
+  return p.run({"team_serial", 1, kSerialRowsPerGroup});
 }
+bool run_workgroup(Lowering&, const RowProblem& p, const Candidate& c) {
+  return p.run({"team_workgroup", c.at("TEAM"), 1});
+}
+bool run_subgroup(Lowering& l, const RowProblem& p, const Candidate&) {
+  return p.run({"team_subgroup", l.caps().subgroup_max_size, 1});
+}
+bool run_split(Lowering&, const RowProblem& p, const Candidate&) { return p.split(); }
 
 bool use_four(const Kernel& kernel, std::vector<Operand>& operands) {
   bool four = true;
@@ -134,13 +158,8 @@ DType accumulator(DType dtype) {
   return is_float(dtype) ? DType::f32 : is_signed_integer(dtype) ? DType::i32 : DType::u32;
 }
 
-bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
-               const std::function<Dispatch(const Team&)>& make) {
-  const Team team = team_for(variant, p.length, l.caps());
-  if (l.rows(make(team), p.rows, team.rows_per_group)) return true;
-  if (team.rows_per_group == 1) return false;
-  const Team one_row = team_for("workgroup", p.length, l.caps());
-  return l.rows(make(one_row), p.rows, one_row.rows_per_group);
+bool emit_rows(Lowering& l, std::string_view op, const RowProblem& p) {
+  return l.choose(op, kRowVariants, p).make(l, p) || l.choose(op, kWorkgroupRows, p).make(l, p);
 }
 
 void fail_to_bind(const Caps& caps) {

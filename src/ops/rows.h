@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,29 +21,46 @@ bool rows_by_four(const Operand& rows);
 // `axis` and all after it.
 std::vector<int64_t> axes_from(int64_t axis, int64_t rank);
 
-// What the choice of a team depends on.
+// The invocations that make a row together.
+struct Team {
+  std::string_view fragment;
+  int64_t size = 1;  // invocations per row
+  int64_t rows_per_group = 1;
+};
+
+// What the choice of a team depends on, and what is done with it.
 struct RowProblem {
   int64_t rows = 0;
   int64_t length = 0;
+  DType dtype = DType::f32;
   bool side_by_side = true;  // neighbours in a row are neighbours in memory
   double passes = 1;         // how often a row is walked
-  bool may_split = false;    // rows can be cut into parts that are joined by a second dispatch
+  // Emits the kernel for that team; false, and nothing emitted, if the device cannot bind it.
+  std::function<bool(const Team&)> run = {};
+  // If rows can be cut into parts that are joined by a second dispatch: does so, or returns false.
+  std::function<bool()> split = {};
+
+  std::string key() const;
 };
 RowProblem row_problem(const Operand& rows, double passes);
 
 // The rows of the variant tables of all these ops.
-bool always_applies(const Caps& caps, const RowProblem& p);
-bool subgroup_applies(const Caps& caps, const RowProblem& p);
-bool split_applies(const Caps& caps, const RowProblem& p);
-double serial_cost(const Caps& caps, const RowProblem& p);
-double workgroup_cost(const Caps& caps, const RowProblem& p);
-double subgroup_cost(const Caps& caps, const RowProblem& p);
-double split_cost(const Caps& caps, const RowProblem& p);
-inline constexpr Variant<RowProblem> kRowVariants[] = {
-    {"serial", always_applies, serial_cost},
-    {"workgroup", always_applies, workgroup_cost},
-    {"subgroup", subgroup_applies, subgroup_cost},
-};
+using RowVariant = Variant<RowProblem, bool>;
+bool subgroup_applies(const Target& target, const RowProblem& p);
+bool split_applies(const Target& target, const RowProblem& p);
+std::vector<Candidate> serial_candidates(const Target& target, const RowProblem& p);
+std::vector<Candidate> workgroup_candidates(const Target& target, const RowProblem& p);
+std::vector<Candidate> subgroup_candidates(const Target& target, const RowProblem& p);
+std::vector<Candidate> split_candidates(const Target& target, const RowProblem& p);
+bool run_serial(Lowering& l, const RowProblem& p, const Candidate& c);
+bool run_workgroup(Lowering& l, const RowProblem& p, const Candidate& c);
+bool run_subgroup(Lowering& l, const RowProblem& p, const Candidate& c);
+bool run_split(Lowering& l, const RowProblem& p, const Candidate& c);
+inline constexpr RowVariant kSerialRows{"serial", always, serial_candidates, run_serial};
+inline constexpr RowVariant kWorkgroupRows{"workgroup", always, workgroup_candidates, run_workgroup};
+inline constexpr RowVariant kSubgroupRows{"subgroup", subgroup_applies, subgroup_candidates, run_subgroup};
+inline constexpr RowVariant kSplitRows{"split", split_applies, split_candidates, run_split};
+inline constexpr RowVariant kRowVariants[] = {kSerialRows, kWorkgroupRows, kSubgroupRows};
 
 // Whether all operands that the kernel declares x4 can be read that way; else they are bound as single
 // elements.
@@ -50,13 +68,6 @@ bool use_four(const Kernel& kernel, std::vector<Operand>& operands);
 // The type in which sums of that type are added up.
 DType accumulator(DType dtype);
 
-// How the variant of that name works.
-struct Team {
-  std::string_view fragment;
-  int64_t size = 1;  // invocations per row
-  int64_t rows_per_group = 1;
-};
-Team team_for(std::string_view variant, int64_t length, const Caps& caps);
 // The kernel with the fragment of that team in place of team_serial.
 Dispatch for_team(Dispatch d, const Team& team);
 
@@ -76,10 +87,10 @@ Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
                   team);
 }
 
-// Emits what `make` returns for the team of that variant, or for a team of a workgroup, which has one row, if
-// a group of rows is more than the device can bind. If that is too much as well, false, and nothing emitted.
-bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
-               const std::function<Dispatch(const Team&)>& make);
+// Runs the problem with the row of kRowVariants that is cheapest, or with a team of a workgroup, which has
+// one row, if a group of rows is more than the device can bind. If that is too much as well, false, and
+// nothing emitted.
+bool emit_rows(Lowering& l, std::string_view op, const RowProblem& p);
 
 // The error when not even the smallest part of a row can be bound.
 [[noreturn]] void fail_to_bind(const Caps& caps);
@@ -87,14 +98,16 @@ bool emit_rows(Lowering& l, std::string_view variant, const RowProblem& p,
 // All of the above for an op with the table kRowVariants. The output may take the memory of an input that
 // allow_in_place finds fit.
 template <class K>
-bool lower_rows(Lowering& l, std::string_view op, const RowProblem& p, const typename K::Operands& operands,
+bool lower_rows(Lowering& l, std::string_view op, RowProblem p, const typename K::Operands& operands,
                 const typename K::Params& params, const typename K::Spec& spec) {
-  return emit_rows(l, l.choose(op, kRowVariants, p), p, [&](const Team& team) {
+  p.run = [&](const Team& team) {
     Dispatch d = row_dispatch<K>(l, team, p.rows, operands, params, spec);
     allow_in_place(d);
-    return d;
-  });
+    return l.rows(d, p.rows, team.rows_per_group);
+  };
+  return emit_rows(l, op, p);
 }
+
 // The length, in elements, of the parts into which rows are cut when they are split.
 int64_t split_chunk(const Caps& caps, const RowProblem& p);
 

@@ -25,7 +25,7 @@ std::map<ValueId, Layout> value_layouts(const Graph& graph) {
   return layouts;
 }
 
-Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced) {
+Program lower(const Graph& graph, const Target& target) {
   Program program;
   const std::map<ValueId, Layout> layouts = value_layouts(graph);
   std::map<ValueId, int32_t> storage_of;  // of roots
@@ -54,7 +54,7 @@ Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced
     for (size_t o = 0; o < n.outputs.size(); ++o)
       outputs.push_back(program.values[{id, static_cast<int32_t>(o)}]);
     if (n.op->has(Trait::view) && outputs[0].storage == inputs[0].storage) continue;
-    Lowering lowering(caps, forced, id, std::move(inputs), std::move(outputs), program.storages,
+    Lowering lowering(target, id, std::move(inputs), std::move(outputs), program.storages,
                       loaded[static_cast<size_t>(id)] ? program.load : program.main);
     try {
       n.op->lower(lowering);

@@ -25,7 +25,7 @@ struct Program {
 };
 
 // Lowers a static graph in which every view can be read by its users (passes/materialize_views.cpp).
-Program lower(const Graph& graph, const Caps& caps, const ForcedVariants& forced = {});
+Program lower(const Graph& graph, const Target& target);
 
 // Gives the storages of `program` the sizes that they have in `largest`, the same graph at the capacities of
 // its symbols, so that a plan can grow into them, and lets operands share memory only where they may at both.

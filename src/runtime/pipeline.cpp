@@ -7,10 +7,15 @@
 #include "runtime/diagnostics.h"
 
 namespace rlx {
-namespace {
 
-// The environment is read here, once per compilation, and never later.
 CompileOptions with_environment(CompileOptions options) {
+  if (const std::string text = env_text("RLX_PRECISION"); !text.empty()) {
+    try {
+      options.precision = parse_precision(text);
+    } catch (const Error& e) {
+      throw e.within("the environment variable RLX_PRECISION");
+    }
+  }
   options.packed_attention &= !env_flag("RLX_WGPU_NO_PACKED_BSHD_ATTN");
   options.matmul_f32_only |= env_flag("RLX_WGPU_MATMUL_F32_ONLY");
   options.force_input_upload |= env_flag("RLX_WGPU_FORCE_INPUT_UPLOAD");
@@ -19,6 +24,8 @@ CompileOptions with_environment(CompileOptions options) {
   options.keep_intermediates |= options.debug.nan_trace || options.debug.dump_nodes != 0;
   return options;
 }
+
+namespace {
 
 ForcedVariants forced_kernels(const CompileOptions& options) {
   ForcedVariants forced = options.kernels;
@@ -37,6 +44,17 @@ ForcedVariants forced_kernels(const CompileOptions& options) {
   for (const auto& [op, variant] : forced) op_table().check_variant(op, variant);
   return forced;
 }
+
+}  // namespace
+
+Target make_target(const Caps& caps, const CompileOptions& options) {
+  return {.caps = caps,
+          .precision = options.matmul_f32_only ? Precision::exact : options.precision,
+          .deterministic = options.deterministic,
+          .forced = forced_kernels(options)};
+}
+
+namespace {
 
 void check_options(const Graph& source, const CompileOptions& options, const gpu::Device& device) {
   if (!options.debug.trace_path.empty() && !device.caps().timestamps) {
@@ -65,7 +83,7 @@ std::string symbols_text(const SymbolValues& symbols) {
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,
                             const CompileOptions& given) {
   const CompileOptions options = with_environment(given);
-  const ForcedVariants kernels = forced_kernels(options);
+  Target target = make_target(device->caps(), options);
   verify(source);
   check_options(source, options, *device);
   Graph graph = options.symbols.empty() ? source : bind_symbols(source, options.symbols);
@@ -76,12 +94,12 @@ CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& so
                          .max_region_inputs = static_cast<int64_t>(device->caps().max_storage_buffers) - 1});
     verify(graph);
   }
-  return {std::move(device), options, kernels, std::make_shared<const Graph>(std::move(graph))};
+  return {std::move(device), options, std::move(target), std::make_shared<const Graph>(std::move(graph))};
 }
 
 StaticProgram lower_static(const CompiledGraph& compiled, const SymbolValues& symbols) {
   Graph graph = materialize_views(bind_symbols(*compiled.graph, symbols));
-  Program program = lower(graph, compiled.device->caps(), compiled.kernels);
+  Program program = lower(graph, compiled.target);
   return {std::move(graph), std::move(program)};
 }
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "gpu/device.h"
-#include "kernels/lowering.h"
+#include "kernels/target.h"
 #include "plan/plan.h"
 #include "rlx/compile.h"
 #include "runtime/device_plan.h"
@@ -16,9 +16,14 @@ namespace rlx {
 struct CompiledGraph {
   std::shared_ptr<gpu::Device> device;
   CompileOptions options;  // with those of the environment
-  ForcedVariants kernels;
+  Target target;
   std::shared_ptr<const Graph> graph;
 };
+
+// What the environment adds to the options; read once per compilation, and never later.
+CompileOptions with_environment(CompileOptions options);
+// What lowering gets to know of these options, and of RLX_KERNELS.
+Target make_target(const Caps& caps, const CompileOptions& options);
 
 // source --verify, bind_symbols, inline_calls, optimize--> graph
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,

@@ -37,10 +37,10 @@ TEST(Adapter, FiltersMayBeCombined) {
   const auto found = list_adapters({.backend = "null, " + best.backend,
                                     .adapter_name = part,
                                     .adapter_index = best.index,
-                                    .software = best.caps.software});
+                                    .software = best.caps.software()});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].name, best.name);
-  EXPECT_TRUE(list_adapters({.adapter_index = best.index, .software = !best.caps.software}).empty());
+  EXPECT_TRUE(list_adapters({.adapter_index = best.index, .software = !best.caps.software()}).empty());
 }
 
 TEST(Adapter, UnknownBackendIsAnError) {

@@ -165,10 +165,10 @@ TEST_F(DeviceTest, MoreMemoryThanThereIsIsAnError) {
   // Untouched memory costs nothing on a software device, so this may take all that is promised.
   const uint64_t piece = device->caps().max_buffer_bytes;
   std::vector<Buffer> taken;
-  ASSERT_GT(device->info().memory_bytes, 0u);
+  ASSERT_GT(device->info().caps.memory_bytes, 0u);
   // Some drivers promise more than they deliver.
   expect_error(ErrorKind::out_of_memory, "the buffer 'many'", [&] {
-    for (uint64_t sum = 0; sum <= device->info().memory_bytes; sum += piece) {
+    for (uint64_t sum = 0; sum <= device->info().caps.memory_bytes; sum += piece) {
       taken.push_back(device->create_buffer(BufferUse::storage, piece, "many"));
     }
   });

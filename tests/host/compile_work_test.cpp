@@ -40,7 +40,7 @@ struct Compiled {
 // Everything that comes before pipelines.
 Compiled compile_on_host(const Graph& source) {
   Graph g = materialize_views(bind_symbols(optimize(source, {}), {}));
-  const Program program = lower(g, Caps{});
+  const Program program = lower(g, Target{});
   std::vector<Placement> fixed(program.storages.size());
   for (size_t s = 0; s < fixed.size(); ++s) {
     const auto leaf = program.storages[s].leaf;

@@ -113,7 +113,7 @@ TEST(OptionalInputs, PlansAndPhasesSkipThem) {
   EXPECT_FALSE(loaded[static_cast<size_t>(g.find("n"))]);
   EXPECT_FALSE(uses(g).contains(ValueId{}));
   EXPECT_EQ(schedule(g).size(), static_cast<size_t>(g.size()));
-  const Program program = lower(g, Caps{}, {});
+  const Program program = lower(g, Target{});
   EXPECT_FALSE(program.values.contains(ValueId{}));
   EXPECT_FALSE(program.main.empty());
 }

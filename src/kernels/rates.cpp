@@ -1,0 +1,56 @@
+#include "kernels/rates.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rlx {
+namespace {
+
+// Measured with lavapipe on two cores. A subgroup is the vector of a core; its lanes share the time of a
+// step.
+Rates cpu_rates(const Caps& caps) {
+  const double lanes = std::max(1.0, static_cast<double>(caps.subgroup_max_size));
+  return {.cpu = true,
+          .lanes = lanes,
+          .flops_per_ns = 24,
+          .bytes_per_ns = 64,
+          .dispatch_ns = 5000,
+          .step_ns = 4 * lanes,
+          .far_step_ns = 4 * lanes,
+          .barrier_steps = 0,
+          .exchange_steps = 0,
+          .group_ns = 10000,
+          .subgroup_ns = 1000,
+          .group_lanes = 8};
+}
+
+// Not measured: what GPUs of the kind usually have. An adapter does not tell how many cores it has, but cards
+// with more memory also have more of everything else.
+Rates gpu_rates(const Caps& caps) {
+  constexpr double kUsualMemory = 16.0 * (1u << 30);
+  const double size = caps.kind == AdapterKind::integrated ? 0.125
+                      : caps.kind == AdapterKind::discrete && caps.memory_bytes != 0
+                          ? std::clamp(static_cast<double>(caps.memory_bytes) / kUsualMemory, 0.125, 4.0)
+                          : 1.0;
+  return {.lanes = 32768 * size,
+          .flops_per_ns = 8000 * size,
+          .bytes_per_ns = 400 * size,
+          .dispatch_ns = 5000,
+          .step_ns = 10,
+          .far_step_ns = 60,
+          .barrier_steps = 4,
+          .exchange_steps = 1,
+          .group_lanes = std::max(64.0, static_cast<double>(caps.subgroup_max_size))};
+}
+
+}  // namespace
+
+Rates rates_of(const Caps& caps) { return caps.kind == AdapterKind::cpu ? cpu_rates(caps) : gpu_rates(caps); }
+
+double compute_ns(const Rates& rates, double flops, Share share) {
+  return flops / (rates.flops_per_ns * (rates.cpu ? share.cpu : share.gpu));
+}
+
+double misfit(double value, double wanted) { return 1 + 0.05 * std::abs(std::log2(value / wanted)); }
+
+}  // namespace rlx

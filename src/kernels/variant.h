@@ -1,0 +1,99 @@
+// Tables of kernels: an op that has several lists them as rows, and the cheapest that applies is taken.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fail.h"
+#include "kernels/target.h"
+
+namespace rlx {
+
+class Lowering;
+
+// Values of a kernel's spec constants, and what it takes with them. None if there is nothing to vary.
+struct Candidate {
+  struct Constant {
+    std::string_view name;
+    uint32_t value;
+  };
+  double ns = 0;
+  std::vector<Constant> constants = {};
+
+  uint32_t at(std::string_view name) const;
+  std::string text() const;  // "ROWS=16 LANES=8"
+};
+// Most rows have a single candidate.
+std::vector<Candidate> one_candidate(double ns);
+
+// One row of an op's table of kernels. `Problem` is what the op knows about the case, and has a key():
+// problems of one key take about the same time. `Made` is what the row makes of it: a dispatch, or, if it
+// emits them itself, whether it could. There is no default for any part, so that a row is complete.
+template <class Problem, class Made>
+struct Variant {
+  using Applies = bool (*)(const Target& target, const Problem& problem);
+  using Candidates = std::vector<Candidate> (*)(const Target& target, const Problem& problem);
+  using Make = Made (*)(Lowering& l, const Problem& problem, const Candidate& candidate);
+
+  constexpr Variant(std::string_view name, Applies applies, Candidates candidates, Make make)
+      : name(name), applies(applies), candidates(candidates), make(make) {}
+
+  std::string_view name;
+  Applies applies;
+  Candidates candidates;  // at least one, with estimated nanoseconds
+  Make make;
+};
+
+// For rows that can do every case.
+template <class Problem>
+bool always(const Target&, const Problem&) {
+  return true;
+}
+
+// A row and the constants to make its kernel with.
+template <class Problem, class Made>
+struct Choice {
+  const Variant<Problem, Made>* row = nullptr;
+  Candidate candidate = {};
+
+  // What the row makes of the problem. The dispatches are labelled with its name.
+  Made make(Lowering& l, const Problem& problem) const;
+};
+
+// The forced row if it applies, else the cheapest, with its cheapest candidate. Measured costs count where
+// there are any, else the estimates of the table.
+template <class Problem, class Made>
+Choice<Problem, Made> choose(const Target& target, std::string_view op,
+                             std::span<const Variant<Problem, Made>> table, const Problem& problem) {
+  Choice<Problem, Made> best;
+  bool best_is_wanted = false;
+  const auto forced = target.forced.find(op);
+  const std::string key = target.chooser ? problem.key() : "";
+  for (const Variant<Problem, Made>& row : table) {
+    const bool wanted = forced != target.forced.end() && forced->second == row.name;
+    if ((best_is_wanted && !wanted) || !row.applies(target, problem)) continue;
+    for (Candidate& c : row.candidates(target, problem)) {
+      if (target.chooser) c.ns = target.chooser->measured_ns(op, key, row.name, c.text()).value_or(c.ns);
+      if (best.row && wanted == best_is_wanted && !(c.ns < best.candidate.ns)) continue;
+      best = {&row, std::move(c)};
+      best_is_wanted = wanted;
+    }
+  }
+  check(best.row != nullptr, "every op has a kernel that always applies");
+  return best;
+}
+
+// For OpInfo::variants.
+template <class Problem, class Made, size_t N>
+std::vector<std::string> names_of(const Variant<Problem, Made> (&table)[N]) {
+  std::vector<std::string> names;
+  for (const Variant<Problem, Made>& row : table) names.emplace_back(row.name);
+  return names;
+}
+
+// "<=64" for 33 to 64: sizes of about the same cost share a key.
+std::string size_class(int64_t size);
+
+}  // namespace rlx
