@@ -43,6 +43,14 @@ void check_kernel(const std::string& op, const std::string& variant) {
   }
 }
 
+Precision parsed_precision(const std::string& text) {
+  try {
+    return parse_precision(text);
+  } catch (const Error& e) {
+    throw Misuse(std::string("--precision: ") + e.what());
+  }
+}
+
 }  // namespace
 
 void GraphFlags::add_to(Command& command) {
@@ -50,6 +58,8 @@ void GraphFlags::add_to(Command& command) {
   command.list("--dim", dims, "The value of a symbol of the graph, such as batch=4", {.value = "NAME=N"});
   command.list("--kernel", kernels, "The kernel of an op, such as matmul=plain (`rlx ops` lists them)",
                {.value = "OP=KERNEL"});
+  command.text("--precision", precision, "What products and sums may be rounded to: exact, mixed or fast",
+               {.value = "NAME"});
   command.flag("--no-optimize", no_optimize, "Run the graph as it is written, node by node");
 }
 
@@ -109,6 +119,7 @@ CompileOptions GraphFlags::options(const Graph& graph) const {
     check_kernel(op, variant);
     options.kernels[op] = variant;
   }
+  options.precision = parsed_precision(precision);
   return options;
 }
 

@@ -13,6 +13,7 @@ struct GraphFlags {
   std::string file;
   std::vector<std::string> dims;     // symbol=number
   std::vector<std::string> kernels;  // op=variant
+  std::string precision = "exact";
   bool no_optimize = false;
 
   void add_to(Command& command);

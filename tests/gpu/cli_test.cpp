@@ -134,6 +134,8 @@ TEST_F(Cli, BadDimsAndKernels) {
   expect_complaint(rlx("plan " + file + " --dim rows=2"), 2, "no symbol named 'rows'");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --dim batch=3"), 2, "twice");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel matmul=warp"), 2, "'warp'");
+  expect_complaint(rlx("plan " + file + " --dim batch=2 --precision half"), 2, "exact, mixed and fast");
+  EXPECT_EQ(rlx("plan " + file + " --dim batch=2 --precision mixed").code, 0);
   expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel softmax=serial"), 0, "no dispatch uses it");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --limit buffers=1"), 1, "node");
 }
@@ -258,6 +260,7 @@ TEST_F(Cli, EnvironmentFlagsAct) {
   EXPECT_EQ(json::parse(slurp(trace)).at("traceEvents").size(),
             1u + 2 * 2);  // a title, two runs of two dispatches
   expect_complaint(rlx(call, "RLX_KERNELS=matmul=warp"), 1, "no kernel 'warp'");
+  expect_complaint(rlx(call, "RLX_PRECISION=half"), 1, "RLX_PRECISION: the precision 'half' is not one of");
   expect_complaint(rlx(call, "WGPU_BACKEND=no_such_backend"), 1, "no_such_backend");
   const Result zeros = rlx(call, "RLX_BENCH_DISPATCH_ONLY=1");
   EXPECT_TRUE(zeros.out.contains("min 0, max 0, mean 0")) << zeros.out;
