@@ -1,0 +1,300 @@
+// What ops choose when they lower, for which device, and what they call it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "kernels/rates.h"
+#include "passes/passes.h"
+#include "plan/program.h"
+#include "rlx/models.h"
+#include "rlx/ops.h"
+#include "runtime/pipeline.h"
+#include "tests/support/message.h"
+#include "tests/support/sample.h"
+
+namespace rlx::testing {
+namespace {
+
+// Mesa's lavapipe with vectors of 256 bits, on which the estimates were measured.
+Target lavapipe() {
+  Target t;
+  t.caps.kind = AdapterKind::cpu;
+  t.caps.memory_bytes = uint64_t{24} << 30;
+  t.caps.shader_f16 = true;
+  t.caps.subgroups = true;
+  t.caps.subgroup_min_size = 8;
+  t.caps.subgroup_max_size = 8;
+  t.caps.max_storage_buffers = 16;
+  t.caps.max_invocations_per_workgroup = 1024;
+  t.caps.max_workgroup_bytes = 32768;
+  return t;
+}
+
+Target small_limits() {
+  Target t = lavapipe();
+  t.caps.max_binding_bytes = 65536;
+  t.caps.max_storage_buffers = 8;
+  t.caps.subgroups = false;
+  return t;
+}
+
+Program lowered(const Graph& graph, const Target& target) {
+  return lower(materialize_views(inline_calls(graph)), target);
+}
+
+Program lowered(const std::string& call, DType type, const Target& target) {
+  const OpInfo& info = op_table().at(call.substr(0, call.find('(')));
+  return lowered(make_sample(info, call, type, Reach::direct, 1).graph, target);
+}
+
+// "matmul_rows [rows] ROWS=8 LANES=8": the label and those constants that are candidates.
+std::string text(const Dispatch& d) {
+  static const std::set<std::string> chosen = {"ROWS", "LANES", "KEYS", "QUADS", "TEAM"};
+  std::string out = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
+  for (const SpecValue& s : d.specs) {
+    if (chosen.contains(s.name)) out += " " + s.name + "=" + s.value.substr(0, s.value.size() - 1);
+  }
+  return out;
+}
+
+std::string text(const Program& program) {
+  return joined(program.main, [](const Dispatch& d) { return text(d); });
+}
+
+// Costs by what is asked for, and all that was asked.
+struct Measured : Chooser {
+  std::map<std::string, double> ns;  // "matmul rows ROWS=1 LANES=8"
+  mutable std::set<std::string> keys;
+
+  std::optional<double> measured_ns(std::string_view op, std::string_view key, std::string_view variant,
+                                    std::string_view constants) const override {
+    keys.insert(std::string(op) + " " + std::string(key));
+    std::string name = std::string(op) + " " + std::string(variant);
+    if (!constants.empty()) name += " " + std::string(constants);
+    const auto found = ns.find(name);
+    return found == ns.end() ? std::nullopt : std::optional(found->second);
+  }
+};
+
+constexpr const char* kProduct = "matmul(T[8,64], T[64,4096])";
+
+// --- choices ---
+
+TEST(Choices, OnLavapipeAreThoseThatWereMeasured) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"matmul(T[1,64], T[64,256])", "matmul_rows [rows] ROWS=1 LANES=8"},
+      {"matmul(T[3,64], T[64,256])", "matmul_rows [rows] ROWS=2 LANES=8"},
+      {"matmul(T[7,64], T[64,256])", "matmul_rows [rows] ROWS=4 LANES=8"},
+      {"matmul(T[128,768], T[768,3072])", "matmul_rows [rows] ROWS=16 LANES=8"},
+      {"matmul(i32[3,17], i32[17,5])", "matmul_plain [plain]"},
+      {"attention(T[1,12,128,64], T[1,12,128,64], T[1,12,128,64])",
+       "attention_online [online] KEYS=4 LANES=64"},
+      {"attention(T[1,12,1,64], T[1,12,128,64], T[1,12,128,64])",
+       "attention_blocked [blocked] LANES=8 QUADS=1"},
+      {"attention(T[1,12,70,128], T[1,12,128,128], T[1,12,128,128])",
+       "attention_blocked [blocked] LANES=8 QUADS=4"},
+      {"attention(T[1,1,2,300], T[1,1,5,300], T[1,1,5,301])", "attention_blocked [blocked] LANES=8 QUADS=1"},
+      {"softmax(T[1031,257])", "softmax [serial] TEAM=1"},
+      {"softmax(T[2,257])", "softmax [subgroup] TEAM=8"},
+      {"softmax(T[65537])", "softmax [subgroup] TEAM=8"},
+      {"sum(T[65537])", "reduce [subgroup] TEAM=8"},
+      {"add(T[8,64], T[64])", "elementwise [vec4]"},
+      {"add(T[3,17], T[17])", "elementwise [scalar]"},
+      {"concat(T[3,17], T[3,5]) {axis=1}", "concat [joined]"},
+  };
+  for (const auto& [call, want] : cases) EXPECT_EQ(text(lowered(call, DType::f32, lavapipe())), want) << call;
+}
+
+TEST(Choices, OfBertOnLavapipe) {
+  const Graph g = materialize_views(optimize(models::bert_encoder({.layers = 1}, 1, 128), {}));
+  std::map<std::string, int> counts;
+  for (const Dispatch& d : lower(g, lavapipe()).main) ++counts[text(d)];
+  EXPECT_EQ(counts["matmul_rows [rows] ROWS=16 LANES=8"], 4);
+  EXPECT_EQ(counts["attention_online [online] KEYS=4 LANES=64"], 1);
+  EXPECT_EQ(counts["norm [serial] TEAM=1"] + counts["norm [subgroup] TEAM=8"], 3);
+}
+
+TEST(Choices, FollowMeasuredCosts) {
+  const auto measured = std::make_shared<Measured>();
+  Target target = lavapipe();
+  target.chooser = measured;
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=8 LANES=8");
+  EXPECT_TRUE(measured->keys.contains("matmul f32 batch<=1 m<=8 n4096 k64 b-by-rows"))
+      << *measured->keys.begin();
+  measured->ns["matmul rows ROWS=2 LANES=32"] = 10;
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=2 LANES=32");
+  measured->ns["matmul tiled"] = 5;
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_tiled [tiled]");
+  // What is measured to be slow is not taken either.
+  measured->ns = {{"matmul rows ROWS=8 LANES=8", 1e12}};
+  EXPECT_NE(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=8 LANES=8");
+}
+
+TEST(Choices, ForcedRowsWinOverMeasuredOnes) {
+  const auto measured = std::make_shared<Measured>();
+  measured->ns = {{"matmul tiled", 5}, {"matmul rows ROWS=1 LANES=64", 7}};
+  Target target = lavapipe();
+  target.chooser = measured;
+  target.forced = {{"matmul", "rows"}};
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=1 LANES=64");
+  target.forced = {{"matmul", "plain"}};
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_plain [plain]");
+  // A row that cannot do the case is passed over.
+  target.forced = {{"matmul", "tiled"}};
+  EXPECT_EQ(text(lowered("matmul(i32[3,17], i32[17,5])", DType::f32, target)), "matmul_plain [plain]");
+}
+
+TEST(Choices, EveryTableHasKeys) {
+  const auto measured = std::make_shared<Measured>();
+  Target target = lavapipe();
+  target.chooser = measured;
+  std::set<std::string> asked;
+  for (const auto& [name, info] : op_table().all()) {
+    measured->keys.clear();
+    for (const std::string& sample : info.samples) lowered(sample, types_of(info).front(), target);
+    if (info.variants.size() > 1) EXPECT_FALSE(measured->keys.empty()) << name;
+    for (const std::string& key : measured->keys) EXPECT_LT(key.size(), 100u) << key;
+  }
+}
+
+TEST(Choices, RatesFollowTheAdapter) {
+  Caps caps;
+  const auto lanes = [&](AdapterKind kind, uint64_t gigabytes) {
+    caps.kind = kind;
+    caps.memory_bytes = gigabytes << 30;
+    return rates_of(caps).lanes;
+  };
+  EXPECT_LT(lanes(AdapterKind::integrated, 64), lanes(AdapterKind::discrete, 8));
+  EXPECT_LT(lanes(AdapterKind::discrete, 8), lanes(AdapterKind::discrete, 24));
+  EXPECT_EQ(lanes(AdapterKind::discrete, 0), lanes(AdapterKind::other, 0));
+  EXPECT_LT(lanes(AdapterKind::cpu, 64), 100);
+  caps.kind = AdapterKind::discrete;
+  caps.subgroup_max_size = 128;
+  EXPECT_EQ(rates_of(caps).group_lanes, 128);
+}
+
+// --- labels ---
+
+// Which labels a kernel may have: the rows that make it.
+bool label_fits(const std::string& kernel, const std::string& label) {
+  static const std::multimap<std::string, std::string> rows = {
+      {"matmul_rows", "rows"},          {"matmul_tiled", "tiled"},
+      {"matmul_plain", "plain"},        {"attention_plain", "plain"},
+      {"elementwise", "vec4"},          {"elementwise", "scalar"},
+      {"attention_blocked", "blocked"}, {"copy", ""},
+      {"attention_online", "online"}};
+  const auto [begin, end] = rows.equal_range(kernel);
+  return begin == end || std::any_of(begin, end, [&](const auto& row) { return row.second == label; });
+}
+
+TEST(Labels, AreThoseOfTheRowThatMadeTheDispatch) {
+  const std::string calls[] = {
+      "matmul(T[3,4096], T[4096,512])",  // in slices, with additions in between
+      "matmul(T[3,17], T[17,5], T[5]) {epilogue=\"less($0,$1)\"}", "matmul(T[40,33,31], T[40,31,35])",
+      "attention(T[1,2,3,64], T[1,1,1500,64], T[1,1,1500,64]) {kv_heads=1}", "add(T[300000], T[300000])"};
+  for (const std::string& call : calls) {
+    for (const char* forced : {"", "rows", "tiled", "plain"}) {
+      Target target = small_limits();
+      if (*forced) target.forced = {{"matmul", forced}};
+      const Program program = lowered(call, DType::f32, target);
+      EXPECT_FALSE(program.main.empty());
+      for (const Dispatch& d : program.main) {
+        EXPECT_TRUE(label_fits(d.kernel->name, d.variant)) << call << ": " << text(d);
+      }
+    }
+  }
+}
+
+TEST(Labels, OfAProductInSlicesAlternate) {
+  const Program program = lowered("matmul(T[3,4096], T[4096,512])", DType::f32, small_limits());
+  int products = 0;
+  int additions = 0;
+  for (const Dispatch& d : program.main) {
+    products += d.kernel->name == "matmul_rows" && d.variant == "rows";
+    additions += d.kernel->name == "elementwise" && d.variant == "vec4";
+  }
+  EXPECT_GE(products, 3);
+  EXPECT_EQ(additions, products - 1);
+  EXPECT_EQ(products + additions, std::ssize(program.main));
+}
+
+TEST(Labels, OfReductionsAndOfRowsThatDoNotFit) {
+  Target split = lavapipe();
+  split.forced = {{"sum", "split"}};
+  EXPECT_EQ(text(lowered("sum(T[65537])", DType::f32, split)),
+            "reduce [split] TEAM=1, reduce [subgroup] TEAM=8");
+  // Sixty-four rows of a serial team are more than can be bound; one is not.
+  Target target = small_limits();
+  target.forced = {{"softmax", "serial"}};
+  for (const Dispatch& d : lowered("softmax(T[100,20000])", DType::f32, target).main)
+    EXPECT_EQ(d.variant, "workgroup") << text(d);
+}
+
+// --- options ---
+
+// Notes what it is lowered for.
+struct Probe final : OpOf<Probe> {
+  static constexpr auto kName = "probe";
+  static inline Target seen = {};
+  std::vector<TensorType> infer(const InferArgs& in) const override { return {in[0]}; }
+  void reference(RefContext&) const override {}
+  void lower(Lowering& l) const override { seen = l.target(); }
+};
+
+TEST(Options, ReachLowering) {
+  Graph g;
+  g.output("y", g.add_value(std::make_shared<Probe>(), {g.input("x", DType::f32, {4})}));
+  for (const bool deterministic : {false, true}) {
+    for (const Precision precision : {Precision::exact, Precision::mixed, Precision::fast}) {
+      lower(g, make_target({}, {.precision = precision, .deterministic = deterministic}));
+      EXPECT_EQ(Probe::seen.precision, precision);
+      EXPECT_EQ(Probe::seen.deterministic, deterministic);
+    }
+  }
+  lower(g, make_target({}, {.kernels = {{"matmul", "plain"}}}));
+  EXPECT_EQ(Probe::seen.precision, Precision::exact);
+  EXPECT_TRUE(Probe::seen.deterministic);
+  EXPECT_EQ(Probe::seen.forced, (ForcedVariants{{"matmul", "plain"}}));
+  EXPECT_SAYS(make_target({}, {.kernels = {{"matmul", "warp"}}}), "no kernel 'warp'");
+}
+
+TEST(Options, MatmulF32OnlyIsExact) {
+  const CompileOptions options{.precision = Precision::fast, .matmul_f32_only = true};
+  EXPECT_EQ(make_target({}, options).precision, Precision::exact);
+}
+
+TEST(Options, PrecisionsHaveNames) {
+  for (const Precision p : {Precision::exact, Precision::mixed, Precision::fast})
+    EXPECT_EQ(parse_precision(to_string(p)), p);
+  EXPECT_SAYS(parse_precision("half"), "the precision 'half' is not one of exact, mixed and fast");
+  EXPECT_SAYS(parse_precision("Exact"), "'Exact'");
+}
+
+class Environment : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    for (const char* name : {"RLX_PRECISION", "RLX_WGPU_MATMUL_F32_ONLY"}) unsetenv(name);
+  }
+  static Precision precision(const CompileOptions& options) {
+    return make_target({}, with_environment(options)).precision;
+  }
+};
+
+TEST_F(Environment, NamesThePrecision) {
+  EXPECT_EQ(precision({.precision = Precision::mixed}), Precision::mixed);
+  setenv("RLX_PRECISION", "fast", 1);
+  EXPECT_EQ(precision({}), Precision::fast);
+  EXPECT_EQ(precision({.matmul_f32_only = true}), Precision::exact);
+  setenv("RLX_WGPU_MATMUL_F32_ONLY", "1", 1);
+  EXPECT_EQ(precision({}), Precision::exact);
+  setenv("RLX_PRECISION", "single", 1);
+  EXPECT_SAYS(with_environment({}), "RLX_PRECISION: the precision 'single' is not one of exact, mixed");
+  setenv("RLX_PRECISION", "", 1);
+  unsetenv("RLX_WGPU_MATMUL_F32_ONLY");
+  EXPECT_EQ(precision({}), Precision::exact);
+}
+
+}  // namespace
+}  // namespace rlx::testing
