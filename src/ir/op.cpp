@@ -69,6 +69,7 @@ RLX_INSTANTIATE(Shape)
 RLX_INSTANTIATE(TensorType)
 RLX_INSTANTIATE(Tensor)
 RLX_INSTANTIATE(GraphPtr)
+RLX_INSTANTIATE(ExprAttr)
 #undef RLX_INSTANTIATE
 
 // --- Inference ---
@@ -116,10 +117,12 @@ class AttributeCollector final : public AttributeVisitor {
 };
 
 // What a text says, as another kind of value that it can mean: texts do not distinguish 1 from 1.0, a number
-// from a dim, or a list of numbers from a shape.
+// from a dim, or a list of numbers from a shape, and expressions are texts there.
 std::optional<AttrValue> converted(const AttrValue& given, AttrKind kind) {
   if (given.index() == kind) return given;
   if (given.index() == 0 && kind == attr_kind<GraphPtr>()) return GraphPtr();
+  if (const auto* text = std::get_if<std::string>(&given); text && kind == attr_kind<ExprAttr>())
+    return ExprAttr::parse(*text);
   if (const auto* number = std::get_if<int64_t>(&given)) {
     if (kind == attr_kind<double>()) return static_cast<double>(*number);
     if (kind == attr_kind<Dim>()) return Dim(*number);
@@ -248,6 +251,7 @@ class AttributeHasher final : public AttributeVisitor {
     const int64_t n = v.elements();
     for (int64_t i = 0; i < n; i += std::max<int64_t>(1, n / 16)) add(v.real(i));
   }
+  void add(const ExprAttr& v) { hash_.number(v.hash()); }
   void add(const GraphPtr& v) { hash_.number(reinterpret_cast<uintptr_t>(v.get())); }
 
   Hash& hash_;
@@ -294,7 +298,8 @@ std::string_view attr_kind_name(AttrKind kind) {
                                                 "shape",
                                                 "type",
                                                 "tensor",
-                                                "graph"};
+                                                "graph",
+                                                "expression"};
   static_assert(std::size(kNames) == std::variant_size_v<AttrValue>);
   return kNames[kind];
 }

@@ -13,6 +13,7 @@
 
 #include "base/fail.h"
 #include "ir/dtype.h"
+#include "ir/expr_attr.h"
 #include "ir/leaf.h"
 #include "ir/view.h"
 #include "rlx/graph.h"
@@ -23,9 +24,9 @@ class Lowering;    // kernels/lowering.h: emits dispatches
 class RefContext;  // ir/reference.h: typed values on the host
 
 // monostate: an optional attribute that is not given.
-using AttrValue =
-    std::variant<std::monostate, bool, int64_t, double, std::string, DType, Dim, std::vector<int64_t>,
-                 std::vector<double>, std::vector<std::string>, Shape, TensorType, Tensor, GraphPtr>;
+using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::string, DType, Dim,
+                               std::vector<int64_t>, std::vector<double>, std::vector<std::string>, Shape,
+                               TensorType, Tensor, GraphPtr, ExprAttr>;
 
 // Which alternative of AttrValue an attribute has when it is given.
 using AttrKind = size_t;

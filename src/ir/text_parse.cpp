@@ -116,8 +116,8 @@ class Parser {
       if (types.size() != 1) fail("{} '{}' needs its type: `: f32[2, 3]`", op->name(), excerpt(node_name));
       attrs.emplace_back("type", types[0]);
     }
-    set_attributes(*op, attrs);
     try {
+      set_attributes(*op, attrs);
       add_scalars(graph, *op, inputs, numbers);
     } catch (const Error& e) {
       throw e.within("node '" + excerpt(node_name) + "'");

@@ -132,6 +132,7 @@ std::string attr_text(const AttrValue& value, int64_t max_constant, const std::s
     std::string operator()(const Shape& s) { return s.text(); }
     std::string operator()(const TensorType& t) { return "type " + t.text(); }
     std::string operator()(const Tensor& t) { return "tensor " + tensor_text(t, max_constant); }
+    std::string operator()(const ExprAttr& e) { return quoted(e.text()); }
     std::string operator()(const GraphPtr& g) { return g ? print_graph(*g, max_constant, indent) : "none"; }
   };
   return std::visit(Printer{max_constant, indent}, value);

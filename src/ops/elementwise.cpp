@@ -28,6 +28,11 @@ Expr Cast::expr(const std::vector<DType>& inputs) const {
   return e;
 }
 
+Expr FusedElementwise::expr(const std::vector<DType>& inputs) const {
+  if (expression.empty()) fail("fused_elementwise: the expression is empty");
+  return expression.typed(inputs);
+}
+
 OpPtr elementwise(std::string_view function) {
   const ScalarFn* fn = find_scalar(function);
   check(fn != nullptr, "a scalar function has the name that is asked for");

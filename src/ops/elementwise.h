@@ -43,12 +43,12 @@ struct Cast final : ElementwiseOp {
 
 struct FusedElementwise final : ElementwiseOp {
   static constexpr auto kName = "fused_elementwise";
-  std::string text;
+  ExprAttr expression;
 
   std::string_view name() const override { return kName; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<FusedElementwise>(*this); }
-  void visit_attributes(AttributeVisitor& v) override { v("expr", text); }
-  Expr expr(const std::vector<DType>& inputs) const override { return Expr::parse(text, inputs); }
+  void visit_attributes(AttributeVisitor& v) override { v("expr", expression); }
+  Expr expr(const std::vector<DType>& inputs) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
 

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cctype>
-#include <charconv>
 #include <cmath>
+#include <span>
 
 #include "base/checked.h"
 #include "base/format.h"
@@ -13,10 +12,17 @@
 
 namespace rlx {
 
-DType infer_scalar(const ScalarFn& fn, const std::vector<DType>& args) {
-  if (static_cast<int>(args.size()) != fn.arity) {
-    fail("{}: takes {} input{}, not {}", fn.name, fn.arity, fn.arity == 1 ? "" : "s", args.size());
-  }
+namespace {
+
+constexpr size_t kMaxArity = 3;
+
+void expect_arity(const ScalarFn& fn, size_t given) {
+  if (static_cast<int>(given) != fn.arity)
+    fail("{}: takes {} input{}, not {}", fn.name, fn.arity, fn.arity == 1 ? "" : "s", given);
+}
+
+// The type of the result for arguments of these types, with the checks.
+DType infer_scalar(const ScalarFn& fn, std::span<const DType> args) {
   const bool is_where = fn.name == "where";
   if (is_where && args[0] != DType::bool_) {
     fail("where: the condition has type {}; it must be bool", to_string(args[0]));
@@ -32,6 +38,8 @@ DType infer_scalar(const ScalarFn& fn, const std::vector<DType>& args) {
   return fn.result == ScalarFn::Result::boolean ? DType::bool_ : type;
 }
 
+}  // namespace
+
 DType Expr::arg_type(const Step& step, size_t index) const {
   const Arg& a = step.args[index];
   if (a.kind == Arg::Kind::input) return inputs[static_cast<size_t>(a.index)];
@@ -44,10 +52,11 @@ DType Expr::arg_type(const Step& step, size_t index) const {
 }
 
 Expr::Arg Expr::apply(const ScalarFn& fn, std::vector<Arg> args) {
+  expect_arity(fn, args.size());
   Step step{&fn, DType::f32, std::move(args)};
-  std::vector<DType> types;
-  for (size_t i = 0; i < step.args.size(); ++i) types.push_back(arg_type(step, i));
-  step.type = infer_scalar(fn, types);
+  DType types[kMaxArity] = {};
+  for (size_t i = 0; i < step.args.size(); ++i) types[i] = arg_type(step, i);
+  step.type = infer_scalar(fn, std::span(types, step.args.size()));
   steps.push_back(std::move(step));
   return {Arg::Kind::step, static_cast<int32_t>(steps.size()) - 1, 0};
 }
@@ -83,126 +92,14 @@ int64_t Expr::cost() const {
   return sum;
 }
 
-std::string Expr::text() const {
-  std::string out;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Step& s = steps[i];
-    if (i + 1 < steps.size()) out += formatted("t{}=", i);
-    out += s.fn ? std::string(s.fn->name) : "cast_" + std::string(to_string(s.type));
-    out += "(";
-    for (size_t a = 0; a < s.args.size(); ++a) {
-      if (a) out += ",";
-      switch (s.args[a].kind) {
-        case Arg::Kind::input:
-          out += formatted("${}", s.args[a].index);
-          break;
-        case Arg::Kind::step:
-          out += formatted("t{}", s.args[a].index);
-          break;
-        case Arg::Kind::number:
-          out += formatted("{}", s.args[a].number);
-          break;
-      }
-    }
-    out += i + 1 < steps.size() ? "); " : ")";
-  }
-  return out;
+ExprAttr Expr::untyped() const {
+  std::vector<ExprAttr::Step> all;
+  all.reserve(steps.size());
+  for (const Step& s : steps) all.push_back({s.fn, s.fn ? DType::f32 : s.type, s.args});
+  return ExprAttr(std::move(all));
 }
 
 namespace {
-
-class ExprParser {
- public:
-  ExprParser(std::string_view text, std::vector<DType> inputs) : text_(text) {
-    expr_.inputs = std::move(inputs);
-  }
-
-  Expr all() {
-    do {
-      skip();
-      if (at_ == text_.size()) break;
-      step();
-    } while (take(';'));
-    skip();
-    if (at_ != text_.size() || expr_.steps.empty()) wrong();
-    return std::move(expr_);
-  }
-
- private:
-  void step() {
-    std::string name = word();
-    if (take('=')) {
-      if (name != formatted("t{}", expr_.steps.size())) wrong();
-      name = word();
-    }
-    if (!take('(')) wrong();
-    std::vector<Expr::Arg> args;
-    do args.push_back(arg());
-    while (take(','));
-    if (!take(')')) wrong();
-    if (name.starts_with("cast_")) {
-      const auto to = parse_dtype(std::string_view(name).substr(5));
-      if (!to || args.size() != 1) wrong();
-      expr_.cast(args[0], *to);
-      return;
-    }
-    const ScalarFn* fn = find_scalar(name);
-    if (!fn) fail("the expression '{}' calls '{}', which is not a scalar function", text_, name);
-    expr_.apply(*fn, std::move(args));
-  }
-
-  Expr::Arg arg() {
-    skip();
-    if (take('$')) {
-      const int64_t i = integer();
-      if (i < 0 || i >= static_cast<int64_t>(expr_.inputs.size())) {
-        fail("the expression '{}' uses input {}, but there are {}", text_, i, expr_.inputs.size());
-      }
-      return Expr::input(static_cast<int32_t>(i));
-    }
-    if (at_ + 1 < text_.size() && text_[at_] == 't' &&
-        std::isdigit(static_cast<unsigned char>(text_[at_ + 1]))) {
-      ++at_;
-      const int64_t i = integer();
-      if (i >= static_cast<int64_t>(expr_.steps.size())) wrong();
-      return {Expr::Arg::Kind::step, static_cast<int32_t>(i), 0};
-    }
-    double value = 0;
-    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc()) wrong();
-    at_ = static_cast<size_t>(end - text_.data());
-    return Expr::constant(value);
-  }
-
-  int64_t integer() {
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc()) wrong();
-    at_ = static_cast<size_t>(end - text_.data());
-    return value;
-  }
-  std::string word() {
-    skip();
-    const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
-      ++at_;
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool take(char c) {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  [[noreturn]] void wrong() { fail("'{}' is not an expression (stopped at character {})", text_, at_ + 1); }
-
-  std::string_view text_;
-  size_t at_ = 0;
-  Expr expr_;
-};
 
 // --- WGSL ---
 
@@ -284,10 +181,6 @@ std::string rounded(const std::string& value, DType type) {
   if (type == DType::f16) return "unpack2x16float(f16_bits(" + value + ")).x";
   if (type == DType::bf16) return "bitcast<f32>(bf16_bits(" + value + ") << 16u)";
   return value;
-}
-
-Expr Expr::parse(std::string_view text, std::vector<DType> inputs) {
-  return ExprParser(text, std::move(inputs)).all();
 }
 
 ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix) {

@@ -1,8 +1,5 @@
-// An expression over scalars: what a fused element-wise region, or the tail of a matmul, computes for one
-// element.
-//
-// Text form: "t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)". $n is input n, tn the n-th step, the last step the
-// result. Functions are those of ops/scalar.cpp, and casts: cast_f16($0).
+// An expression over scalars of known types: what a fused element-wise region, or the tail of a matmul,
+// computes for one element. Ops keep it without types (ir/expr_attr.h).
 #pragma once
 
 #include <memory>
@@ -10,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/expr_attr.h"
 #include "ir/reference.h"
 #include "kernels/dispatch.h"
 #include "ops/scalar.h"
@@ -17,12 +15,7 @@
 namespace rlx {
 
 struct Expr {
-  struct Arg {
-    enum class Kind { input, step, number } kind = Kind::input;
-    int32_t index = 0;
-    double number = 0;
-    friend bool operator==(const Arg&, const Arg&) = default;
-  };
+  using Arg = ExprArg;
   struct Step {
     const ScalarFn* fn = nullptr;  // null: a cast
     DType type = DType::f32;       // of the result
@@ -42,8 +35,10 @@ struct Expr {
   static Arg input(int32_t index) { return {Arg::Kind::input, index, 0}; }
   static Arg constant(double number) { return {Arg::Kind::number, 0, number}; }
 
-  std::string text() const;
-  static Expr parse(std::string_view text, std::vector<DType> inputs);
+  ExprAttr untyped() const;
+  static Expr parse(std::string_view text, std::vector<DType> inputs) {
+    return ExprAttr::parse(text).typed(std::move(inputs));
+  }
 
   // The tolerance of the composition: the steps' errors added up, plus one unit of f16 or bf16 for each
   // rounding to it on the way.
@@ -74,10 +69,6 @@ ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, cons
 
 // WGSL for an f32 value rounded to the type, if that is f16 or bf16; else the value.
 std::string rounded(const std::string& value, DType type);
-
-// The result type of a scalar function on arguments of these types, with the checks; `what` names it in
-// errors.
-DType infer_scalar(const ScalarFn& fn, const std::vector<DType>& args);
 
 // Evaluates over whole tensors with broadcasting; `r.out()` has the broadcast shape.
 void reference(const Expr& expr, RefContext& r);

@@ -22,12 +22,7 @@ namespace rlx {
 Expr MatMul::expr(DType product, std::span<const DType> extra) const {
   std::vector<DType> types = {product};
   types.insert(types.end(), extra.begin(), extra.end());
-  if (epilogue.empty()) {
-    Expr none;
-    none.inputs = std::move(types);
-    return none;
-  }
-  return Expr::parse(epilogue, std::move(types));
+  return epilogue.typed(std::move(types));
 }
 
 std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
@@ -515,8 +510,14 @@ Tolerance MatMul::tolerance(std::span<const TensorType> inputs) const {
 Value matmul(Value a, Value b) { return a.graph().add_value(std::make_shared<MatMul>(), {a, b}); }
 
 Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation) {
+  std::vector<ExprAttr::Step> steps = {{find_scalar("add"), DType::f32, {Expr::input(0), Expr::input(1)}}};
+  if (!activation.empty()) {
+    const ScalarFn* fn = find_scalar(activation);
+    if (!fn) fail("matmul_bias_act: '{}' is not an element-wise function", excerpt(activation));
+    steps.push_back({fn, DType::f32, {{ExprArg::Kind::step, 0, 0}}});
+  }
   auto op = std::make_shared<MatMul>();
-  op->epilogue = activation.empty() ? "add($0,$1)" : "t0=add($0,$1); " + std::string(activation) + "(t0)";
+  op->epilogue = ExprAttr(std::move(steps));
   return a.graph().add_value(op, {a, b, bias});
 }
 

@@ -11,9 +11,9 @@ namespace rlx {
 // which broadcast to the product's shape. Strided operands (transposes, slices) are read in place.
 struct MatMul final : OpOf<MatMul> {
   static constexpr auto kName = "matmul";
-  std::string epilogue;
+  ExprAttr epilogue;
 
-  void visit_attributes(AttributeVisitor& v) override { v("epilogue", epilogue, ""); }
+  void visit_attributes(AttributeVisitor& v) override { v("epilogue", epilogue, {}); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

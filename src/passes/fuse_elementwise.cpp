@@ -141,7 +141,7 @@ class Fuser {
       return;
     }
     auto op = std::make_shared<FusedElementwise>();
-    op->text = region.expr.text();
+    op->expression = region.expr.untyped();
     rewriter_.replace(root, op, region.inputs);
   }
 

@@ -76,7 +76,7 @@ class Fuser {
     if (static_cast<int64_t>(region.inputs.size()) - 1 + 3 > max_inputs_ + 1) return false;
     if (region.expr.cost() > kRegionBudget) return false;
     auto fused = std::make_shared<MatMul>();
-    fused->epilogue = region.expr.text();
+    fused->epilogue = region.expr.untyped();
     std::vector<ValueId> inputs = {producer.inputs[0], producer.inputs[1]};
     inputs.insert(inputs.end(), region.inputs.begin() + 1, region.inputs.end());
     rewriter_.replace(id, fused, std::move(inputs));

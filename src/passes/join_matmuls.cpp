@@ -46,7 +46,7 @@ class Joiner {
   // What products must have in common to be joined.
   struct Key {
     ValueId input;
-    std::string epilogue;
+    ExprAttr epilogue;
     std::vector<DType> weights;  // the matrix and what the epilogue reads
     friend auto operator<=>(const Key&, const Key&) = default;
   };

@@ -116,9 +116,9 @@ TEST(Mistakes, NamesAndAttributes) {
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = sofmax(%x)\n}"); }),
             "line 3: there is no op named 'sofmax' (near: softmax; `rlx ops` lists all)");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = cast(%x) {two=f16}\n}"); }),
-            "line 3: cast: has no attribute 'two' (it has: to)");
+            "line 3: node 'y': cast: has no attribute 'two' (it has: to)");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = cast(%x)\n}"); }),
-            "line 3: cast: the attribute 'to' is missing");
+            "line 3: node 'y': cast: the attribute 'to' is missing");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = add(%x, %z)\n}"); }),
             "line 3: no value is named '%z' so far, at ')'");
   EXPECT_EQ(

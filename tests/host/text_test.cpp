@@ -205,9 +205,11 @@ TEST(Attributes, OfTheWrongKindAreErrors) {
 }
 
 TEST(Attributes, UnknownOnesGetTheListOrThePresentName) {
-  EXPECT_EQ(said("sum(%x) {keep=true}"), "line 3: sum: has no attribute 'keep' (it is named keepdims now)");
-  EXPECT_EQ(said("sum(%x) {axis=1}"), "line 3: sum: has no attribute 'axis' (it has: axes, keepdims)");
-  EXPECT_EQ(said("neg(%x) {axis=1}"), "line 3: neg: has no attribute 'axis' (it has none)");
+  EXPECT_EQ(said("sum(%x) {keep=true}"),
+            "line 3: node 'y': sum: has no attribute 'keep' (it is named keepdims now)");
+  EXPECT_EQ(said("sum(%x) {axis=1}"),
+            "line 3: node 'y': sum: has no attribute 'axis' (it has: axes, keepdims)");
+  EXPECT_EQ(said("neg(%x) {axis=1}"), "line 3: node 'y': neg: has no attribute 'axis' (it has none)");
 }
 
 TEST(Attributes, AttentionScaleZeroIsZero) {
