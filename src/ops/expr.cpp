@@ -44,8 +44,10 @@ DType Expr::arg_type(const Step& step, size_t index) const {
   const Arg& a = step.args[index];
   if (a.kind == Arg::Kind::input) return inputs[static_cast<size_t>(a.index)];
   if (a.kind == Arg::Kind::step) return steps[static_cast<size_t>(a.index)].type;
+  const bool is_where = step.fn && step.fn->name == "where";
+  if (is_where && index == 0) return DType::bool_;
   // A number takes the type of what it is combined with.
-  for (size_t i = step.fn && step.fn->name == "where" ? 1 : 0; i < step.args.size(); ++i) {
+  for (size_t i = is_where ? 1 : 0; i < step.args.size(); ++i) {
     if (step.args[i].kind != Arg::Kind::number) return arg_type(step, i);
   }
   return DType::f32;

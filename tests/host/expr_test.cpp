@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "ops/matmul.h"
+#include "passes/passes.h"
 #include "rlx/ops.h"
 #include "tests/support/message.h"
 
@@ -91,7 +92,17 @@ TEST(Expressions, NumbersMustFitTheirType) {
   EXPECT_EQ(fused("f16", "t0=neg($0); add(t0,1e6)"),
             "line 3: node 'y': the number 1e+06 does not fit in f16");
   EXPECT_EQ(fused("f32", "add($0,1e39)"), "line 3: node 'y': the number 1e+39 does not fit in f32");
+  EXPECT_EQ(fused("i32", "where(2,$0,1)"),
+            "line 3: node 'y': the number 2 does not fit in bool, which goes from 0 to 1");
   EXPECT_EQ(fused("f16", "t0=mul($0,-inf); t1=add(t0,nan); add(t1,65504)"), "no error");
+}
+
+TEST(Expressions, AConditionCanBeANumber) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {4});
+  g.output("y", neg(where(g.scalar(DType::bool_, 1), x, exp(x))));
+  const std::string text = print(optimize(g, {}));
+  EXPECT_TRUE(text.contains("{expr=\"t0=exp($0); t1=where(1,$0,t0); neg(t1)\"}")) << text;
 }
 
 }  // namespace
