@@ -100,7 +100,11 @@ void InferArgs::expect_same_dtype(int64_t a, int64_t b) const {
   }
 }
 
-void Op::lower(Lowering&) const { fail(ErrorKind::internal, "the op {} has no lowering of its own", name()); }
+void Op::lower(Lowering&) const {
+  fail(
+      ErrorKind::internal, "the op {} has {}", name(),
+      expands() ? "an expansion, but not for this case, and no kernels" : "neither kernels nor an expansion");
+}
 
 namespace {
 

@@ -104,6 +104,16 @@ class InferArgs {
   std::vector<bool> present_;
 };
 
+// What Op::expand builds from.
+struct ExpandArgs {
+  Graph& graph;               // for the nodes
+  std::vector<Value> inputs;  // as the node has them: an absent one is an empty Value
+
+  Value operator[](int64_t i) const {
+    return i < static_cast<int64_t>(inputs.size()) ? inputs[static_cast<size_t>(i)] : Value();
+  }
+};
+
 enum class Trait {
   view,         // output 0 is input 0 read in another way (View Op::view)
   elementwise,  // a scalar function of its inputs, broadcast (ops/elementwise.h)
@@ -127,6 +137,11 @@ class Op {
   virtual std::vector<TensorType> infer(const InferArgs& in) const = 0;
   virtual void reference(RefContext& r) const = 0;
   virtual void lower(Lowering& l) const;
+  // Instead of lowering itself, an op can be written in terms of others: the values of its outputs, which
+  // expand_ops puts in its place. The reference stays that of the op. Nothing: this one is lowered.
+  virtual std::optional<std::vector<Value>> expand(const ExpandArgs& /*in*/) const { return std::nullopt; }
+  // Whether it has `expand`; OpOf finds out.
+  virtual bool expands() const { return false; }
 
   virtual bool has(Trait) const { return false; }
   // Whether the input may be left out, wherever it is in the list.
@@ -151,6 +166,12 @@ class Op {
   virtual Tolerance tolerance(std::span<const TensorType> /*inputs*/) const { return {}; }
 };
 
+// Whether an op has functions of its own for these.
+template <class T>
+constexpr bool kHasLower = !std::same_as<decltype(&T::lower), decltype(&Op::lower)>;
+template <class T>
+constexpr bool kHasExpand = !std::same_as<decltype(&T::expand), decltype(&Op::expand)>;
+
 // struct Gather final : OpOf<Gather> { static constexpr auto kName = "gather"; ... };
 template <class Self>
 class OpOf : public Op {
@@ -159,6 +180,7 @@ class OpOf : public Op {
   std::shared_ptr<Op> clone() const override {
     return std::make_shared<Self>(static_cast<const Self&>(*this));
   }
+  bool expands() const override { return kHasExpand<Self>; }
 };
 
 template <class T>

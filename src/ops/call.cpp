@@ -46,6 +46,23 @@ void Call::reference(RefContext& r) const {
   }
 }
 
+std::optional<std::vector<Value>> Call::expand(const ExpandArgs& in) const {
+  std::map<ValueId, ValueId> map;
+  const std::vector<int32_t> inputs = parameters();
+  for (size_t i = 0; i < inputs.size(); ++i) map[{inputs[i], 0}] = in.inputs[i].id();
+  for (int32_t id = 0; id < body->size(); ++id) {
+    if (map.contains({id, 0})) continue;
+    const Node& n = body->node(id);
+    std::vector<ValueId> mapped;
+    for (ValueId v : n.inputs) mapped.push_back(v.is_absent() ? v : map.at(v));
+    const ValueId fresh = in.graph.add(n.op, std::move(mapped), n.name);
+    for (int32_t o = 0; o < static_cast<int32_t>(n.outputs.size()); ++o) map[{id, o}] = {fresh.node, o};
+  }
+  std::vector<Value> outputs;
+  for (const Graph::Output& o : body->outputs()) outputs.push_back(in.graph.value(map.at(o.value)));
+  return outputs;
+}
+
 Tolerance Call::tolerance(std::span<const TensorType>) const {
   // Each node of the body adds its error, relative to values of the size of the inputs: a later one may
   // cancel them.
@@ -57,7 +74,7 @@ void register_call(OpTable& table) {
   table.add<Call>(
       {.formula = "the outputs of a sub-graph for these inputs",
        .types = "f32",
-       .variants = {"inlined"},
+       .variants = {"expanded"},
        .samples =
            {
                "call(f32[3,4]) {body=graph b { %x = input : f32[3,4] %y = neg(%x) output y = %y }}",

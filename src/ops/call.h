@@ -5,7 +5,7 @@
 namespace rlx {
 
 // A sub-graph applied to the inputs, which take the place of its own inputs in their order. It has no kernel:
-// inline_calls replaces the call with its nodes.
+// it expands into its nodes.
 struct Call final : OpOf<Call> {
   static constexpr auto kName = "call";
   GraphPtr body;
@@ -14,6 +14,7 @@ struct Call final : OpOf<Call> {
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   std::vector<GraphPtr> subgraphs() const override { return {body}; }
+  std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
   // The nodes of the body that the call's inputs take the place of.

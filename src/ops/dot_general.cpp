@@ -1,11 +1,9 @@
-// Contraction over any pairs of axes: both operands are seen as [batch, outer, contracted] matrices and
+// Contraction over any pairs of axes: both operands are seen as [batch.., outer, contracted] matrices and
 // multiplied.
 #include <algorithm>
 #include <cmath>
 
 #include "ir/reference.h"
-#include "kernels/lowering.h"
-#include "ops/copy.h"
 #include "ops/matmul.h"
 #include "ops/op_table.h"
 #include "rlx/ops.h"
@@ -30,7 +28,7 @@ struct DotGeneral final : OpOf<DotGeneral> {
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
-  void lower(Lowering& l) const override;
+  std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
 
@@ -50,25 +48,33 @@ Axes split_axes(const InferArgs* check, int64_t rank, const std::vector<int64_t>
   return axes;
 }
 
-std::vector<int64_t> pick(const std::vector<int64_t>& dims, const std::vector<int64_t>& axes) {
-  std::vector<int64_t> out;
-  for (int64_t a : axes) out.push_back(dims[static_cast<size_t>(a)]);
+using AxisList = std::vector<int64_t>;
+
+AxisList side_by_side(AxisList a, const AxisList& b, const AxisList& c) {
+  a.insert(a.end(), b.begin(), b.end());
+  a.insert(a.end(), c.begin(), c.end());
+  return a;
+}
+
+Shape pick(const Shape& shape, const AxisList& axes) {
+  Shape out;
+  for (int64_t axis : axes) out.push_back(shape[axis]);
   return out;
 }
 
-// The operand as [batch, rows, cols], either outer x contracted or the other way round.
-View as_matrices(const View& v, const Axes& axes, bool contracted_last, bool* needs_copy) {
-  std::vector<int64_t> order = axes.batch;
-  const std::vector<int64_t>& rows = contracted_last ? axes.outer : axes.contracted;
-  const std::vector<int64_t>& cols = contracted_last ? axes.contracted : axes.outer;
-  order.insert(order.end(), rows.begin(), rows.end());
-  order.insert(order.end(), cols.begin(), cols.end());
-  const View permuted = v.permute(order);
-  const std::vector<int64_t> target = {product(pick(v.dims, axes.batch)), product(pick(v.dims, rows)),
-                                       product(pick(v.dims, cols))};
-  const auto flat = permuted.reshape(target);
-  *needs_copy = !flat.has_value();
-  return flat ? *flat : permuted;
+Shape result_shape(const Shape& a, const Axes& a_axes, const Shape& b, const Axes& b_axes) {
+  Shape out = pick(a, side_by_side(a_axes.batch, a_axes.outer, {}));
+  for (int64_t axis : b_axes.outer) out.push_back(b[axis]);
+  return out;
+}
+
+// x as [batch.., rows, cols]. Rows or columns of several axes that strides cannot join are copied by the
+// reshape.
+Value matrices(const Value& x, const AxisList& batch, const AxisList& rows, const AxisList& cols) {
+  Shape shape = pick(x.shape(), batch);
+  shape.push_back(pick(x.shape(), rows).elements());
+  shape.push_back(pick(x.shape(), cols).elements());
+  return reshape(transpose(x, side_by_side(batch, rows, cols)), shape);
 }
 
 std::vector<TensorType> DotGeneral::infer(const InferArgs& in) const {
@@ -93,52 +99,37 @@ std::vector<TensorType> DotGeneral::infer(const InferArgs& in) const {
   };
   same(a.contracted, b.contracted);
   same(a.batch, b.batch);
-  Shape out;
-  for (int64_t axis : a.batch) out.push_back(in.shape(0)[axis]);
-  for (int64_t axis : a.outer) out.push_back(in.shape(0)[axis]);
-  for (int64_t axis : b.outer) out.push_back(in.shape(1)[axis]);
-  return {TensorType{in.dtype(0), out}};
+  return {TensorType{in.dtype(0), result_shape(in.shape(0), a, in.shape(1), b)}};
 }
 
-void DotGeneral::lower(Lowering& l) const {
-  const auto operand = [&](int64_t i, const Axes& axes, bool contracted_last) {
-    bool needs_copy = false;
-    View view = as_matrices(l.in(i).view, axes, contracted_last, &needs_copy);
-    if (!needs_copy) return l.in(i).with_view(std::move(view));
-    // Several axes that strides cannot join: bring them together in memory first.
-    const Operand copy = l.scratch(l.in(i).dtype, view.dims);
-    lower_copy(l, l.in(i).with_view(view), copy);
-    const std::vector<int64_t>& dims = l.in(i).view.dims;
-    const int64_t rows = product(pick(dims, contracted_last ? axes.outer : axes.contracted));
-    const int64_t cols = product(pick(dims, contracted_last ? axes.contracted : axes.outer));
-    return copy.with_view(View::contiguous({product(pick(dims, axes.batch)), rows, cols}));
-  };
-  if (l.out().view.elements() == 0) return;
-  const Operand a = operand(0, split_axes(nullptr, l.in(0).view.rank(), a_batch, a_contracting), true);
-  const Operand b = operand(1, split_axes(nullptr, l.in(1).view.rank(), b_batch, b_contracting), false);
-  const Operand y = l.out().with_view(View::contiguous({a.view.dims[0], a.view.dims[1], b.view.dims[2]}));
-  lower_product(l, a, b, y);
+std::optional<std::vector<Value>> DotGeneral::expand(const ExpandArgs& in) const {
+  const Axes a = split_axes(nullptr, in[0].shape().rank(), a_batch, a_contracting);
+  const Axes b = split_axes(nullptr, in[1].shape().rank(), b_batch, b_contracting);
+  const Value y = matmul(matrices(in[0], a.batch, a.outer, a.contracted),
+                         matrices(in[1], b.batch, b.contracted, b.outer));
+  const Shape shape = result_shape(in[0].shape(), a, in[1].shape(), b);
+  return std::vector{y.shape() == shape ? y : reshape(y, shape)};
 }
 
 void DotGeneral::reference(RefContext& r) const {
-  const auto matrices = [&](int64_t i, const std::vector<int64_t>& batch,
-                            const std::vector<int64_t>& contracting, bool contracted_last,
-                            std::vector<int64_t>* dims) {
-    const Axes axes = split_axes(nullptr, static_cast<int64_t>(r.in(i).dims.size()), batch, contracting);
-    bool ignored = false;
-    const View v = as_matrices(View::contiguous(r.in(i).dims), axes, contracted_last, &ignored);
-    const int64_t outer = product(pick(r.in(i).dims, axes.outer));
-    const int64_t depth = product(pick(r.in(i).dims, axes.contracted));
-    *dims = {product(pick(r.in(i).dims, axes.batch)), contracted_last ? outer : depth,
-             contracted_last ? depth : outer};
-    return gather_view(r.in(i).real, v);
+  const RefTensor& x = r.in(0);
+  const RefTensor& w = r.in(1);
+  const Axes a = split_axes(nullptr, std::ssize(x.dims), a_batch, a_contracting);
+  const Axes b = split_axes(nullptr, std::ssize(w.dims), b_batch, b_contracting);
+  const auto dense = [](const RefTensor& t, const AxisList& order) {
+    return gather_view(t.real, View::contiguous(t.dims).permute(order));
   };
-  std::vector<int64_t> da, db;
-  const std::vector<double> a = matrices(0, a_batch, a_contracting, true, &da);
-  const std::vector<double> b = matrices(1, b_batch, b_contracting, false, &db);
-  for (int64_t i = 0; i < da[0]; ++i) {
-    multiply_reference(a.data() + i * da[1] * da[2], b.data() + i * db[1] * db[2],
-                       r.out().real.data() + i * da[1] * db[2], da[1], db[2], da[2]);
+  const auto count = [](const RefTensor& t, const AxisList& axes) {
+    return pick(Shape(t.dims), axes).elements().value();
+  };
+  const std::vector<double> left = dense(x, side_by_side(a.batch, a.outer, a.contracted));
+  const std::vector<double> right = dense(w, side_by_side(b.batch, b.contracted, b.outer));
+  const int64_t m = count(x, a.outer);
+  const int64_t k = count(x, a.contracted);
+  const int64_t n = count(w, b.outer);
+  for (int64_t i = 0; i < count(x, a.batch); ++i) {
+    multiply_reference(left.data() + i * m * k, right.data() + i * k * n, r.out().real.data() + i * m * n, m,
+                       n, k);
   }
 }
 
@@ -167,7 +158,7 @@ void register_dot_general(OpTable& table) {
   table.add<DotGeneral>(
       {.formula = "y[batch.., a outer.., b outer..] = sum over pairs of contracted axes of a * b",
        .types = "f32 f16 bf16",
-       .variants = {"matmul"},
+       .variants = {"expanded"},
        .samples = {"dot_general(T[3,17], T[17,5]) {a_contracting=[1], b_contracting=[0]}",
                    "dot_general(T[17,3], T[5,17]) {a_contracting=[0], b_contracting=[-1]}",
                    "dot_general(T[2,3,4,5], T[4,2,5,6]) {a_contracting=[2,3], b_contracting=[0,2], "

@@ -51,6 +51,11 @@ bool is_near(std::string_view wanted, std::string_view name) {
 
 }  // namespace
 
+void OpTable::nothing_to_run(std::string_view name) {
+  fail(ErrorKind::internal, "the op '{}' has neither lower nor expand, and is no view: nothing can run it",
+       name);
+}
+
 void OpTable::add(OpInfo info) {
   const std::string name = info.name;
   const std::scoped_lock lock(mutex_);

@@ -31,6 +31,7 @@ class OpTable {
  public:
   template <class T>
   void add(OpInfo info) {
+    if (!kHasLower<T> && !kHasExpand<T> && !T().has(Trait::view)) nothing_to_run(T::kName);
     info.name = T::kName;
     info.make = [] { return std::make_shared<T>(); };
     add(std::move(info));
@@ -46,6 +47,8 @@ class OpTable {
   void check_variant(std::string_view op, std::string_view variant) const;
 
  private:
+  [[noreturn]] static void nothing_to_run(std::string_view name);
+
   mutable std::shared_mutex mutex_;
   std::map<std::string, OpInfo, std::less<>> ops_;
 };

@@ -87,7 +87,7 @@ CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& so
   verify(source);
   check_options(source, options, *device);
   Graph graph = options.symbols.empty() ? source : bind_symbols(source, options.symbols);
-  graph = inline_calls(graph);
+  graph = expand_ops(graph);
   if (options.optimize) {
     graph =
         optimize(graph, {.packed_attention = options.packed_attention,

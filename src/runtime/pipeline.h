@@ -25,7 +25,7 @@ CompileOptions with_environment(CompileOptions options);
 // What lowering gets to know of these options, and of RLX_KERNELS.
 Target make_target(const Caps& caps, const CompileOptions& options);
 
-// source --verify, bind_symbols, inline_calls, optimize--> graph
+// source --verify, bind_symbols, expand_ops, optimize--> graph
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,
                             const CompileOptions& options);
 
