@@ -32,41 +32,98 @@ std::string listed(const std::vector<std::string>& words) {
   return out;
 }
 
-constexpr const char* kNoDefault = "must be given";
+struct Operand {
+  std::string name;
+  bool optional = false;
+  bool repeated = false;     // stands for any number of operands
+  bool reads_views = false;  // else a transposed one is copied first
+};
 
-// Collects the attributes of an op with their defaults.
+std::vector<Operand> operands_of(const OpInfo& info) {
+  const std::shared_ptr<Op> op = info.make();
+  const View transposed = View::contiguous({2, 3}).permute({1, 0});
+  std::vector<Operand> out;
+  for (std::string name : split(info.operands, ' ')) {
+    const auto i = static_cast<int64_t>(out.size());
+    const bool repeated = name.ends_with("...");
+    if (repeated) name.resize(name.size() - 3);
+    out.push_back({name, op->optional_input(i), repeated, op->reads_view(i, transposed)});
+  }
+  return out;
+}
+
+struct Attribute {
+  std::string name;
+  std::string_view kind;
+  std::optional<std::string> otherwise;  // must be given if there is none
+  std::vector<std::string> words;        // if it can only be one of these
+};
+
 class AttributeLister : public AttributeVisitor {
  public:
-  std::vector<std::vector<std::string>> rows;
+  std::vector<Attribute> all;
 
  protected:
   void visit(std::string_view name, AttrValue&, const std::optional<AttrValue>& otherwise,
              AttrKind kind) override {
-    const std::string fallback = otherwise ? attribute_text(*otherwise) : kNoDefault;
-    rows.push_back({std::string(name), std::string(attr_kind_name(kind)), fallback});
+    all.push_back({std::string(name), attr_kind_name(kind), otherwise.transform(attribute_text),
+                   std::exchange(words_, {})});
   }
+  void visit_words(std::initializer_list<std::string_view> names) override {
+    words_.assign(names.begin(), names.end());
+  }
+
+ private:
+  std::vector<std::string> words_;
 };
 
-std::vector<std::vector<std::string>> attribute_rows(const OpInfo& info) {
+std::vector<Attribute> attributes_of(const OpInfo& info) {
   AttributeLister lister;
   info.make()->visit_attributes(lister);
-  return lister.rows;
+  return lister.all;
+}
+
+Json to_json(const Operand& o) {
+  return Json::object(
+      {{"name", o.name}, {"optional", o.optional}, {"repeated", o.repeated}, {"reads_views", o.reads_views}});
+}
+
+Json to_json(const Attribute& a) {
+  Json out = Json::object({{"name", a.name}, {"kind", a.kind}});
+  if (a.otherwise) out.set("default", *a.otherwise);
+  if (!a.words.empty()) out.set("words", a.words);
+  return out;
 }
 
 Json to_json(const OpInfo& info) {
+  Json operands = Json::array();
+  for (const Operand& o : operands_of(info)) operands.add(to_json(o));
   Json attributes = Json::array();
-  for (const auto& row : attribute_rows(info)) {
-    Json attribute = Json::object({{"name", row[0]}, {"kind", row[1]}});
-    if (row[2] != kNoDefault) attribute.set("default", row[2]);
-    attributes.add(attribute);
-  }
+  for (const Attribute& a : attributes_of(info)) attributes.add(to_json(a));
+  const std::shared_ptr<Op> op = info.make();
   return Json::object({{"name", info.name},
                        {"formula", info.formula},
                        {"internal", info.internal},
                        {"types", split(info.types, ' ')},
                        {"kernels", info.variants},
+                       {"expands", op->expands()},
+                       {"gradient", op->has_gradient()},
+                       {"operands", operands},
                        {"attributes", attributes}});
 }
+
+// For people: "x, gamma (optional), beta (optional)".
+std::string operands_text(const OpInfo& info) {
+  return joined(operands_of(info), [](const Operand& o) {
+    return o.name + (o.repeated ? "..." : "") + (o.optional ? " (optional)" : "");
+  });
+}
+
+std::string kind_text(const Attribute& a) {
+  return a.words.empty() ? std::string(a.kind) : "one of " + joined(a.words, attribute_text);
+}
+
+std::string default_text(const Attribute& a) { return a.otherwise.value_or("must be given"); }
 
 // A cell of a Markdown table, where a bar would end it.
 std::string cell(const std::string& text) {
@@ -77,12 +134,13 @@ std::string cell(const std::string& text) {
 
 std::string markdown_row(const OpInfo& info) {
   std::string attributes;
-  for (const auto& row : attribute_rows(info)) {
-    attributes += formatted("{}`{}` ({}, {}{})", attributes.empty() ? "" : ", ", row[0], row[1],
-                            row[2] == kNoDefault ? "" : "default ", row[2]);
+  for (const Attribute& a : attributes_of(info)) {
+    attributes += formatted("{}`{}` ({}, {}{})", attributes.empty() ? "" : ", ", a.name, kind_text(a),
+                            a.otherwise ? "default " : "", default_text(a));
   }
-  return formatted("| `{}`{} | {} | {} | {} | {} |\n", info.name, info.internal ? " (internal)" : "",
-                   cell(info.formula), info.types, listed(info.variants), cell(attributes));
+  return formatted("| `{}`{} | {} | {} | {} | {} | {} |\n", info.name, info.internal ? " (internal)" : "",
+                   operands_text(info), cell(info.formula), info.types, listed(info.variants),
+                   cell(attributes));
 }
 
 std::string markdown() {
@@ -91,7 +149,7 @@ std::string markdown() {
       "All {} ops, as `rlx ops --markdown` prints them; `rlx ops NAME` shows one with a sample. Internal "
       "ones are\n"
       "made by passes and have no function in rlx/ops.h.\n\n"
-      "| op | computes | types | kernels | attributes |\n|---|---|---|---|---|\n",
+      "| op | operands | computes | types | kernels | attributes |\n|---|---|---|---|---|---|\n",
       op_table().all().size());
   for (const auto& [name, info] : op_table().all()) out += markdown_row(info);
   return out;
@@ -108,14 +166,12 @@ const OpInfo& find_op(const std::string& name) {
 void show_op(const OpInfo& info) {
   print(formatted("{}: {}\n\n", info.name, info.formula));
   if (info.internal) print("internal: passes make it, and rlx/ops.h has no function for it\n\n");
-  print(formatted("types    {}\nruns on  {}\nkernels  {}\n", info.types, where(info), listed(info.variants)));
-  std::vector<std::vector<std::string>> rows = attribute_rows(info);
-  if (!rows.empty()) {
-    print("\nattributes\n");
-    rows.insert(rows.begin(), {"name", "kind", "default"});
-    for (auto& row : rows) row[0].insert(0, "  ");
-    print(table(rows));
-  }
+  print(formatted("operands  {}\ntypes     {}\nruns on   {}\nkernels   {}\n", operands_text(info), info.types,
+                  where(info), listed(info.variants)));
+  std::vector<std::vector<std::string>> rows = {{"  name", "kind", "default"}};
+  for (const Attribute& a : attributes_of(info))
+    rows.push_back({"  " + a.name, kind_text(a), default_text(a)});
+  if (rows.size() > 1) print("\nattributes\n" + table(rows));
   if (!info.samples.empty()) print(formatted("\nsample (T is any of the types)\n  {}\n", info.samples[0]));
 }
 
@@ -147,10 +203,12 @@ void list_ops(const Options& o) {
 
 void add_ops(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  Command command = arguments.command("ops", "All ops, or one of them: formula, types, attributes, kernels");
+  Command command =
+      arguments.command("ops", "All ops, or one of them: formula, operands, types, attributes, kernels");
   command.text("NAME", o->name, "The op to describe");
   command.flag("--json", o->json,
-               "As JSON: an array of {name, formula, internal, types, kernels, attributes}");
+               "As JSON: an array of {name, formula, internal, types, kernels, expands, gradient, operands, "
+               "attributes}");
   command.flag("--markdown", o->markdown, "The page of all ops, docs/ops.md");
   command.exclude("--json", "--markdown");
   command.footer(

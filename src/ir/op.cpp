@@ -45,6 +45,7 @@ size_t AttributeVisitor::visit_choice(std::string_view name, size_t value,
                                       std::optional<size_t> otherwise) {
   const auto text = [&](size_t i) { return AttrValue(std::string(names.begin()[i])); };
   AttrValue chosen = text(value);
+  visit_words(names);
   visit(name, chosen, otherwise.transform(text), attr_kind<std::string>());
   const std::string& wanted = std::get<std::string>(chosen);
   const auto it = std::ranges::find(names, wanted);

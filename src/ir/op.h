@@ -64,6 +64,8 @@ class AttributeVisitor {
   // Reads or replaces `value`; what comes back is of this kind, or absent where `otherwise` is.
   virtual void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise,
                      AttrKind kind) = 0;
+  // Tells the names of an enum before it is visited.
+  virtual void visit_words(std::initializer_list<std::string_view> /*names*/) {}
 
  private:
   size_t visit_choice(std::string_view name, size_t value, std::initializer_list<std::string_view> names,
@@ -160,6 +162,7 @@ class Op {
   }
   // Whether the node replaces the contents of this input, which must be a state or an earlier write of one.
   virtual bool overwrites(int64_t /*input*/) const { return false; }
+  virtual bool has_gradient() const { return false; }
   // Sub-graphs (If, Loop, Scan), for passes that walk them.
   virtual std::vector<GraphPtr> subgraphs() const { return {}; }
   // An absent input has the type f32[] here.

@@ -116,6 +116,7 @@ void register_argminmax(OpTable& table) {
     info.name = largest ? "argmax" : "argmin";
     info.formula = std::string("index of the first ") + (largest ? "largest" : "smallest") +
                    " element along the axis; of the first NaN if there is one";
+    info.operands = "x";
     info.types = "f32 f16 bf16 i32 u32 i64 i8 u8";
     info.variants = names_of(kRowVariants);
     info.samples = {info.name + "(T[3,17])",

@@ -512,6 +512,7 @@ void register_attention(OpTable& table) {
   table.add<Attention>(
       {.formula =
            "softmax(mask(cap(scale q k^T))) v for each head; heads in groups may share keys and values",
+       .operands = "q k v mask",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
        .samples = {

@@ -73,6 +73,7 @@ namespace ops {
 void register_call(OpTable& table) {
   table.add<Call>(
       {.formula = "the outputs of a sub-graph for these inputs",
+       .operands = "inputs...",
        .types = "f32",
        .variants = {"expanded"},
        .samples =

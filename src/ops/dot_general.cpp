@@ -157,6 +157,7 @@ namespace ops {
 void register_dot_general(OpTable& table) {
   table.add<DotGeneral>(
       {.formula = "y[batch.., a outer.., b outer..] = sum over pairs of contracted axes of a * b",
+       .operands = "a b",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"dot_general(T[3,17], T[17,5]) {a_contracting=[1], b_contracting=[0]}",

@@ -260,6 +260,7 @@ void register_elementwise(OpTable& table) {
     OpInfo info;
     info.name = fn.name;
     info.formula = fn.formula;
+    info.operands = !fn.operands.empty() ? fn.operands : fn.arity == 1 ? "x" : "a b";
     for (DType t : kAllDTypes) {
       if (defined_for(fn, t)) info.types += (info.types.empty() ? "" : " ") + std::string(to_string(t));
     }
@@ -287,6 +288,7 @@ void register_elementwise(OpTable& table) {
       .formula =
           "x as another type: floats to nearest even; floats to integers truncated and saturated, NaN to 0; "
           "integers modulo 2^n (u32 to i64 saturated: it has 32 bits on the device)",
+      .operands = "x",
       .types = all,
       .variants = names_of(kVariants),
       .samples = {}};
@@ -295,6 +297,7 @@ void register_elementwise(OpTable& table) {
   table.add<Cast>(std::move(cast));
   table.add<FusedElementwise>(
       {.formula = "an expression of scalar functions over broadcast inputs",
+       .operands = "inputs...",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
        .samples =

@@ -78,8 +78,10 @@ Value gather(Value table, Value indices, int64_t axis) {
 namespace ops {
 void register_gather(OpTable& table) {
   table.add<Gather>(
-      {.formula =
-           "y[o, j, k] = x[o, i[j], k] along axis; negative i count from the end, i outside is clamped",
+      {.formula = "y[o, j, k] = table[o, indices[j], k] along axis; negative indices count from the end, "
+                  "those outside are "
+                  "clamped",
+       .operands = "table indices",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"gather"},
        .samples = {"gather(T[17,5], i32[3] in -17..16)", "gather(T[3,17], i64[2,3] in -30..30) {axis=1}",

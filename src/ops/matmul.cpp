@@ -525,6 +525,7 @@ namespace ops {
 void register_matmul(OpTable& table) {
   table.add<MatMul>(
       {.formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
+       .operands = "a b extra...",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
        .samples = {

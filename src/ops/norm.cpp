@@ -224,6 +224,7 @@ void register_norm(OpTable& table) {
         kind == NormKind::layer
             ? "(x - mean) / sqrt(variance + eps) * gamma + beta over the axes from `axis` on; biased variance"
             : "x / sqrt(mean(x^2) + eps) * gamma + beta over the axes from `axis` on";
+    info.operands = "x gamma beta";
     info.types = "f32 f16 bf16";
     info.variants = names_of(kRowVariants);
     const std::string op = info.name;
@@ -243,6 +244,7 @@ void register_norm(OpTable& table) {
 
     info.name = ResidualNorm(kind).name();
     info.formula = std::string(Norm(kind).name()) + " of s = x + residual + bias; with keep_sum also s";
+    info.operands = "x residual bias gamma beta";
     const std::string both = info.name;
     info.samples = {both + "(T[3,17], T[3,17], none, T[17], T[17])",
                     both + "(T[3,17], T[3,17], none, T[17]) {keep_sum=true}",

@@ -17,6 +17,7 @@ namespace rlx {
 struct OpInfo {
   std::string name;
   std::string formula;                // what it computes, in one line
+  std::string operands;               // their names, as in "a b extra..."; the last is any number of them
   std::string types;                  // element types of the data input, as in "f32 f16 bf16"
   std::vector<std::string> variants;  // rows of its kernel table; "view" or "folded" when no kernel runs
   // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in

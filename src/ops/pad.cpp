@@ -193,6 +193,7 @@ void register_pad(OpTable& table) {
   table.add<Pad>(
       {.formula = "x with elements around it: a value, x mirrored, its ends or x again; negative numbers "
                   "first cut x",
+       .operands = "x",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"pad"},
        .samples = {

@@ -337,6 +337,7 @@ void register_reduce(OpTable& table) {
     OpInfo info;
     info.name = reduce_name(row.kind);
     info.formula = row.formula;
+    info.operands = "x";
     info.types = row.kind == ReduceKind::mean ? "f32 f16 bf16" : "f32 f16 bf16 i32 u32 i64 i8 u8";
     info.variants = names_of(kVariants);
     const std::string op = info.name;

@@ -159,6 +159,7 @@ namespace ops {
 void register_rope(OpTable& table) {
   table.add<Rope>(
       {.formula = "pairs (a, b) of each head become (a cos - b sin, b cos + a sin) at their position",
+       .operands = "x cos sin positions",
        .types = "f32 f16 bf16",
        .variants = {"flat"},
        .samples = {"rope(T[2,17,24], T[17,4], T[17,4]) {head_dim=8}",

@@ -13,6 +13,7 @@ namespace rlx {
 struct ScalarFn {
   std::string_view name;
   int arity = 1;
+  std::string_view operands = "";                             // their names; "": "x", or "a b" of two
   std::string_view formula;                                   // for people
   enum class Result { same, boolean } result = Result::same;  // `same`: the type of the last argument
 

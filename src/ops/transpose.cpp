@@ -46,6 +46,7 @@ namespace ops {
 void register_transpose(OpTable& table) {
   table.add<Transpose>(
       {.formula = "y[c0, c1, ..] = x[..] with coordinate c_i on axis perm[i]",
+       .operands = "x",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
        .samples = {"transpose(T[3,17])", "transpose(T[2,3,5]) {perm=[1,2,0]}",

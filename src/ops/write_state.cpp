@@ -88,6 +88,7 @@ void register_write_state(OpTable& table) {
   table.add<WriteState>(
       {.formula =
            "the state with its entries from start on along axis replaced; it keeps them for the next run",
+       .operands = "state update",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"copy_into"},
        .samples = {"write_state(state T[3,17], T[1,17]) {start=1}",

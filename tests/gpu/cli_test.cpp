@@ -174,15 +174,32 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
     EXPECT_EQ(op.at("formula"), info->formula);
     EXPECT_EQ(op.at("kernels"), info->variants);
     EXPECT_TRUE(op.at("types").is_array());
-    EXPECT_EQ(op.size(), 6u) << op;
+    EXPECT_EQ(op.at("expands"), info->make()->expands());
+    EXPECT_EQ(op.at("gradient"), info->make()->has_gradient());
+    EXPECT_FALSE(op.at("operands").empty()) << op;
+    EXPECT_EQ(op.size(), 9u) << op;
   }
   const json softmax = json::parse(rlx("ops softmax --json").out);
   EXPECT_EQ(softmax.at(0).at("attributes"),
             json::array({{{"name", "axis"}, {"kind", "whole number"}, {"default", "-1"}}}));
+  const json norm = json::parse(rlx("ops layer_norm --json").out);
+  EXPECT_EQ(norm.at(0).at("operands").at(1),
+            (json{{"name", "gamma"}, {"optional", true}, {"repeated", false}, {"reads_views", true}}));
+  const json matmul = json::parse(rlx("ops matmul --json").out);
+  EXPECT_EQ(matmul.at(0).at("operands").at(2),
+            (json{{"name", "extra"}, {"optional", false}, {"repeated", true}, {"reads_views", true}}));
+  const json pad = json::parse(rlx("ops pad --json").out);
+  EXPECT_EQ(pad.at(0).at("attributes").at(2), (json{{"name", "mode"},
+                                                    {"kind", "text"},
+                                                    {"default", "\"constant\""},
+                                                    {"words", {"constant", "reflect", "edge", "wrap"}}}));
   for (const auto& [name, info] : op_table().all()) EXPECT_TRUE(r.out.contains("\"" + name + "\""));
   const Result one = rlx("ops matmul");
   EXPECT_EQ(one.code, 0);
   EXPECT_TRUE(one.out.contains(op_table().find("matmul")->formula)) << one.out;
+  const Result attention = rlx("ops attention");
+  EXPECT_TRUE(attention.out.contains("operands  q, k, v, mask (optional)\n")) << attention.out;
+  EXPECT_TRUE(attention.out.contains("one of \"none\", \"causal\", \"sliding_window\" ")) << attention.out;
 }
 
 TEST_F(Cli, ThePageOfOpsIsWhatTheProgramPrints) {
