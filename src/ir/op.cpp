@@ -101,6 +101,8 @@ void InferArgs::expect_same_dtype(int64_t a, int64_t b) const {
   }
 }
 
+std::vector<Value> Op::gradient(const GradientArgs&) const { fail("the op {} has no gradient", name()); }
+
 void Op::lower(Lowering&) const {
   fail(
       ErrorKind::internal, "the op {} has {}", name(),

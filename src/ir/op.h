@@ -116,6 +116,13 @@ struct ExpandArgs {
   }
 };
 
+// What Op::gradient builds from.
+struct GradientArgs {
+  std::vector<Value> inputs;
+  std::vector<Value> outputs;
+  std::vector<Value> output_gradients;
+};
+
 enum class Trait {
   view,         // output 0 is input 0 read in another way (View Op::view)
   elementwise,  // a scalar function of its inputs, broadcast (ops/elementwise.h)
@@ -163,6 +170,8 @@ class Op {
   // Whether the node replaces the contents of this input, which must be a state or an earlier write of one.
   virtual bool overwrites(int64_t /*input*/) const { return false; }
   virtual bool has_gradient() const { return false; }
+  // The gradients of the inputs, an empty Value for those without one; an error if it has none.
+  virtual std::vector<Value> gradient(const GradientArgs& args) const;
   // Sub-graphs (If, Loop, Scan), for passes that walk them.
   virtual std::vector<GraphPtr> subgraphs() const { return {}; }
   // An absent input has the type f32[] here.

@@ -7,10 +7,12 @@ struct Params {
   end: u32,
 }
 
-@compute @workgroup_size(256)
+const GROUP: u32 = 256u;
+
+@compute @workgroup_size(GROUP)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
-  let i = params.first + group_index(group, groups) * 256u + lane;
+  let i = params.first + group_index(group, groups) * GROUP + lane;
   if (i >= params.end) { return; }
   let x_place = x_flat(i);
   let y_place = y_flat(i);

@@ -4,10 +4,12 @@
 //@ out y any
 //@ include matmul
 
-@compute @workgroup_size(64)
+const GROUP: u32 = 64u;
+
+@compute @workgroup_size(GROUP)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
-  let i = group_index(group, groups) * 64u + lane;
+  let i = group_index(group, groups) * GROUP + lane;
   if (i >= params.count) { return; }
   let col = i % params.n;
   let row = (i / params.n) % params.m;

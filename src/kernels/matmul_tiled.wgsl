@@ -11,11 +11,12 @@ const B_BY_K: bool = false;  //@ spec
 
 const TILE: u32 = 64u;
 const STEP: u32 = 16u;
+const GROUP: u32 = 256u;
 
 var<workgroup> a_tile: array<array<f32, TILE>, STEP>;
 var<workgroup> b_tile: array<array<f32, TILE>, STEP>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(GROUP)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let g = group_index(group, groups);
@@ -29,7 +30,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let y = lane / 16u;
   var sum: array<vec4f, 4>;
   for (var k0 = 0u; k0 < params.k; k0 += STEP) {
-    for (var e = lane; e < TILE * STEP; e += 256u) {
+    for (var e = lane; e < TILE * STEP; e += GROUP) {
       // Neighbouring lanes read along the axis that is contiguous in memory.
       let ak = select(e / TILE, e % STEP, A_BY_K);
       let am = select(e % TILE, e / STEP, A_BY_K);

@@ -214,7 +214,20 @@ class CustomNode final : public Op {
 
   void lower(Lowering& l) const override;
 
-  const CustomOp& declared() const { return d_->op; }
+  bool has_gradient() const override { return d_->op.gradient != nullptr; }
+  std::vector<Value> gradient(const GradientArgs& args) const override {
+    if (!has_gradient()) return Op::gradient(args);
+    const auto types = [](const std::vector<Value>& of) {
+      std::vector<TensorType> out;
+      for (const Value& v : of) out.push_back(v.type());
+      return out;
+    };
+    const CustomCall call(name(), types(args.inputs), types(args.outputs), values);
+    std::vector<Value> gradients = d_->op.gradient({call, args.inputs, args.outputs, args.output_gradients});
+    if (gradients.size() != args.inputs.size())
+      fail("{}: its gradient has {} values, but it has {} inputs", name(), gradients.size(), args.inputs.size());
+    return gradients;
+  }
 
  private:
   std::shared_ptr<const Declared> d_;
@@ -449,6 +462,8 @@ void register_op(CustomOp op) {
   OpInfo info;
   info.name = declared->op.name;
   info.formula = declared->op.formula;
+  for (const size_t i : declared->inputs)
+    info.operands += (info.operands.empty() ? "" : " ") + declared->kernel->operands[i].name;
   info.types = declared->op.types;
   info.variants = declared->rows ? names_of(kRowVariants) : std::vector<std::string>{declared->kernel->name};
   info.make = [declared] { return std::make_shared<CustomNode>(declared); };

@@ -157,10 +157,10 @@ TEST(ExpandOps, AnOpHasKernelsOrAnExpansion) {
   table.add<Twice>({.formula = "2 x"});
   EXPECT_EQ(message([&] { table.add<Nothing>({.formula = "?"}); }),
             "the op 'nothing' has neither lower nor expand, and is no view: nothing can run it");
-  EXPECT_EQ(message([] { lower(expand_ops(graph_of<Nothing>()), Caps{}, {}); }),
+  EXPECT_EQ(message([] { lower(expand_ops(graph_of<Nothing>()), Target{}); }),
             "while lowering node 'y' (nothing): the op nothing has neither kernels nor an expansion");
   EXPECT_EQ(
-      message([] { lower(expand_ops(graph_of<Sometimes>()), Caps{}, {}); }),
+      message([] { lower(expand_ops(graph_of<Sometimes>()), Target{}); }),
       "while lowering node 'y' (sometimes): the op sometimes has an expansion, but not for this case, and "
       "no kernels");
 }
