@@ -55,7 +55,7 @@ class ExprAttr {
   // not fit a type.
   Expr typed(std::vector<DType> inputs) const;
 
-  friend bool operator==(const ExprAttr& a, const ExprAttr& b) { return (a <=> b) == 0; }
+  friend bool operator==(const ExprAttr& a, const ExprAttr& b) { return std::is_eq(a <=> b); }
   friend std::strong_ordering operator<=>(const ExprAttr& a, const ExprAttr& b) {
     if (a.steps_ == b.steps_) return std::strong_ordering::equal;
     return a.steps() <=> b.steps();

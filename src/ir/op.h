@@ -149,7 +149,7 @@ class Op {
   // Instead of lowering itself, an op can be written in terms of others: the values of its outputs, which
   // expand_ops puts in its place. The reference stays that of the op. Nothing: this one is lowered.
   virtual std::optional<std::vector<Value>> expand(const ExpandArgs& /*in*/) const { return std::nullopt; }
-  // Whether it has `expand`; OpOf finds out.
+  // Whether it has `expand`: OpOf finds out, an op without it says so.
   virtual bool expands() const { return false; }
 
   virtual bool has(Trait) const { return false; }

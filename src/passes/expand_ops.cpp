@@ -54,6 +54,10 @@ class Expander {
   Graph run() {
     const Graph& g = rewriter_.source();
     for (int32_t id = 0; id < g.size(); ++id) {
+      if (!chosen_(*g.node(id).op)) {
+        rewriter_.copy(id);
+        continue;
+      }
       std::vector<ValueId> inputs;
       for (ValueId v : g.node(id).inputs) inputs.push_back(rewriter_.mapped(v));
       const std::vector<ValueId> outputs = place(g.node(id), std::move(inputs), g.node(id).name);
