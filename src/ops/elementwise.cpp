@@ -198,12 +198,11 @@ bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {
   return any;
 }
 
-Dispatch make_dispatch(Lowering& l, const Kernel& kernel, const Problem& p, const std::vector<uint32_t>& params,
-                       int64_t groups) {
+Dispatch make_dispatch(Lowering& l, const Kernel& kernel, const Problem& p,
+                       const std::vector<uint32_t>& params, int64_t groups) {
   std::vector<Operand> operands = p.inputs;
   operands.push_back(p.y);
-  Dispatch d = l.make(make_kernel(kernel), std::move(operands),
-                      std::as_bytes(std::span(params)), groups);
+  Dispatch d = l.make(make_kernel(kernel), std::move(operands), std::as_bytes(std::span(params)), groups);
   allow_in_place(d);
   return d;
 }

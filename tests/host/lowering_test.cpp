@@ -80,6 +80,12 @@ struct Measured : Chooser {
 
 constexpr const char* kProduct = "matmul(T[8,64], T[64,4096])";
 
+// A row that says how nothing is made is no row.
+using Row = Variant<Measured, bool>;
+static_assert(std::is_constructible_v<Row, std::string_view, Row::Applies, Row::Candidates, Row::Make>);
+static_assert(!std::is_constructible_v<Row, std::string_view, Row::Applies, Row::Candidates>);
+static_assert(!std::is_default_constructible_v<Row>);
+
 // --- choices ---
 
 TEST(Choices, OnLavapipeAreThoseThatWereMeasured) {
@@ -150,7 +156,6 @@ TEST(Choices, EveryTableHasKeys) {
   const auto measured = std::make_shared<Measured>();
   Target target = lavapipe();
   target.chooser = measured;
-  std::set<std::string> asked;
   for (const auto& [name, info] : op_table().all()) {
     measured->keys.clear();
     for (const std::string& sample : info.samples) lowered(sample, types_of(info).front(), target);
