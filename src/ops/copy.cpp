@@ -33,8 +33,8 @@ std::vector<View::Range> windows(const Operand& o, int64_t length) {
 
 void lower_copy_into(Lowering& l, const Operand& x, const Operand& y) {
   const int64_t count = y.view.elements();
-  const Dispatch whole =
-      l.make<kernels::copy_into>({.x = x, .y = y}, {.first = 0, .end = to_u32(count)}, ceil_div(count, int64_t{kernels::copy_into::GROUP}));
+  const Dispatch whole = l.make<kernels::copy_into>({.x = x, .y = y}, {.first = 0, .end = to_u32(count)},
+                                                    ceil_div(count, int64_t{kernels::copy_into::GROUP}));
   if (fits(whole, l.caps())) {
     l.emit(whole);
     return;

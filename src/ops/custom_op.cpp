@@ -225,7 +225,8 @@ class CustomNode final : public Op {
     const CustomCall call(name(), types(args.inputs), types(args.outputs), values);
     std::vector<Value> gradients = d_->op.gradient({call, args.inputs, args.outputs, args.output_gradients});
     if (gradients.size() != args.inputs.size())
-      fail("{}: its gradient has {} values, but it has {} inputs", name(), gradients.size(), args.inputs.size());
+      fail("{}: its gradient has {} values, but it has {} inputs", name(), gradients.size(),
+           args.inputs.size());
     return gradients;
   }
 

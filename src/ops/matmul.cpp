@@ -212,7 +212,8 @@ std::vector<Candidate> tiled_candidates(const Target& target, const Problem& p) 
 }
 
 Dispatch make_tiled(Lowering& l, const Problem& p, const Candidate&) {
-  const auto params = make_params<kernels::matmul_tiled::Params>(p, kernels::matmul_tiled::TILE, kernels::matmul_tiled::TILE);
+  const auto params =
+      make_params<kernels::matmul_tiled::Params>(p, kernels::matmul_tiled::TILE, kernels::matmul_tiled::TILE);
   return make_dispatch<kernels::matmul_tiled>(l, p, params, tile_count(p, params),
                                               {.A_BY_K = p.stride(p.a, 1) == 1, .B_BY_K = !p.b_by_rows()});
 }
@@ -223,7 +224,8 @@ std::vector<Candidate> plain_candidates(const Target& target, const Problem& p) 
 
 Dispatch make_plain(Lowering& l, const Problem& p, const Candidate&) {
   const auto params = make_params<kernels::matmul_plain::Params>(p, 1, 1);
-  return make_dispatch<kernels::matmul_plain>(l, p, params, ceil_div(int64_t{params.count}, int64_t{kernels::matmul_plain::GROUP}), {});
+  return make_dispatch<kernels::matmul_plain>(
+      l, p, params, ceil_div(int64_t{params.count}, int64_t{kernels::matmul_plain::GROUP}), {});
 }
 
 using Row = Variant<Problem, Dispatch>;

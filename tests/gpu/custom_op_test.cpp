@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ir/reference.h"
 #include "rlx/custom_op.h"
 #include "rlx/rlx.h"
 #include "tests/support/devices.h"
@@ -33,7 +34,12 @@ CustomOp scaled() {
             for (size_t i = 0; i < r.out().size(); ++i)
               r.out()[i] = r.number("factor") * r.in(0)[i] + r.in(1)[i % columns];
           },
-      .params = [](CustomParams& p) { p.set("columns", static_cast<double>(p.input(1).shape[0].value())); }};
+      .params = [](CustomParams& p) { p.set("columns", static_cast<double>(p.input(1).shape[0].value())); },
+      .gradient =
+          [](const CustomGradient& g) {
+            const Value& dy = g.output_gradients[0];
+            return std::vector<Value>{dy * g.call.number("factor"), sum(dy, {0}, false)};
+          }};
 }
 
 // Rows less their largest element; the largest elements themselves as a second output.
@@ -321,6 +327,41 @@ TEST_F(CustomOps, TablesAndParametersOfEveryKind) {
         EXPECT_EQ(c.wrong, 0) << print(c);
     }
   }
+}
+
+// Against finite differences of the reference: sum(y * weights) for one changed element of an input.
+TEST_F(CustomOps, GradientsAreNodesOfTheGraph) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {2, 3});
+  const Value bias = g.input("bias", DType::f32, {3});
+  const Value weights = g.input("weights", DType::f32, {2, 3});
+  const Value y = custom("test_scaled", {x, bias}, {{"factor", 1.5}});
+  g.output("loss", sum(y * weights, {}, false));
+  const OpPtr op = g.node(y.id().node).op;
+  ASSERT_TRUE(op->has_gradient());
+  const std::vector<Value> gradients =
+      op->gradient({.inputs = {x, bias}, .outputs = {y}, .output_gradients = {weights}});
+  g.output("dx", gradients[0]);
+  g.output("dbias", gradients[1]);
+  const NamedTensors inputs = {{"x", ramp(DType::f32, {2, 3})},
+                               {"bias", ramp(DType::f32, {3})},
+                               {"weights", ramp(DType::f32, {2, 3})}};
+  const NamedTensors outputs = compile(g, full_device()).run(inputs);
+  for (const std::string name : {"x", "bias"}) {
+    const Tensor& gradient = outputs.at("d" + name);
+    for (int64_t i = 0; i < gradient.elements(); ++i) {
+      const auto loss = [&](double step) {
+        NamedTensors moved = inputs;
+        std::vector<double> values = inputs.at(name).doubles();
+        values[static_cast<size_t>(i)] += step;
+        moved[name] = Tensor::from_doubles(DType::f32, inputs.at(name).shape(), values);
+        return run_reference(g, moved).at("loss").real[0];
+      };
+      EXPECT_NEAR(gradient.real(i), loss(0.5) - loss(-0.5), 1e-5) << name << " " << i;
+    }
+  }
+  const OpPtr without = g.node(custom("test_tabled", {x}).id().node).op;
+  EXPECT_SAYS(without->gradient({}), "the op test_tabled has no gradient");
 }
 
 // The text of a custom op that does what `change` makes of a good one.

@@ -41,7 +41,7 @@ Target small_limits() {
 }
 
 Program lowered(const Graph& graph, const Target& target) {
-  return lower(materialize_views(inline_calls(graph)), target);
+  return lower(materialize_views(expand_ops(graph)), target);
 }
 
 Program lowered(const std::string& call, DType type, const Target& target) {
