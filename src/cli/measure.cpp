@@ -1,8 +1,7 @@
 #include "cli/measure.h"
 
-#include <time.h>
-
 #include <algorithm>
+#include <ctime>
 
 #include "cli/text.h"
 

@@ -72,7 +72,7 @@ std::vector<std::string> wanted_backends(const DeviceOptions& options) {
            "and null",
            name, from_environment ? " in the environment variable WGPU_BACKEND" : "");
     }
-    names.push_back(row->name);
+    names.emplace_back(row->name);
   }
   return names;
 }
@@ -131,7 +131,7 @@ std::vector<std::string> feature_names(const wgpu::Adapter& adapter) {
   adapter.GetFeatures(&features);
   std::vector<std::string> names;
   for (size_t i = 0; i < features.featureCount; ++i) {
-    if (const auto* info = dawn::native::GetFeatureInfo(features.features[i])) names.push_back(info->name);
+    if (const auto* info = dawn::native::GetFeatureInfo(features.features[i])) names.emplace_back(info->name);
   }
   return names;
 }

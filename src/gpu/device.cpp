@@ -140,7 +140,8 @@ void Device::write(const Buffer& to, uint64_t offset, std::span<const std::byte>
     const uint64_t piece = std::min(whole_words - done, kUploadPiece);
     core_->queue.WriteBuffer(target.buffer, offset + done, bytes.data() + done, piece);
     done += piece;
-    if ((core_->bytes_in_upload += piece) > kMaxBytesInUpload) {
+    core_->bytes_in_upload += piece;
+    if (core_->bytes_in_upload > kMaxBytesInUpload) {
       core_->queue.Submit(0, nullptr);
       core_->wait(*core_->completion_of_queue());
       core_->bytes_in_upload = 0;

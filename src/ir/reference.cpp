@@ -71,8 +71,7 @@ using NodeValues = std::vector<std::vector<RefTensor>>;
 void compute_node(const Node& node, const NamedTensors& leaves, NodeValues& values,
                   const NodeEvaluator& evaluate_node) {
   if (dynamic_cast<const Leaf*>(node.op.get())) {
-    values.push_back({});
-    values.back().push_back(leaf_value(node, leaves));
+    values.emplace_back().push_back(leaf_value(node, leaves));
     return;
   }
   std::vector<const RefTensor*> inputs;

@@ -246,7 +246,7 @@ class Parser {
     }
     if (const auto numbers = list_of_numbers()) return *numbers;
     at_ = start;
-    const Shape shape = dims();
+    Shape shape = dims();
     if (shape.is_static()) return shape.values();
     return shape;
   }

@@ -337,7 +337,7 @@ Dispatch make_blocked(Lowering& l, const Problem& p, const Candidate& c) {
   auto spec = common_spec<kernels::attention_blocked::Spec>(p);
   spec.QUADS = c.at("QUADS");
   auto params = common_params<kernels::attention_blocked::Params>(p);
-  const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(4 * spec.QUADS));
+  const int64_t tiles = ceil_div(p.rows(), 4 * int64_t{spec.QUADS});
   params.tiles = to_u32(tiles);
   return l.make<kernels::attention_blocked>({.q = p.q, .k = p.k, .v = p.v, .mask = p.mask, .y = p.y}, params,
                                             p.batch() * p.kv_heads() * tiles, spec);

@@ -156,7 +156,7 @@ std::string arguments(size_t count, std::string_view form) {
 }
 
 void add_scalar_main(Kernel& k, size_t inputs) {
-  k.libs.push_back("flat");
+  k.libs.emplace_back("flat");
   k.source +=
       formatted("fn element(i: u32) -> y_t {{ return compute({}); }}\n", arguments(inputs, "a{}_at(i)"));
 }

@@ -9,7 +9,7 @@
 namespace rlx {
 
 Operand Staged::f32(const Operand& x) {
-  const Operand dense = lower_contiguous(l_, x.with_view(x.view.broadcast_to(dims_)));
+  Operand dense = lower_contiguous(l_, x.with_view(x.view.broadcast_to(dims_)));
   if (x.dtype == DType::f32) return dense;
   const Operand wide = l_.scratch(DType::f32, dims_);
   store(dense, wide);

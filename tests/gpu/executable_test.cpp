@@ -375,10 +375,11 @@ TEST(Executable, ValuesOfNodesAreReadByName) {
 
 TEST(Executable, AMovedFromOneSaysSo) {
   Executable exe = compile(scale_graph(), full_device());
+  Executable& emptied = exe;
   Executable other = std::move(exe);
-  EXPECT_SAYS(exe.run(NamedTensors{}), "used after it was moved from");
-  EXPECT_SAYS(exe.dispatch_count(), "moved from");
-  EXPECT_SAYS(exe.rebuild(full_device()), "moved from");
+  EXPECT_SAYS(emptied.run(NamedTensors{}), "used after it was moved from");
+  EXPECT_SAYS(emptied.dispatch_count(), "moved from");
+  EXPECT_SAYS(emptied.rebuild(full_device()), "moved from");
   exe = std::move(other);
   EXPECT_EQ(exe.dispatch_count(), 1);
 }

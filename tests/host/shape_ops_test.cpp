@@ -8,8 +8,6 @@
 namespace rlx {
 namespace {
 
-using testing::message;
-
 TEST(ShapeOps, ReshapeInfersADimOfSymbols) {
   Graph g;
   const Value x = g.input("x", DType::f32, {"batch", "seq", 12});
