@@ -2,11 +2,13 @@
 // and states.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <random>
 
 #include "rlx/ops.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/full.h"
 #include "tests/support/sample.h"
 
 namespace rlx::testing {
@@ -222,7 +224,6 @@ TEST_P(Memory, ElementwiseOfMoreThanAllBindings) {
   })");
 }
 
-// 257 workgroups where a grid counts to 4 * 4 * 4.
 // Everything that reads a transposed tensor, every part of which is spread over all bindings.
 TEST_P(Memory, TransposedReadersOfMoreThanAllBindings) {
   expect_reference(R"(graph t {
@@ -248,6 +249,7 @@ TEST_P(Memory, TransposedReadersOfMoreThanAllBindings) {
   })");
 }
 
+// 257 workgroups where a grid counts to 4 * 4 * 4.
 TEST(MemoryLimits, MoreWorkgroupsThanAGridCounts) {
   DeviceOptions options;
   options.limits.max_workgroups_per_dimension = 4;
@@ -264,6 +266,51 @@ TEST(MemoryLimits, MoreWorkgroupsThanAGridCounts) {
   const NamedTensors got = exe.run(inputs);
   for (const auto& [name, value] : run_reference(graph, inputs))
     EXPECT_TRUE(close(got.at(name), value, {})) << name;
+}
+
+// What the small device stands for: tensors larger than a binding of the device itself.
+TEST(MemoryLimits, MoreThanARealBinding) {
+  if (!full_run()) GTEST_SKIP() << "hundreds of MiB; the tests above show the same on the small device";
+  constexpr int64_t kColumns = 1021;
+  const auto rows = static_cast<int64_t>(full_device().caps().max_binding_bytes / (4 * kColumns) * 8 / 5);
+  if (rows > 200'000) GTEST_SKIP() << "a binding of this device holds more than a test should take";
+  Graph graph;
+  const Value x = graph.input("x", DType::f32, {rows, kColumns});
+  const Value row = graph.input("row", DType::f32, {kColumns});
+  graph.output("sum", x + row);
+  graph.output("total", sum(x, {1}));
+  graph.output("turned", transpose(x));
+  graph.output("last", slice(x, 0, rows - 1, 1));
+
+  // All sums are whole numbers below 2^24.
+  const auto at = [](int64_t r, int64_t c) { return static_cast<float>((r + 3 * c) % 509); };
+  std::vector<float> values(static_cast<size_t>(rows * kColumns));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < kColumns; ++c) values[static_cast<size_t>(r * kColumns + c)] = at(r, c);
+  }
+  std::vector<float> numbers(kColumns);
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  for (bool optimize : {false, true}) {
+    Executable exe = rlx::compile(graph, full_device(), {.optimize = optimize});
+    const NamedTensors got = exe.run({{"x", Tensor::of<float>({rows, kColumns}, values)},
+                                      {"row", Tensor::of<float>({kColumns}, numbers)}});
+    const auto sums = got.at("sum").span<float>();
+    const auto totals = got.at("total").span<float>();
+    const auto turned = got.at("turned").span<float>();
+    const auto last = got.at("last").span<float>();
+    int64_t wrong = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      float total = 0;
+      for (int64_t c = 0; c < kColumns; ++c) {
+        total += at(r, c);
+        wrong += sums[static_cast<size_t>(r * kColumns + c)] != at(r, c) + static_cast<float>(c);
+        wrong += turned[static_cast<size_t>(c * rows + r)] != at(r, c);
+      }
+      wrong += totals[static_cast<size_t>(r)] != total;
+    }
+    for (int64_t c = 0; c < kColumns; ++c) wrong += last[static_cast<size_t>(c)] != at(rows - 1, c);
+    EXPECT_EQ(wrong, 0) << exe.plan_text();
+  }
 }
 
 // --- states ---
