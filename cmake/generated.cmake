@@ -37,5 +37,3 @@ add_custom_command(
   VERBATIM)
 
 set(RLX_GENERATED_SOURCES ${embedded} ${op_table})
-
-add_custom_target(rlx_generated DEPENDS ${RLX_GENERATED_SOURCES})  # without compiling: for ./rlx lint
