@@ -21,6 +21,7 @@ struct Caps {
   uint64_t memory_bytes = 0;  // of all heaps that the adapter can use; 0: unknown
   bool shader_f16 = false;
   bool subgroups = false;
+  bool subgroup_matrix = false;  // only with DeviceOptions::experimental
   bool timestamps = false;
   uint32_t subgroup_min_size = 0;
   uint32_t subgroup_max_size = 0;

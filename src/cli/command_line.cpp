@@ -37,6 +37,8 @@ int run(int argc, char** argv) {
     return complain("the host does not have enough memory for this", 1);
   } catch (const std::exception& e) {
     return complain(e.what(), 1);
+  } catch (...) {
+    return complain("something was thrown that is not an exception", 1);
   }
 }
 

@@ -168,6 +168,8 @@ AdapterInfo describe(int index, const wgpu::Adapter& adapter) {
       .memory_bytes = memory_of(adapter),
       .shader_f16 = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::ShaderF16)),
       .subgroups = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::Subgroups)),
+      .subgroup_matrix =
+          static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::ChromiumExperimentalSubgroupMatrix)),
       .timestamps = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::TimestampQuery)),
       .subgroup_min_size = raw.subgroupMinSize,
       .subgroup_max_size = raw.subgroupMaxSize,

@@ -26,7 +26,9 @@ const Fragment& common_fragment() {
   return common;
 }
 
-const Fragment* find_fragment(std::string_view name) {
+namespace {
+
+const std::map<std::string, Fragment, std::less<>>& named_fragments() {
   static const std::map<std::string, Fragment, std::less<>> fragments = [] {
     std::map<std::string, Fragment, std::less<>> all;
     for (const auto& [file, text] : kernels::fragment_texts()) {
@@ -36,8 +38,20 @@ const Fragment* find_fragment(std::string_view name) {
     }
     return all;
   }();
-  const auto found = fragments.find(name);
-  return found == fragments.end() ? nullptr : &found->second;
+  return fragments;
+}
+
+}  // namespace
+
+const Fragment* find_fragment(std::string_view name) {
+  const auto found = named_fragments().find(name);
+  return found == named_fragments().end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> fragment_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, fragment] : named_fragments()) names.push_back(name);
+  return names;
 }
 
 std::string needed_declarations(const Kernel& kernel, std::string_view text) {

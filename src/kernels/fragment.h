@@ -12,6 +12,8 @@ const Fragment& common_fragment();  // lib/prelude.wgsl and lib/math
 // One of those that kernels `//@ use`; null if there is none of that name.
 const Fragment* find_fragment(std::string_view name);
 
+std::vector<std::string> fragment_names();
+
 // The declarations of the kernel's fragments that its own text, with the accessors, needs directly or through
 // others.
 std::string needed_declarations(const Kernel& kernel, std::string_view text);

@@ -17,6 +17,7 @@ struct AccessorCalls {
   bool base = false, step = false, flat = false, at = false;
   bool get = false, has = false, from_bits = false;
   bool add = false, min = false, max = false, exchange = false;
+  bool elsewhere = false;  // by `at` or `flat`, at another index than that of element(i)
 
   bool walks_flat() const { return at || flat; }
 };

@@ -10,19 +10,18 @@ namespace {
 // Flat kernels start at multiples of this, so that no word is shared by two dispatches.
 constexpr int64_t kFlatGrain = 1024;
 
-// Whether element i of the output is made from element i of this operand: flat kernels reach such operands by
-// x_at(i) or x_flat(i), and those that they read elsewhere by x_base and x_step.
-bool in_step(const OperandDecl& decl) { return decl.out || decl.calls.walks_flat(); }
+// Whether element i of the output is made from element i of this operand, and from no other.
+bool in_step(const OperandDecl& decl) { return decl.out || (decl.calls.walks_flat() && !decl.calls.elsewhere); }
 
 bool has_extension(const Caps& caps, std::string_view name) {
-  return name == "f16" ? caps.shader_f16 : name == "subgroups" && caps.subgroups;
+  return name == "f16" ? caps.shader_f16 : name == "subgroups" ? caps.subgroups : caps.subgroup_matrix;
 }
 
 // What the kernel asks for besides bindings.
 void check_extensions(const Dispatch& d, const Caps& caps) {
   for (const std::string& name : d.kernel->enables) {
     if (!has_extension(caps, name))
-      fail(ErrorKind::unsupported, "kernel {} enables {}, which the device {} does not have", d.kernel->name,
+      fail(ErrorKind::unsupported, "kernel {} enables {}, which the device {} does not have or was told not to use", d.kernel->name,
            name, caps.adapter);
   }
   for (size_t i = 0; i < d.operands.size(); ++i) {

@@ -89,9 +89,9 @@ class Lowering {
   void split(int64_t extent, int64_t grain, const PartMaker& make_part);
 
   // For kernels that use lib/flat. The first two words of `params` are filled in here. Contiguous operands
-  // with as many elements as the output that are read by x_at(i) or x_flat(i) are bound in step with it, so
-  // these must be the output's i; what is read elsewhere goes by x_base and x_step. A kernel with owns(i)
-  // also takes the operands for which it asks x_has(p) in pieces.
+  // with as many elements as the output are bound in step with it if the kernel reads them by x_at(i) or
+  // x_flat(i) only, where i is the parameter of its element(i). A kernel with owns(i) also takes the operands
+  // for which it asks x_has(p) in pieces.
   template <class K>
   void flat(const typename K::Operands& operands, typename K::Params params,
             const typename K::Spec& spec = {}) {

@@ -253,6 +253,34 @@ void take_enables(std::string& source, std::vector<std::string>& enables) {
   }
 }
 
+// Finds the operands of a flat kernel that element(i) does not only read at i.
+void find_reads_elsewhere(Kernel& k) {
+  std::string index;
+  const std::vector<std::string_view> names = identifiers(k.source);
+  for (size_t n = 0; n + 2 < names.size(); ++n) {
+    if (names[n] == "fn" && names[n + 1] == "element") index = names[n + 2];
+  }
+  const char* const end = k.source.data() + k.source.size();
+  for (const std::string_view name : names) {
+    const char* const open = name.data() + name.size();
+    if (open == end || *open != '(') continue;
+    const std::string_view rest(open + 1, end);
+    const bool at_index = trimmed(rest.substr(0, std::min(rest.find(')'), rest.size()))) == index;
+    for (OperandDecl& o : k.operands) {
+      if (!at_index && (name == o.name + "_at" || name == o.name + "_flat")) o.calls.elsewhere = true;
+    }
+  }
+}
+
+void check_enables(const Kernel& k, const Lines& lines) {
+  static constexpr std::string_view kKnown[] = {"f16", "subgroups", "chromium_experimental_subgroup_matrix"};
+  for (const std::string& e : k.enables) {
+    if (!std::ranges::contains(kKnown, e))
+      fail(ErrorKind::invalid_argument, "{}: a kernel cannot enable {}; it can enable {}", lines.file, e,
+           joined(kKnown));
+  }
+}
+
 // What the fragments and the host rely on: see lib/flat.wgsl, lib/team_serial.wgsl and lib/four.wgsl.
 void check_conventions(const Kernel& k, const Lines& lines) {
   const auto uses = [&](std::string_view lib) { return std::ranges::contains(k.libs, lib); };
@@ -262,6 +290,8 @@ void check_conventions(const Kernel& k, const Lines& lines) {
   const std::vector<std::string_view> functions = called_functions(k.source);
   const bool team =
       std::ranges::any_of(k.libs, [](const std::string& lib) { return lib.starts_with("team_"); });
+  if (k.flat && team)
+    fail(ErrorKind::invalid_argument, "{}: a kernel uses either flat or a team, not both", lines.file);
   if (k.flat || team) {
     if (k.params.size() < 2 || k.params[0].name != "first" || k.params[1].name != "end")
       fail(ErrorKind::invalid_argument,
@@ -370,8 +400,10 @@ Kernel parse_kernel_alone(std::string text) {
   parse_specs(k);
   k.constants = host_constants(k.source);
   k.flat = std::ranges::contains(k.libs, "flat");
+  check_enables(k, lines);
   check_conventions(k, lines);
   add_calls(k, called_functions(k.source));
+  if (k.flat) find_reads_elsewhere(k);
   k.text = std::move(text);
   return k;
 }

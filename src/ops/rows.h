@@ -80,7 +80,8 @@ Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
                       typename K::Spec spec) {
   std::vector<Operand> list = operands.list();
   spec.TEAM = to_u32(team.size);
-  spec.FOUR = use_four(*K::kernel(), list);
+  const bool four = use_four(*K::kernel(), list);
+  if constexpr (requires { spec.FOUR; }) spec.FOUR = four;
   params.end = to_u32(tasks);
   return for_team(l.make(K::kernel(), std::move(list), std::as_bytes(std::span(&params, 1)),
                          ceil_div(tasks, team.rows_per_group), spec.list()),
