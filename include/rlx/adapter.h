@@ -38,8 +38,7 @@ struct DeviceOptions {
   // True: only software adapters; false: never one; unset: one only if nothing else fits.
   std::optional<bool> software = {};
 
-  // The limits that lowering is to see (Device::caps); the device itself is opened with all that the adapter
-  // has.
+  // Limits that lowering sees (Device::caps); the device itself is opened with all that the adapter has.
   CapsOverride limits = {};
 
   // Keeps Dawn's bounds checks in shaders and its zeroing of workgroup memory. Kernels that check their own
@@ -50,9 +49,9 @@ struct DeviceOptions {
   // Also offers Dawn's unfinished extensions: subgroup matrices.
   bool experimental = false;
 
-  // Compiled shaders are kept on disk, so that a second start does not translate them again.
+  // Keeps compiled shaders on disk, so that a second start does not translate them again.
   bool disk_cache = true;
-  // They are in the folder `pipelines` of this one; "" reads $RLX_CACHE_DIR, which has the same meaning, and
+  // They are kept in its folder `pipelines`; "" reads $RLX_CACHE_DIR, which has the same meaning, and
   // failing that is $XDG_CACHE_HOME/rlx or ~/.cache/rlx.
   std::string cache_dir = {};
 

@@ -16,7 +16,7 @@ enum class AdapterKind {
 std::string_view to_string(AdapterKind kind);
 
 struct Caps {
-  std::string adapter = "none";  // names the adapter in reports and in the key of kernel choices
+  std::string adapter = "none";  // its name, for messages
   AdapterKind kind = AdapterKind::other;
   uint64_t memory_bytes = 0;  // of all heaps that the adapter can use; 0: unknown
   bool shader_f16 = false;

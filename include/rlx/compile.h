@@ -19,17 +19,17 @@
 namespace rlx {
 
 // What an executable reports while it works. Everything is off by default, and then costs nothing.
-// Each has an environment flag (docs/flags.md), which is read when a graph is compiled.
+// Each report has an environment flag (docs/flags.md), which is read when a graph is compiled.
 struct DebugOptions {
   // With each new plan: the number of dispatches, the memory, how often each kernel is used
   // ($RLX_DISPATCH_REPORT).
   bool dispatch_report = false;
-  // The same with every dispatch ($RLX_WGPU_SCHEDULE).
+  // The same, and every dispatch ($RLX_WGPU_SCHEDULE).
   bool schedule = false;
   // After each run: the first node whose value has a NaN or an infinity, with its inputs
   // ($RLX_WGPU_NAN_TRACE).
   bool nan_trace = false;
-  // After each run: max |x| and the number of non-zeros of this many nodes; 0 is off, less than 0 is all
+  // After each run: max |x| and the number of non-zeros of this many nodes; 0 is off, negative is all
   // ($RLX_WGPU_DUMP_NODES, $RLX_WGPU_DUMP_NODES_LIMIT).
   int64_t dump_nodes = 0;
   // Runs read nothing back and do not wait; outputs are zeros ($RLX_BENCH_DISPATCH_ONLY).
@@ -54,13 +54,13 @@ struct CompileOptions {
   bool keep_intermediates = false;
   // How many plans for different shapes are kept.
   int64_t max_plans = 8;
-  // What products and sums may be rounded to (rlx/precision.h); today all precisions compute what `exact`
-  // does. $RLX_PRECISION=exact|mixed|fast replaces it.
+  // What products and sums may be rounded to (rlx/precision.h); so far all precisions compute what `exact`
+  // does. $RLX_PRECISION=exact|mixed|fast overrides it.
   Precision precision = Precision::exact;
   // Precision::exact under another name, whatever `precision` says. Also $RLX_WGPU_MATMUL_F32_ONLY.
   bool matmul_f32_only = false;
-  // The same inputs give the same bits in every run on one device. Off: kernels may also be used whose sums
-  // depend on the order in which invocations arrive; there are none yet.
+  // The same inputs give the same bits in every run on one device. Off: kernels whose sums depend on the
+  // order in which invocations arrive may be used too; the library has none yet.
   bool deterministic = true;
   // Inputs that feed() keeps on the device must still be given to every run. Also
   // $RLX_WGPU_FORCE_INPUT_UPLOAD.

@@ -1,6 +1,6 @@
-// Ops of your own: a WGSL kernel, what it computes on the CPU, and the types of its outputs. Registered once,
-// such an op is like any other: in C++ graphs (custom), in text graphs, in plans, with small limits and with
-// --verify.
+// Ops of your own: a WGSL kernel, the same computation on the CPU, and the types of the outputs. Once it is
+// registered, such an op is like any other: in C++ graphs (custom) and text graphs, in plans, under small
+// limits and with --verify.
 //
 //   rlx::register_op({
 //       .name = "scaled",
@@ -36,23 +36,23 @@
 
 namespace rlx {
 
-// The kind of an attribute's default is the attribute's kind.
+// An attribute has the kind of its default.
 using AttributeValue =
     std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
 using NamedAttributes = std::vector<std::pair<std::string, AttributeValue>>;
 
-// One use of a custom op, as its functions see it. Asking for an input, an output or an attribute that it
-// does not have is an error, as is an attribute of another kind.
+// One use of a custom op, as its functions see it. Asking for an input, output or attribute that does not
+// exist is an error, as is asking for an attribute as another kind.
 class CustomCall {
  public:
   int64_t input_count() const { return static_cast<int64_t>(inputs_.size()); }
   const TensorType& input(int64_t i) const;
-  // Not known yet while types are inferred.
+  // Not known while types are being inferred.
   const TensorType& output(int64_t i = 0) const;
 
   bool flag(std::string_view attribute) const;
   int64_t integer(std::string_view attribute) const;
-  double number(std::string_view attribute) const;  // of a whole number too
+  double number(std::string_view attribute) const;  // a whole number will do
   const std::string& text(std::string_view attribute) const;
   const std::vector<int64_t>& integers(std::string_view attribute) const;
   const std::vector<double>& numbers(std::string_view attribute) const;
@@ -60,7 +60,7 @@ class CustomCall {
   int64_t axis(std::string_view attribute) const;
   const AttributeValue& value(std::string_view attribute) const;
 
-  // The library makes these.
+  // For the library, which makes these.
   CustomCall(std::string_view op, std::vector<TensorType> inputs, std::vector<TensorType> outputs,
              const NamedAttributes& attributes)
       : op_(op), inputs_(std::move(inputs)), outputs_(std::move(outputs)), attributes_(&attributes) {}
@@ -87,9 +87,9 @@ class CustomReference : public CustomCall {
   std::vector<std::vector<double>> out_;
 };
 
-// The members of the kernel's struct Params and its spec constants. Those that have the name of an attribute
-// have its value already; `first` and `end`, and for kernels along rows `rows`, `length` and TEAM, are the
-// library's. All others must be set.
+// The members of the kernel's struct Params and its spec constants. Those with the name of an attribute
+// already have its value; the library sets `first` and `end` and, for kernels along rows, `rows`, `length`,
+// TEAM and FOUR. All other members must be set; other spec constants keep the value in the source.
 class CustomParams : public CustomCall {
  public:
   // A name that the kernel does not have, or a number that its type cannot hold, is an error.
@@ -103,7 +103,7 @@ class CustomParams : public CustomCall {
   Impl* impl_;
 };
 
-// What a gradient starts from.
+// What a gradient is built from.
 struct CustomGradient {
   const CustomCall& call;
   std::vector<Value> inputs;
@@ -112,7 +112,7 @@ struct CustomGradient {
 };
 
 struct CustomOp {
-  std::string name;     // as graphs write it: small letters, digits and _
+  std::string name;     // as graphs write it: lower-case letters, digits and _, not a digit first
   std::string formula;  // what it computes, in one line, for `rlx ops`
   // The element types of input 0 that it takes; c64 cannot be one of them.
   std::string types = "f32 f16 bf16";
@@ -130,27 +130,28 @@ struct CustomOp {
   std::function<std::vector<TensorType>(const CustomCall&)> infer = {};
   // What the op computes, on the CPU. `rlx run --verify` compares with it.
   std::function<void(CustomReference&)> reference;
-  // How far results may be from it: what WGSL grants the functions used, in units in the last place, and the
-  // number of terms that are added up.
+  // How far results may be from it: the error that WGSL allows the functions used, in units in the last
+  // place, and the number of terms that are added up.
   double ulps = 4;
   std::function<double(const CustomCall&)> terms = {};
 
   std::function<void(CustomParams&)> params = {};
-  // For rows: the axis of input 0 along which they lie; the last by default. Operands with as many axes have
-  // their rows there, those with one axis less have one element per row, and all rows share the others.
+  // For rows: the axis of input 0 along which they lie; the last by default. Operands with as many axes as
+  // input 0 have rows along the same axis, those with one axis less have one element per row, and the rest
+  // are shared by all rows.
   std::function<int64_t(const CustomCall&)> row_axis = {};
   std::function<int64_t(const CustomCall&)> groups = {};
   // What outputs hold before the kernel runs, for kernels that write only some elements or add to them
   // atomically.
   std::optional<double> initial = {};
-  // Operands that are numbers of the op's own: computed when a graph is planned, kept on the device.
+  // Operands that hold constants of the op: computed when a graph is planned, kept on the device.
   std::vector<std::pair<std::string, std::function<Tensor(const CustomCall&)>>> tables = {};
   // The gradients of the inputs, an empty Value for those that have none.
   std::function<std::vector<Value>(const CustomGradient&)> gradient = {};
 };
 
-// From now on graphs may use the op, in all threads. An error says what is wrong with it, for its kernel with
-// file and line; a name can be registered once.
+// From now on graphs may use the op, in all threads. An error says what is wrong with it, and names file and
+// line if that is in the kernel. A name can be registered only once.
 void register_op(CustomOp op);
 
 // A use of a registered op: its first output, or all of them.

@@ -59,7 +59,7 @@ struct NodeCheck {
   std::string op;
   std::string type;
   bool skipped = false;  // its inputs are states that have been overwritten since
-  int64_t wrong = 0;     // elements beyond the op's tolerance
+  int64_t wrong = 0;     // elements beyond the op's tolerance and beyond what is measured as in OutputCheck
   double max_error = 0;
   // The first wrong element.
   int64_t index = -1;
@@ -70,13 +70,13 @@ struct NodeCheck {
 std::vector<NodeCheck> verify_nodes(Executable& exe,
                                     const std::function<void(int64_t nodes_done)>& done = {});
 
-// One output of a run against the reference of the graph as it was written, from the inputs on: finds what
-// verify_nodes cannot, an optimisation that changes what the graph means.
+// One output of a run against the reference of the graph as it was written, from the inputs on. This finds
+// what verify_nodes cannot: an optimisation that changes the meaning of the graph.
 //
 // How far apart they may be is measured: the reference runs again a few times, with everything it computes
-// moved at random within what the ops promise and the types hold. The distance that the output then moves,
-// times 8, is allowed, plus the rounding of its type. Integers must be equal, except those that moved too (an
-// argmax among equals).
+// moved at random within what the ops promise and the types hold. Allowed is four times the sum of how far
+// the element moved and how far the output moved as a whole, plus the rounding of its type. Integers must be
+// equal, except those that moved too (an argmax among equals).
 struct OutputCheck {
   std::string output;
   std::string type;
@@ -96,7 +96,7 @@ std::vector<OutputCheck> verify_outputs(
 // "output 'y' is wrong: element 3 of f32[4] is 0.47 instead of 10, ...", or that it agrees.
 std::string print(const OutputCheck& check);
 
-// The number of steps, the memory, how often each kernel is used.
+// The number of dispatches, the memory, how often each kernel is used.
 std::string schedule_summary(const PlanReport& plan);
 
 // What Executable::profile measured, summed by kernel, the most expensive first.

@@ -95,7 +95,8 @@ class Executable {
   std::vector<TensorInfo> states() const;
   std::vector<TensorInfo> outputs() const;
 
-  // The value must have the param's shape and type; f32 values are rounded for f16 and bf16 params.
+  // The value must have the param's shape and type; f32 values are also accepted for f16 and bf16 params, and
+  // rounded.
   void set_param(std::string_view name, const Tensor& value);
   void set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes);
   template <ElementRange R>
@@ -112,7 +113,7 @@ class Executable {
   // The same with the caller's memory: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
   // outputs are read back, whole (Graph::Output::count). Allocates nothing once a plan for the shapes exists.
   void run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
-  // Returns once the work is handed to the device. No names: all outputs.
+  // Returns once the work has been handed to the device. No names: all outputs.
   Run run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs = {},
                 SymbolList symbols = {});
 

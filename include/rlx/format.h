@@ -17,7 +17,7 @@ concept Printable = std::same_as<T, DType> || std::same_as<T, ErrorKind> || std:
 
 }  // namespace rlx
 
-// Only {}: a width or precision would be of the whole text.
+// Only {}: a width or precision would apply to the whole text.
 template <>
 struct std::formatter<rlx::Tensor> {
   constexpr auto parse(std::format_parse_context& context) { return context.begin(); }

@@ -107,11 +107,11 @@ class Graph {
   // An output of which only a part counts (see Output::count); runs return that part.
   void output(std::string name, Value value, std::string count, int64_t axis = 0);
   // The largest value of a symbol. Memory is planned for it, and smaller values need no new plan as long as
-  // they use the same kernels (a matmul with few rows has others). Without one, every set of sizes has a
-  // plan; CompileOptions::max_plans of them are kept.
+  // they use the same kernels (a matmul with few rows uses a different one). Without a capacity, every set of
+  // sizes has its own plan; CompileOptions::max_plans of them are kept.
   void set_capacity(std::string symbol, int64_t largest);
 
-  // Adds a node; its output types are inferred and a mistake is an error that names the node. Absent inputs
+  // Adds a node; its output types are inferred, and a mistake is an error that names the node. Absent inputs
   // at the end are dropped.
   ValueId add(OpPtr op, std::vector<ValueId> inputs, std::string name = "");
   Value add_value(OpPtr op, const std::vector<Value>& inputs, std::string name = "");
@@ -161,8 +161,8 @@ Graph bind_symbols(const Graph& graph, const SymbolValues& values);
 // overwritten state.
 void verify(const Graph& graph);
 
-// The text form, which parse_graph reads back. Constants longer than max_constant elements are abbreviated
-// when it is not 0; only people can read such a text.
+// The text form, which parse_graph reads back. Unless max_constant is 0, constants
+// with more elements than that are abbreviated; such a text is for people only.
 std::string print(const Graph& graph, int64_t max_constant = 0);
 Graph parse_graph(std::string_view text);
 

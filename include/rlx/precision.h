@@ -5,7 +5,7 @@
 
 namespace rlx {
 
-// What matmuls, attention and reductions may round to on their way. Each allows what it says and everything
+// What matmuls, attention and reductions may round to on the way. Each allows what it says and everything
 // more accurate; in this version only `exact` has kernels, so all three compute the same numbers.
 enum class Precision {
   exact,  // products and sums are never below f32, whatever the types of the operands
@@ -14,7 +14,7 @@ enum class Precision {
 };
 
 std::string_view to_string(Precision precision);
-// The precision of that name; else an error that lists the names.
+// The precision of that name; otherwise an error that lists the names.
 Precision parse_precision(std::string_view text);
 
 }  // namespace rlx

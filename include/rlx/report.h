@@ -9,7 +9,7 @@ namespace rlx {
 
 struct MemoryReport {
   int64_t weight_bytes = 0;   // params and constants
-  int64_t derived_bytes = 0;  // weights rewritten by the load phase
+  int64_t derived_bytes = 0;  // what the load phase makes of weights, and tables of ops
   int64_t state_bytes = 0;
   int64_t input_bytes = 0;
   int64_t intermediate_bytes = 0;
@@ -24,7 +24,7 @@ struct StepReport {
   std::string variant;  // the row of the op's kernel table; "" if there is only one
   uint32_t grid[3] = {0, 0, 0};
   int64_t bindings = 0;
-  int64_t bytes = 0;  // of the memory bound, read or written
+  int64_t bytes = 0;  // of the memory that is bound
 };
 
 struct PlanReport {

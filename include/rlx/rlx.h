@@ -1,4 +1,5 @@
-// All of rlx: graphs, ops, devices, running, models and weight files.
+// Graphs, ops, devices, running, models and weight files; not custom ops (rlx/custom_op.h) or the command
+// line (rlx/command_line.h).
 #pragma once
 
 #include "rlx/compile.h"

@@ -17,8 +17,8 @@
 
 namespace rlx {
 
-// A file that has been checked as a whole: every tensor lies inside the data, has exactly the bytes its shape
-// and type ask for, and the tensors cover the data without overlap or hole. Copies share the contents.
+// A file that has been checked as a whole: every tensor lies inside the data, has exactly the bytes that
+// its shape and type need, and the tensors cover the data without overlap or hole. Copies share the contents.
 class SafetensorsFile {
  public:
   struct Entry {

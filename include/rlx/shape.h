@@ -26,7 +26,7 @@ class Dim {
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   Dim(T number) : constant_(static_cast<int64_t>(number)) {}
-  // The symbol of that name. Arithmetic wants a Dim first: Dim("past") + 1, or "past"_dim + 1; "past" + 1 is
+  // The symbol of that name. Arithmetic needs a Dim first: Dim("past") + 1, or "past"_dim + 1; "past" + 1 is
   // the pointer to "ast".
   Dim(const char* symbol_name) : Dim(symbol(symbol_name)) {}
   Dim(const std::string& symbol_name) : Dim(symbol(symbol_name)) {}

@@ -79,7 +79,7 @@ class Tensor {
   static Tensor scalar(T value) {
     return of<T>({}, std::span<const T>(&value, 1));
   }
-  // One value everywhere, stored once until all elements are asked for.
+  // One value everywhere, stored once until all elements are requested.
   static Tensor full(DType dtype, std::vector<int64_t> shape, double value);
   static Tensor zeros(DType dtype, std::vector<int64_t> shape) { return full(dtype, std::move(shape), 0); }
   // Converted as `cast` does: floats to nearest even; to integers truncated and saturated, NaN becomes 0.
@@ -142,7 +142,7 @@ class Tensor {
   int64_t elements_ = 1;
   std::span<const std::byte> bytes_;   // of all elements, unless uniform
   std::shared_ptr<const void> owner_;  // of bytes_
-  std::shared_ptr<Uniform> uniform_;   // the one value, and all of them once they have been asked for
+  std::shared_ptr<Uniform> uniform_;   // the one value, and all elements once they have been requested
 };
 
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
