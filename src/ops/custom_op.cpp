@@ -88,7 +88,7 @@ struct CustomParams::Impl {
   std::vector<SpecValue> specs = {};
   std::set<std::string, std::less<>> given = {};
 
-  // The number as a word of that type.
+  // The number as a 32-bit word of that type.
   uint32_t word(std::string_view name, std::string_view type, double value) const {
     if (type == "f32") return std::bit_cast<uint32_t>(static_cast<float>(value));
     const bool is_signed = type == "i32";
@@ -272,7 +272,7 @@ class CustomNode final : public Op {
   bool emit_along_rows(Lowering& l, RowProblem problem, const Dispatch& d) const;
 };
 
-// Parameters with the name of an attribute.
+// Sets the parameters that have the name of an attribute.
 void set_from_attributes(CustomParams::Impl& params, const NamedAttributes& attributes) {
   for (const auto& [name, value] : attributes) {
     if (const auto* number = std::get_if<double>(&value)) params.set(name, std::span(number, 1));
@@ -320,7 +320,7 @@ Dispatch CustomNode::whole(Lowering& l, const CustomCall& call) const {
 
 void CustomNode::lower_flat(Lowering& l, Dispatch d) const {
   if (!fits(d, l.caps())) {
-    // Views that are spread over more than a binding come in their own memory, piece by piece.
+    // Views that are spread over more than a binding are copied, so that they can be cut.
     for (const size_t i : d_->inputs) {
       Operand& o = d.operands[i];
       if (!o.view.is_contiguous() && reach_bytes(o) > static_cast<int64_t>(l.caps().max_binding_bytes))
@@ -356,8 +356,8 @@ void CustomNode::lower_along_rows(Lowering& l, const CustomCall& call, Dispatch 
   }
   const RowProblem problem = row_problem(as_rows(l.in(0), {axis}), 1);
   if (emit_along_rows(l, problem, d)) return;
-  // Rows that are spread over too much memory, each in one piece.
-  std::vector<std::pair<Operand, Operand>> results;  // in pieces, and where they belong
+  // The rows are spread over too much memory: make them contiguous.
+  std::vector<std::pair<Operand, Operand>> results;  // contiguous outputs, and where they belong
   for (size_t i = 0; i < d.operands.size(); ++i) {
     Operand& o = d.operands[i];
     if (!has_rows(i)) continue;
@@ -382,7 +382,7 @@ void CustomNode::lower(Lowering& l) const {
     lower_flat(l, std::move(d));
   } else {
     d.groups = d_->op.groups(call);
-    if (d.groups < 0) fail("{}: its kernel wants {} workgroups", name(), d.groups);
+    if (d.groups < 0) fail("{}: its kernel cannot run on {} workgroups", name(), d.groups);
     l.emit(std::move(d));
   }
 }
@@ -392,7 +392,7 @@ void CustomNode::lower(Lowering& l) const {
 void check_name(const std::string& name) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
   if (name.empty() || !std::ranges::all_of(name, allowed) || (name[0] >= '0' && name[0] <= '9'))
-    fail(ErrorKind::invalid_argument, "'{}' cannot be the name of an op: it has small letters, digits and _",
+    fail(ErrorKind::invalid_argument, "'{}' cannot be the name of an op; use lower-case letters, digits, _",
          excerpt(name));
   for (const std::string_view leaf : {Input::kName, Param::kName, State::kName, Constant::kName}) {
     if (name == leaf)
@@ -424,8 +424,8 @@ Declared declare(CustomOp op) {
   if (d.tables.size() != op.tables.size()) wrong("has a table for which its kernel has no operand");
   if (!d.kernel->flat && !d.rows && !op.groups)
     wrong(
-        "has a kernel with its own entry point, and no function `groups` that says how many workgroups it "
-        "wants");
+        "has a kernel with its own entry point, but no function `groups` that says how many workgroups to "
+        "run");
   if (op.types.contains("c64")) wrong("takes c64, which custom ops cannot");
   d.op = std::move(op);
   return d;
@@ -435,8 +435,7 @@ std::shared_ptr<CustomNode> make_node(std::string_view name, const NamedAttribut
   const OpInfo& info = op_table().at(name);
   const auto node = std::dynamic_pointer_cast<CustomNode>(info.make());
   if (!node)
-    fail(ErrorKind::invalid_argument, "the op '{}' is not a custom one: it has a function of that name",
-         name);
+    fail(ErrorKind::invalid_argument, "the op '{}' is not a custom op; call the function of that name", name);
   for (const auto& [key, value] : attributes) {
     const auto found = std::ranges::find(node->values, key, &NamedAttributes::value_type::first);
     if (found == node->values.end()) {
@@ -449,7 +448,7 @@ std::shared_ptr<CustomNode> make_node(std::string_view name, const NamedAttribut
     } else if (value.index() == found->second.index()) {
       found->second = value;
     } else {
-      fail(ErrorKind::invalid_argument, "{}: the attribute '{}' has another kind than its default", name,
+      fail(ErrorKind::invalid_argument, "{}: the attribute '{}' is not of the same kind as its default", name,
            key);
     }
   }
@@ -473,7 +472,7 @@ void register_op(CustomOp op) {
 
 std::vector<Value> custom_outputs(std::string_view name, const std::vector<Value>& inputs,
                                   const NamedAttributes& attributes) {
-  if (inputs.empty() || !inputs[0]) fail(ErrorKind::invalid_argument, "{}: takes an input", name);
+  if (inputs.empty() || !inputs[0]) fail(ErrorKind::invalid_argument, "{}: input 0 must be given", name);
   Graph& graph = inputs[0].graph();
   const Value first = graph.add_value(make_node(name, attributes), inputs);
   std::vector<Value> outputs;

@@ -42,7 +42,7 @@ CustomOp scaled() {
           }};
 }
 
-// Rows less their largest element; the largest elements themselves as a second output.
+// Rows minus their largest element; the largest elements are a second output.
 CustomOp below_largest() {
   return {.name = "test_below_largest",
           .formula = "y = x - max(x), m = max(x), along axis",
@@ -136,7 +136,7 @@ CustomOp scatter(const std::string& change, double initial, double (*combine)(do
           .initial = initial};
 }
 
-// y = x * table[i % 5] + what the parameters say, which have every kind of member.
+// y = x * table[i % 5] + a value from parameters of every kind.
 CustomOp tabled() {
   return {
       .name = "test_tabled",
@@ -276,7 +276,7 @@ TEST_F(CustomOps, AtomicChangesOfEveryType) {
          {DType::f32, DType::f16, DType::bf16, DType::i32, DType::u32, DType::i64, DType::i8, DType::u8}) {
       for (const std::string change : {"add", "min", "max"}) {
         std::vector<double> values(n);
-        // Sums stay where every type has all whole numbers.
+        // Sums stay in the range in which every type has all whole numbers.
         for (size_t i = 0; i < n; ++i)
           values[i] = change == "add" ? (i % 29 == 0 ? 1 : 0) : static_cast<double>(i * 3 % 97);
         Graph g;
@@ -364,7 +364,7 @@ TEST_F(CustomOps, GradientsAreNodesOfTheGraph) {
   EXPECT_SAYS(without->gradient({}), "the op test_tabled has no gradient");
 }
 
-// The text of a custom op that does what `change` makes of a good one.
+// The error when a good op is registered after `change` has been made to it.
 std::string registering(const std::function<void(CustomOp&)>& change) {
   CustomOp op = scaled();
   op.name = "test_wrong";
@@ -402,8 +402,8 @@ TEST_F(CustomOps, UsesSayWhatIsWrong) {
   EXPECT_SAYS(custom("test_scaled", {x, bias}, {{"fact", 1.0}}),
               "there is no attribute 'fact' (it has: factor)");
   EXPECT_SAYS(custom("test_scaled", {x, bias}, {{"factor", "two"}}),
-              "the attribute 'factor' has another kind");
-  EXPECT_SAYS(custom("softmax", {x}), "the op 'softmax' is not a custom one");
+              "the attribute 'factor' is not of the same kind");
+  EXPECT_SAYS(custom("softmax", {x}), "the op 'softmax' is not a custom op");
   EXPECT_SAYS(custom("test_sclaed", {x}), "near: test_scaled");
   EXPECT_SAYS(custom("test_below_largest", {x}, {{"axis", 5}}), "axis 5");
   EXPECT_SAYS(
