@@ -1,4 +1,4 @@
-// Limits of devices that the whole code relies on.
+// Device limits that all of the code relies on.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 
 namespace rlx {
 
-// Calls body(begin, end) for ranges that together cover [0, count), each at least `grain` long except the
-// last.
+// Calls body(begin, end) for ranges that together cover [0, count), each except the last at least `grain`
+// long.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
 }  // namespace rlx

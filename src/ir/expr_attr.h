@@ -1,5 +1,5 @@
-// A scalar expression as an attribute: the tail of a matmul, a fused element-wise region. It has no types
-// yet; ops/expr.h gives it those of an op's inputs.
+// A scalar expression as an attribute: the tail of a matmul, a fused element-wise region. It has no types of
+// its own; Expr (ops/expr.h) has those of an op's inputs.
 //
 // Text form: "t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)". $n is input n, tn the n-th step, the last step the
 // result. Functions are those of ops/scalar.cpp, and casts: cast_f16($0).
@@ -25,14 +25,14 @@ struct ExprArg {
   int32_t index = 0;
   double number = 0;
 
-  // By bits: 0 and -0 are different numbers to a function, and NaN is the same as itself.
+  // By bits: functions tell 0 from -0, and a NaN equals itself.
   auto key() const { return std::tuple(kind, index, std::bit_cast<uint64_t>(number)); }
   friend bool operator==(const ExprArg& a, const ExprArg& b) { return a.key() == b.key(); }
   friend auto operator<=>(const ExprArg& a, const ExprArg& b) { return a.key() <=> b.key(); }
 };
 
-// A value that cannot be changed; copies share it. The functions are defined in ops/expr_attr.cpp: ir/ cannot
-// see the scalar functions.
+// Immutable; copies share the steps. The members are defined in ops/expr_attr.cpp, since ir/ cannot see the
+// scalar functions.
 class ExprAttr {
  public:
   struct Step {
@@ -44,7 +44,7 @@ class ExprAttr {
 
   ExprAttr() = default;  // no steps
   explicit ExprAttr(std::vector<Step> steps);
-  // No steps for an empty text. An error names the place.
+  // An empty text has no steps. An error names the place.
   static ExprAttr parse(std::string_view text);
 
   bool empty() const { return !steps_; }

@@ -123,8 +123,8 @@ class AttributeCollector final : public AttributeVisitor {
   }
 };
 
-// What a text says, as another kind of value that it can mean: texts do not distinguish 1 from 1.0, a number
-// from a dim, or a list of numbers from a shape, and expressions are texts there.
+// A value from a text as the kind that an attribute has, if it can mean that: texts do not distinguish 1 from
+// 1.0, a number from a dim, or a list of numbers from a shape, and they write expressions as strings.
 std::optional<AttrValue> converted(const AttrValue& given, AttrKind kind) {
   if (given.index() == kind) return given;
   if (given.index() == 0 && kind == attr_kind<GraphPtr>()) return GraphPtr();

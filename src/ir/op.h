@@ -38,8 +38,8 @@ concept Attribute = []<class... A>(std::type_identity<std::variant<A...>>) {
 }(std::type_identity<AttrValue>());
 
 // Visits the attributes of an op: one function, Op::visit_attributes, serves printing, parsing, comparing and
-// binding symbols. The templates are instantiated in op.cpp: a variant of so many types costs every source
-// that copies one a second.
+// binding symbols. The templates are instantiated in op.cpp: copying a variant of so many types costs a
+// source file a second of compile time.
 class AttributeVisitor {
  public:
   virtual ~AttributeVisitor() = default;
@@ -49,7 +49,7 @@ class AttributeVisitor {
   // One that may be absent.
   template <Attribute T>
   void operator()(std::string_view name, std::optional<T>& field);
-  // One with a default is left out of the text when it has it.
+  // One with a default, which is left out of the text when it has that value.
   template <Attribute T>
   void operator()(std::string_view name, T& field, const std::type_identity_t<T>& otherwise);
   // An enum, written by its name in `names` (in the order of the enumerators).
@@ -61,10 +61,10 @@ class AttributeVisitor {
   }
 
  protected:
-  // Reads or replaces `value`; what comes back is of this kind, or absent where `otherwise` is.
+  // Reads or replaces `value`, which must be of this kind afterwards, or absent if `otherwise` is.
   virtual void visit(std::string_view name, AttrValue& value, const std::optional<AttrValue>& otherwise,
                      AttrKind kind) = 0;
-  // Tells the names of an enum before it is visited.
+  // Called with the names of an enum before it is visited.
   virtual void visit_words(std::initializer_list<std::string_view> /*names*/) {}
 
  private:
@@ -75,7 +75,7 @@ class AttributeVisitor {
 // The input types that inference sees, with the checks every op needs.
 class InferArgs {
  public:
-  // `present` is empty if all inputs are present; the type of an absent one is not looked at.
+  // `present` is empty if all inputs are present; the type of an absent one is ignored.
   InferArgs(std::string_view op, std::span<const TensorType> inputs, const std::vector<bool>& present = {})
       : op_(op), inputs_(inputs), present_(present) {}
 
@@ -128,10 +128,10 @@ enum class Trait {
   elementwise,  // a scalar function of its inputs, broadcast (ops/elementwise.h)
 };
 
-// How far a correct result may be from the double reference: |got - want| <= eps(type) * (ulps +
-// 4*sqrt(terms)) * max(|want|, scale), plus one rounding of the output type. See ir/tolerance.h.
+// How far a correct result may be from the double reference: |got - want| <= eps32 * (ulps + 4*sqrt(terms)) *
+// max(|want|, scale), plus one rounding of the output type. See ir/tolerance.h.
 struct Tolerance {
-  double ulps = 4;   // what WGSL grants the functions used, in f32 units in the last place
+  double ulps = 4;   // the error that WGSL allows the functions used, in f32 units in the last place
   double terms = 0;  // length of a sum
   double scale = 0;  // magnitude of the summands, where the result can be much smaller than they are
 };
@@ -146,10 +146,11 @@ class Op {
   virtual std::vector<TensorType> infer(const InferArgs& in) const = 0;
   virtual void reference(RefContext& r) const = 0;
   virtual void lower(Lowering& l) const;
-  // Instead of lowering itself, an op can be written in terms of others: the values of its outputs, which
-  // expand_ops puts in its place. The reference stays that of the op. Nothing: this one is lowered.
+  // Instead of being lowered, an op can be written in terms of others: returns the values of its outputs,
+  // which expand_ops puts in its place, or nothing if this op is to be lowered. The reference remains the
+  // op's own.
   virtual std::optional<std::vector<Value>> expand(const ExpandArgs& /*in*/) const { return std::nullopt; }
-  // Whether it has `expand`: OpOf finds out, an op without it says so.
+  // Whether it has `expand`. OpOf answers this; an op that is not an OpOf must do so itself.
   virtual bool expands() const { return false; }
 
   virtual bool has(Trait) const { return false; }
@@ -172,13 +173,13 @@ class Op {
   virtual bool has_gradient() const { return false; }
   // The gradients of the inputs, an empty Value for those without one; an error if it has none.
   virtual std::vector<Value> gradient(const GradientArgs& args) const;
-  // Sub-graphs (If, Loop, Scan), for passes that walk them.
+  // Its sub-graphs (the body of a call).
   virtual std::vector<GraphPtr> subgraphs() const { return {}; }
   // An absent input has the type f32[] here.
   virtual Tolerance tolerance(std::span<const TensorType> /*inputs*/) const { return {}; }
 };
 
-// Whether an op has functions of its own for these.
+// Whether an op overrides these.
 template <class T>
 constexpr bool kHasLower = !std::same_as<decltype(&T::lower), decltype(&Op::lower)>;
 template <class T>

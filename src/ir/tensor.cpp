@@ -38,7 +38,7 @@ T load(const std::byte* at) {
   return value;
 }
 
-// Truncates toward zero, saturates, and turns NaN into 0.
+// Truncates towards zero, saturates, and turns NaN into 0.
 template <class T>
 T saturate(double value) {
   if (std::isnan(value)) return 0;

@@ -129,7 +129,7 @@ class Parser {
     }
   }
 
-  // The constant of a number got its name from us, and gives it up if the text uses it.
+  // A constant made for a number was named by the parser, and gives up its name if the text uses it.
   void make_free(Graph& graph, const std::string& node_name) {
     const int32_t other = graph.find(node_name);
     if (other < 0) return;
@@ -233,7 +233,8 @@ class Parser {
     return number_in(token);
   }
 
-  // Of texts, of numbers if all are and one is not whole, else of dims; those as whole numbers if all are.
+  // A list of texts; of numbers, if all are numbers and one is not whole; otherwise of dims, or of whole
+  // numbers if no dim has a symbol.
   AttrValue list() {
     const size_t start = at_;
     expect("[");

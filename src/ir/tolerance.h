@@ -10,9 +10,9 @@ struct Closeness {
   double allowed = 0;  // the largest error that would have been accepted
 };
 
-// |got - want| <= eps32 * (ulps + 4*sqrt(terms)) * max(|want|, scale) + eps(type)*|want| (one rounding of the
-// stored type) + the smallest normal f32. NaN matches NaN, infinities match themselves. Values that a narrow
-// type cannot hold match its infinity.
+// |got - want| <= eps32 * (ulps + 4*sqrt(terms)) * max(|want|, scale) + eps(type)*|want| (one rounding, if
+// the type is f16 or bf16) + the smallest f16, or for other types the smallest normal f32. NaN matches NaN,
+// infinities match themselves. Values too large for the type match its infinity.
 Closeness compare(double got, double want, DType dtype, const Tolerance& tolerance);
 
 }  // namespace rlx

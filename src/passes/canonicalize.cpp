@@ -1,5 +1,5 @@
-// One form for what can be written in several: no views that change nothing, transposes and reshapes merged,
-// split as slices, expressions of one op.
+// One form for what can be written in several: no nodes that change nothing, successive transposes or
+// reshapes merged, split as slices.
 #include <algorithm>
 #include <numeric>
 
@@ -36,7 +36,7 @@ class Canonicalizer {
 
   void forward(int32_t id, ValueId to) { rewriter_.map({id, 0}, to); }
 
-  // x as another view of the same shape, a cast to its own type, x * 1, x / 1.
+  // A view that is x itself, a cast to its own type, x * 1, x / 1.
   bool changes_nothing(int32_t id) {
     const Node& n = source().node(id);
     if (n.inputs.empty() || !(source().type(n.inputs[0]) == n.outputs[0])) return false;
@@ -52,7 +52,7 @@ class Canonicalizer {
     if (const auto* e = op_cast<Elementwise>(op); e && (e->fn->name == "mul" || e->fn->name == "div")) {
       nothing = scalar_constant(source(), n.inputs[1]) == 1.0;
     }
-    // A copy of what a state holds before it is overwritten is not the state.
+    // A copy of what a state holds before it is overwritten cannot be replaced by the state.
     if (!op.has(Trait::view) && states_.writer(n.inputs[0]) >= 0) nothing = false;
     if (nothing) forward(id, input(id, 0));
     return nothing;

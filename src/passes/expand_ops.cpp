@@ -10,10 +10,10 @@
 namespace rlx {
 namespace {
 
-// What one node expands into, as a graph of its own: what it is made of may expand in turn.
+// What one node expands into, as a graph of its own, whose nodes may expand in turn.
 struct Body {
   Graph graph;
-  std::vector<Value> inputs;  // in the place of the node's
+  std::vector<Value> inputs;  // stand for the node's
   std::vector<Value> outputs;
 };
 
@@ -32,7 +32,8 @@ void check_outputs(const Node& n, const Body& body) {
   }
 }
 
-// `input_types` has the type of each input; those of absent ones are not looked at.
+// False if the op does not expand. `input_types` has the type of each input; those of absent ones are
+// ignored.
 bool make_body(const Node& n, const std::vector<TensorType>& input_types, Body& body) {
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     body.inputs.push_back(
@@ -84,7 +85,7 @@ class Expander {
 
   std::optional<std::vector<ValueId>> expanded(const Node& n, const std::vector<ValueId>& inputs,
                                                const std::string& name) {
-    // A sub-graph ends somewhere, but an op that expands into itself never does.
+    // Sub-graphs nest only so deep, but an op that expands into itself never ends.
     const bool ends = !n.op->subgraphs().empty();
     if (!ends && std::ranges::contains(open_, n.op->name()))
       fail(ErrorKind::internal, "the op {} expands into itself ({}, {})", n.op->name(), joined(open_),
@@ -118,8 +119,8 @@ class Expander {
     return outputs;
   }
 
-  // A node to which the expansion gave a name is `name.given`; of the others, the first result takes the name
-  // of the whole, and the rest are named after what they do.
+  // A node that the expansion named is `name.given`. Of the others, the one that makes the first output takes
+  // the name of the expanded node, and the rest are named after their ops.
   static std::string inner_name(const std::string& name, const Node& n, int32_t id, bool is_result) {
     const bool given = n.name != formatted("{}.{}", n.op->name(), id);
     if (given) return name + "." + n.name;

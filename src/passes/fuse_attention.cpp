@@ -67,8 +67,8 @@ class Matcher {
     double masked_score = kExcluded;
   };
 
-  // What the scores may be before the mask: the mask must not enlarge them. Either side of an add may be the
-  // mask; only one of them can turn out to be the product.
+  // What the scores may have been before a mask, which must not enlarge their shape. Either side of an add
+  // may be the mask; only one of them can turn out to be the product.
   std::vector<Masked> unmasked(ValueId score) const {
     std::vector<Masked> forms = {{score}};
     const Node& n = graph_.producer(score);
@@ -86,7 +86,7 @@ class Matcher {
     return forms;
   }
 
-  // The value before a factor or divisor that is a number, and the factor; kernels need a normal one in f32.
+  // The value before it was multiplied or divided by a number, and the factor, which must be a normal f32.
   std::pair<ValueId, double> unscaled(ValueId score) const {
     const Node& n = graph_.producer(score);
     const bool mul = is(n, "mul");

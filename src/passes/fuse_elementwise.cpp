@@ -62,9 +62,8 @@ class Fuser {
   }
 
  private:
-  // A region that grows from its last node, and what it reads: values with how often the region uses them.
-  // Candidates are looked at from the last to the first, so all readers of one have been decided on before
-  // it.
+  // A region that grows from its last node, and the values it reads with how often it reads them. Candidates
+  // are visited from the last to the first, so that all readers of one have been decided on before it.
   struct Growth {
     int32_t root;
     int64_t cost = 0;
@@ -84,7 +83,7 @@ class Fuser {
       }
       g.cost += cost(v.node);
       g.nodes.push_back(v.node);
-      add_inputs(g, v.node);  // all are before v
+      add_inputs(g, v.node);  // all come before v
       it = g.inputs.erase(it);
     }
     std::ranges::reverse(g.nodes);
@@ -145,7 +144,8 @@ class Fuser {
     rewriter_.replace(root, op, region.inputs);
   }
 
-  // What the inputs that are left broadcast to: a number alone may have given the result its shape.
+  // What the remaining inputs broadcast to. A constant that became a number may have given the result its
+  // shape.
   Shape shape_of(const Region& region) {
     Shape shape;
     for (ValueId v : region.inputs)

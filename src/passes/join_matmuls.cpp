@@ -1,6 +1,6 @@
 // Products of one input with several weights (q, k and v; gate and up) become one product with the weights
 // side by side. The weights are joined in the load phase; each former result is a view of the joint one,
-// which its readers take as it is.
+// which its readers read in place.
 #include <algorithm>
 
 #include "ir/load_phase.h"
@@ -22,8 +22,7 @@ class Joiner {
     for (int32_t id = 0; id < g.size(); ++id) {
       if (candidate(id)) groups_[key_of(g.node(id))].push_back(id);
     }
-    std::map<int32_t, const std::vector<int32_t>*>
-        first_of;  // the group is built where its last weight is known
+    std::map<int32_t, const std::vector<int32_t>*> first_of;  // groups by first member, where they are built
     for (const auto& [key, members] : groups_) {
       if (members.size() > 1) first_of[members.front()] = &members;
     }

@@ -16,10 +16,10 @@ struct PassOptions {
 // All passes that do not need sizes, in the order and for the reasons given in pipeline.cpp.
 Graph optimize(const Graph& graph, const PassOptions& options);
 
-// Always runs, even without optimisation: puts other ops in the place of those that have no kernels, calls
-// included (Op::expand).
+// Always runs, even without optimisation: replaces ops that are written in terms of others (Op::expand),
+// calls included.
 Graph expand_ops(const Graph& graph);
-// Calls only: what remains are the ops as they were written.
+// Expands calls only; other ops remain as they were written.
 Graph inline_calls(const Graph& graph);
 
 Graph remove_dead_code(const Graph& graph);

@@ -33,7 +33,7 @@ Graph unpack_attention(const Graph& graph) {
 }
 
 // The graph with its nodes in an order in which they can run: readers of the old contents of a state
-// come before the node that overwrites them, so that passes see from the order what a read must not be moved
+// come before the node that overwrites them, so that the order tells passes what a read must not be moved
 // past. Nothing if there is no such order.
 std::optional<Graph> in_running_order(Graph graph) {
   if (!StateVersions(graph).any_overwritten()) return graph;

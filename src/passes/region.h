@@ -15,8 +15,7 @@ class Region {
   Expr expr;
   std::vector<ValueId> inputs;  // one for each input of the expression
 
-  // The value as an argument: a number if it is a constant of one element, else an input (the same for equal
-  // values).
+  // The value as an argument: a number if it is a scalar constant, else an input (the same one each time).
   Expr::Arg use(ValueId value);
   // Adds the steps of `other` with these arguments for its inputs; returns its result.
   Expr::Arg splice(const Expr& other, const std::vector<Expr::Arg>& args);
@@ -25,9 +24,9 @@ class Region {
   const Graph& graph_;
 };
 
-// How much a kernel may compute for one element, in the costs of ScalarFn: the compiler of a driver inlines
-// everything, and takes more than linear time for it. 300 tanh took 38 s in one kernel, and take less than 2
-// s in several.
+// How much a kernel may compute for one element, in units of ScalarFn::cost: the driver's compiler inlines
+// everything and takes more than linear time for it. 300 tanh took 38 s in one kernel, and take less than 2 s
+// in several.
 inline constexpr int64_t kRegionBudget = 128;
 
 // The value of a constant with one element (real types), or nothing.

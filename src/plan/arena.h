@@ -39,7 +39,7 @@ class Arena {
     int64_t begin = 0, end = 0;              // the lowest offset, the highest end
     int64_t gap = 0;                         // the largest between blocks
     Lifetime any;                            // from the first beginning to the last end
-    int32_t last_first = 0, first_last = 0;  // all are alive from the one to the other, if the other is later
+    int32_t last_first = 0, first_last = 0;  // all are alive in this range, if it is not empty
     void summarize();
   };
   struct Buffer {

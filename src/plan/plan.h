@@ -14,7 +14,7 @@ struct PlanOptions {
   // Every intermediate keeps its own memory, so that it can be read after the run (dumps, first NaN,
   // verify).
   bool keep_all = false;
-  // The same graph at the capacities of its symbols, when the plan is to serve all sizes up to them.
+  // The same graph at the capacities of its symbols, if the plan must serve all sizes up to them.
   const Program* largest = nullptr;
 };
 
@@ -28,7 +28,7 @@ struct Plan {
   int64_t arena_bytes = 0;        // memory for intermediates
   int64_t lower_bound_bytes = 0;  // the largest sum of intermediates that are alive at one time
   int64_t input_bytes = 0;
-  int64_t derived_bytes = 0;  // made by the load phase
+  int64_t derived_bytes = 0;  // made by the load phase, and tables
 };
 
 // `fixed` has a place for each storage that outlives the plan (params, constants, states), and buffer -1 for

@@ -17,8 +17,8 @@ struct Program {
   };
 
   std::vector<Storage> storages;
-  std::vector<Dispatch>
-      load;  // depend on params and constants only: run before the first run after a change of params
+  // Depend on params and constants only: executed before the first run after a change of params.
+  std::vector<Dispatch> load;
   std::vector<Dispatch> main;  // run each time
   std::map<ValueId, Operand> values;
   std::vector<Output> outputs;

@@ -15,7 +15,7 @@ std::map<std::string, std::vector<size_t>> storages_by_node(const Program& progr
   return found;
 }
 
-// At some lengths two operands have the same places, but not at others (a row that is repeated once).
+// Two operands may have the same layout at some lengths only (a row that is repeated once).
 void keep_common_in_place(std::vector<Dispatch>& dispatches, const std::vector<Dispatch>& largest) {
   for (size_t i = 0; i < dispatches.size(); ++i) {
     const bool same =
@@ -41,7 +41,8 @@ void reserve(Program& program, const Graph& graph, const Program& largest, const
     if (it != theirs.end() && it->second.size() == ours.size()) {
       for (size_t i = 0; i < ours.size(); ++i) grow(ours[i], largest.storages[it->second[i]].bytes);
     } else if (op_cast<Contiguous>(*node.op)) {
-      // A copy that the slice does not need at its full capacity; it has the slice's size.
+      // At full capacity the slice is the whole tensor and needs no copy; otherwise the copy has the slice's
+      // size.
       const ValueId slice{largest_graph.find(graph.producer(node.inputs[0]).name), node.inputs[0].output};
       if (slice.node < 0) continue;
       const TensorType& type = largest_graph.type(slice);
