@@ -1,7 +1,7 @@
 // y = softmax(scores) v, a small workgroup for a few rows of queries. For a block of keys, four per lane, each lane
-// makes the scores of its keys with all rows; then the block's weights lie in workgroup memory, and each lane sums its
-// own dims of the values for all rows (online softmax between the blocks). Loads are shared by many products and the
-// code is short, which is what software devices need.
+// computes the scores of its keys with all rows; the block's weights then lie in workgroup memory, and each lane sums
+// its own dims of the values for all rows (online softmax between the blocks). Loads are shared by many products and
+// the code is short, which is what software devices need.
 // Rows are in vectors of four, QUADS of them.
 //@ include attention
 

@@ -1,6 +1,6 @@
 // y = softmax(scores) v, an invocation for each row of queries. The query and the sum of values stay in registers; KEYS
 // keys are processed at a time, and what was summed under a smaller maximum is scaled down (online softmax). The lanes
-// of a workgroup meet the same keys, in workgroup memory: the row for GPUs and many queries.
+// of a workgroup share the keys, in workgroup memory. The variant for GPUs and many queries.
 //@ include attention
 
 const KEYS: u32 = 8u;  //@ spec
@@ -17,7 +17,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let outer = g / params.tiles;
   let first_row = (g % params.tiles) * LANES;
   let last_row = min(first_row + LANES, params.rows) - 1u;
-  // Lanes past the last row repeat it and write nothing: all lanes meet the same keys.
+  // Lanes past the last row repeat it and write nothing: all lanes must reach the barriers.
   let row = min(first_row + lane, last_row);
   let member = row / params.queries;
   let query = row % params.queries;

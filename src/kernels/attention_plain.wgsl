@@ -1,5 +1,5 @@
 // y = softmax(scores) v, a workgroup for each row of queries: its lanes share the scores of LANES keys, then each sums
-// its own dims of the values (online softmax between the blocks). Any head size; the right one for a few queries.
+// its own dims of the values (online softmax between the blocks). Any head size; the variant for a few queries.
 // Keys that cannot be bound at once are processed in several dispatches, which pass on their sums in `carry`.
 //@ include attention
 //@ out carry float
@@ -41,7 +41,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     storageBarrier();
   }
   for (var block = first; block < end; block += LANES) {
-    workgroupBarrier();  // the scores of the block before are used up
+    workgroupBarrier();  // the scores of the previous block have been used
     let key = block + lane;
     var s = -infinity();
     if (key < end) {

@@ -42,7 +42,7 @@ namespace {
 
 bool is_packed(DType dtype, bool f16) { return device_bytes(dtype) < 4 && !(dtype == DType::f16 && f16); }
 
-// The byte range of its storage that an operand touches, widened to what can be bound.
+// The bytes of its storage that an operand touches, widened to what can be bound.
 View::Range byte_range(const Operand& o) {
   View::Range r = o.view.range();
   if (o.window.end > o.window.begin) r = o.window;
@@ -106,7 +106,7 @@ std::vector<Cluster> make_clusters(const Dispatch& d, const std::vector<Placemen
     clusters.push_back(
         {place.buffer, {place.offset + r.begin, place.offset + r.end}, d.kernel->operands[i].out, {i}});
   }
-  // Join overlapping ones until none are left: a dispatch has a handful of operands.
+  // Joins those that overlap until none do; quadratic, but a dispatch has only a handful of operands.
   for (size_t a = 0; a < clusters.size(); ++a) {
     for (size_t b = a + 1; b < clusters.size(); ++b) {
       Cluster& x = clusters[a];
@@ -138,15 +138,15 @@ Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
   return !mixed && *first == Element::i32 ? Element::atomic_i32 : Element::atomic_word;
 }
 
-// How axes are walked, by numbers: dims and strides.
+// The dims and strides by which axes are walked.
 struct Walk {
   View view;
   bool unit = true;
   WalkPattern pattern() const { return {static_cast<int32_t>(view.rank()), unit}; }
 };
 
-// The walk serves all that `like` serves: with at least as many axes, and a stride for the last where `like`
-// has one.
+// A walk that also serves what `like` serves: it has at least as many axes, and a stride for the last axis
+// where `like` has one.
 Walk make_walk(const View& view, const WalkPattern* like) {
   Walk w{view.coalesced()};
   View& v = w.view;
@@ -165,7 +165,7 @@ View axes_of(const Operand& o, WalkPart part) {
                                    : o.view;
 }
 
-// The walks that the kernel asks of an operand.
+// The walks over an operand that the kernel uses; their patterns go to `p`.
 std::array<Walk, 3> make_walks(const OperandDecl& decl, const Operand& o, const OperandPattern* like,
                                OperandPattern& p) {
   std::array<Walk, 3> walks;

@@ -1,8 +1,8 @@
 // Decides how the operands of a dispatch are bound and writes the WGSL that reaches them.
 //
-// WebGPU wants the access mode in the module, forbids binding one buffer both for reading and for writing or
-// twice over the same bytes, and limits the size and number of bindings. So kernels touch operands only
-// through accessors, and this is the one place that knows where the bytes are:
+// WebGPU wants access modes in the module, forbids binding a buffer for both reading and writing, or the same
+// bytes twice, and limits the size and number of bindings. So kernels touch operands only through accessors,
+// and this is the one place that knows where the bytes are:
 //   x_t               the value type (f32, i32, u32, bool or vec2f)
 //   x_present         false for an optional operand that is not given
 //   x_base(o)         the position in the view's memory of index o over the outer axes (Operand::outer_rank)
@@ -12,9 +12,8 @@
 //   x_get4(p)         four elements from position p on, a multiple of four (declared x4)
 //   x_has(p)          whether position p lies in the operand's window
 //   y_put(p, v), y_put4(p, v)   writes
-//   y_add(p, v), y_min(p, v), y_max(p, v), y_exchange(p, v)   change an element whoever else does at the same
-//   time, and
-//                     return what it was (declared atomic)
+//   y_add(p, v), y_min(p, v), y_max(p, v), y_exchange(p, v)
+//                     change an element atomically and return its old value (declared atomic)
 //   y_from_bits(w)    a value from its bits (bool: 0 or 1), for constants in parameters
 //   y_pack, y_store(first)      whole words of element(i), for kernels that use lib/flat
 #pragma once
@@ -42,7 +41,7 @@ struct BoundRange {
   friend bool operator==(const BoundRange&, const BoundRange&) = default;
 };
 
-// How one axis group of a view is walked; only what changes the text.
+// How one group of axes of a view is walked, as far as the module text depends on it.
 struct WalkPattern {
   int32_t rank = 0;
   bool unit = true;  // the last axis has stride 1
@@ -69,9 +68,8 @@ struct OperandPattern {
 
 bool calls_walk(const OperandDecl& operand, WalkPart part);
 
-// The uniform `views` has two words, first_group and group_count, and then those of each operand that is
-// present. What they are is said here only: the binder fills them, and module_text declares them, in this
-// order.
+// The uniform `views` has two words, first_group and group_count, followed by those of each operand that is
+// present. Only this function knows their order: the binder fills them and module_text declares them by it.
 struct ViewWord {
   enum class Kind : uint8_t { offset, window_begin, window_length, dim, stride } kind;
   WalkPart part = WalkPart::outer;
@@ -103,7 +101,7 @@ struct BindingPattern {
   friend bool operator==(const BindingPattern&, const BindingPattern&) = default;
 };
 
-// Everything besides the kernel that the text depends on.
+// Everything besides the kernel that the module text depends on.
 struct Pattern {
   std::vector<OperandPattern> operands;
   std::vector<BindingPattern> bindings;
@@ -125,8 +123,9 @@ struct BoundDispatch {
   std::string variant;
 };
 
-// More than one when the grid has more workgroups than x*y*z can count. The text also serves the views of
-// `like`, which may have more axes: a slice that grows is simpler at some lengths than at others.
+// More than one dispatch if there are more workgroups than a grid of x*y*z can have. The module text also
+// serves the views of `like`, which may have more axes: a slice that grows is simpler at some lengths than at
+// others.
 std::vector<BoundDispatch> bind_dispatch(const Dispatch& dispatch, const std::vector<Placement>& placements,
                                          const Caps& caps, const Pattern* like = nullptr);
 
@@ -136,14 +135,15 @@ Pattern walk_patterns(const Dispatch& dispatch);
 // The complete module.
 std::string module_text(const Kernel& kernel, const Pattern& pattern);
 
-// From the first to the last element of its storage that an operand's view has, in bytes.
+// The distance in bytes from the first to past the last element that the operand's view touches.
 int64_t reach_bytes(const Operand& operand);
 // Whether the dispatch can be bound on the device wherever its storages are placed.
 bool fits(const Dispatch& dispatch, const Caps& caps);
 // The number of storage bindings it needs, for messages.
 int64_t bindings_needed(const Dispatch& dispatch, const Caps& caps);
 
-// The text with all operands f32 and contiguous: what the checks of kernel sources compile.
+// The module with all operands contiguous and f32 (i32 if declared int), which tests of kernel sources
+// compile.
 std::string default_module_text(const KernelPtr& kernel);
 
 }  // namespace rlx

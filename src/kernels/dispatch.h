@@ -24,11 +24,12 @@ struct Operand {
   int32_t storage = -1;  // -1: absent (an optional operand)
   DType dtype = DType::f32;
   View view;
-  // The leading axes that x_base(o) walks; the others are walked by x_step(i). x_at(i) walks all.
+  // How many leading axes x_base(o) walks; x_step(i) walks the rest, x_flat(i) and x_at(i) all of them.
   int64_t outer_rank = 0;
   // Only these elements of the storage are bound; the kernel asks x_has(p). Empty: all.
   View::Range window{0, 0};
-  // False: bound as single elements though the kernel declares x4, for a variant that reads them one by one.
+  // False: bound as single elements although the kernel declares x4, for a variant that reads them one by
+  // one.
   bool x4 = true;
 
   bool present() const { return storage >= 0; }
@@ -51,14 +52,14 @@ inline SpecValue spec_value(std::string name, uint32_t v) {
 }
 inline SpecValue spec_value(std::string name, bool v) { return {std::move(name), v ? "true" : "false"}; }
 
-// One launch: everything the executor needs to know.
+// One launch of a kernel: all that binder and runtime need to know.
 struct Dispatch {
   KernelPtr kernel;
   std::vector<Operand> operands;  // in the order of the kernel's declarations
   std::vector<SpecValue> specs;
   std::vector<std::byte> params;
   int64_t groups = 0;    // workgroups; the grid is split over x, y, z by the binder
-  bool partial = false;  // writes only the elements that its owns(i) claims, by whole words
+  bool partial = false;  // writes only the elements i for which owns(i) is true
   int32_t node = -1;     // of the graph, for messages and reports
   std::string variant;   // the row of the op's table that was chosen
   struct InPlace {

@@ -57,7 +57,7 @@ std::vector<std::string> fragment_names() {
 std::string needed_declarations(const Kernel& kernel, std::string_view text) {
   std::vector<const Fragment*> fragments = {&common_fragment()};
   for (const std::string& lib : kernel.libs) fragments.push_back(find_fragment(lib));
-  std::unordered_map<std::string_view, const Declaration*> missing;  // what is known and not yet needed
+  std::unordered_map<std::string_view, const Declaration*> missing;  // those not needed so far
   std::vector<std::string_view> asked = identifiers(text);
   for (const Fragment* f : fragments) {
     for (const Declaration& d : f->declarations) {

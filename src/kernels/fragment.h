@@ -14,8 +14,8 @@ const Fragment* find_fragment(std::string_view name);
 
 std::vector<std::string> fragment_names();
 
-// The declarations of the kernel's fragments that its own text, with the accessors, needs directly or through
-// others.
+// The declarations of the kernel's fragments that `text`, its source with the accessors, needs directly or
+// indirectly.
 std::string needed_declarations(const Kernel& kernel, std::string_view text);
 
 }  // namespace rlx

@@ -11,14 +11,14 @@
 namespace rlx {
 namespace {
 
-// Kernels that someone holds, by their text, which each owns.
+// The kernels in use, by their texts, which they own.
 struct Interned {
   std::mutex mutex;
   std::unordered_map<std::string_view, std::weak_ptr<const Kernel>> kernels;
 };
 
 Interned& interned() {
-  static Interned& all = *new Interned;  // kernels in other statics may outlive a destructor of it
+  static Interned& all = *new Interned;  // never destroyed: kernels in other statics may outlive it
   return all;
 }
 
@@ -27,7 +27,7 @@ void forget(const Kernel* kernel) {
   {
     const std::scoped_lock lock(all.mutex);
     const auto found = all.kernels.find(kernel->text);
-    // Another kernel of the same text may have come since nobody held this one.
+    // Another kernel with the same text may have been added since the last owner of this one let go.
     if (found != all.kernels.end() && found->first.data() == kernel->text.data()) all.kernels.erase(found);
   }
   delete kernel;

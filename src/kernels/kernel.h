@@ -1,5 +1,5 @@
-// A kernel: WGSL with `//@` lines, taken apart once. What it declares and which accessors it calls stand
-// here, so that nobody searches its text later.
+// A kernel: WGSL with `//@` lines, parsed once. What it declares and which accessors it calls is recorded
+// here, so that nothing searches its text later.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace rlx {
 
-// Which accessors of an operand (kernels/binder.h) the kernel or a fragment that it uses calls: the others
-// are not written, and need no room in the uniform `views`.
+// Which accessors of an operand (kernels/binder.h) are called by the kernel or a fragment that it uses. The
+// others are not generated and need no words in the uniform `views`.
 struct AccessorCalls {
   bool base = false, step = false, flat = false, at = false;
   bool get = false, has = false, from_bits = false;
@@ -51,39 +51,37 @@ struct ParamDecl {
   size_t offset = 0;  // in the uniform
 };
 
-// `const GROUP: u32 = 256u;`: the host may rely on it (kernels::NAME::GROUP).
+// `const GROUP: u32 = 256u;`, which the host knows as kernels::NAME::GROUP.
 struct ConstantDecl {
   std::string name;
   std::string value;
 };
 
 struct Kernel {
-  std::string name;  // the file's, without .wgsl
-  std::string text;  // what was parsed; kernels with the same text are the same object
-  std::string
-      source;  // WGSL without operand declarations, which the binder writes, and without `enable` lines
+  std::string name;    // the file's, without .wgsl
+  std::string text;    // what was parsed; kernels with the same text are the same object
+  std::string source;  // the WGSL without `enable` lines, and with arrays in Params as uniforms need them
   std::vector<OperandDecl> operands;
   std::vector<SpecDecl> specs;
   std::vector<ParamDecl> params;
   size_t params_bytes = 0;
   std::vector<ConstantDecl> constants;
   std::vector<std::string> libs;     // fragments of kernels/lib that it uses, in order
-  std::vector<std::string> enables;  // WGSL extensions, those of its fragments too
+  std::vector<std::string> enables;  // WGSL extensions, including those of its fragments
   bool flat = false;                 // uses lib/flat: whole words of the output are written at once
-  bool owns = false;  // says of an element whether this dispatch makes it: inputs can come in pieces
+  bool owns = false;  // defines owns(i), whether a dispatch makes element i: inputs can be bound in pieces
 };
 
 using KernelPtr = std::shared_ptr<const Kernel>;
 
-// The kernel of a text whose first line is `//# FILE 1`: the same object for the same text, as long as anyone
-// holds it. An error names the file and the line.
+// The kernel with this text, whose first line is `//# FILE 1`: the same object for the same text while it is
+// in use. An error names the file and the line.
 KernelPtr parse_kernel(std::string text);
 
-// The kernel of a source that a program wrote: the parts' name, operands and libs become lines before their
-// source.
+// A kernel from generated source: the parts' name, operands and libs become lines before their source.
 KernelPtr make_kernel(const Kernel& parts);
 
-// The kernel with another fragment in place of one that it uses.
+// The kernel with fragment `to` in place of `from`, which it uses.
 KernelPtr with_fragment(const Kernel& kernel, std::string_view from, std::string_view to);
 
 }  // namespace rlx

@@ -17,7 +17,7 @@ bool has_extension(const Caps& caps, std::string_view name) {
   return name == "f16" ? caps.shader_f16 : name == "subgroups" ? caps.subgroups : caps.subgroup_matrix;
 }
 
-// What the kernel asks for besides bindings.
+// What the kernel needs besides bindings.
 void check_extensions(const Dispatch& d, const Caps& caps) {
   for (const std::string& name : d.kernel->enables) {
     if (!has_extension(caps, name))
@@ -45,8 +45,8 @@ int64_t output_index(const Kernel& kernel) {
   fail(ErrorKind::internal, "the kernel {} has no output", kernel.name);
 }
 
-// Where the rows [begin, end) of the index over all axes of `outer` can lie: the leading axes that they have
-// in common are fixed, the first that they differ in is cut, and the rest is taken whole.
+// Where rows [begin, end), counted over all axes of `outer`, can lie: leading axes on which they agree are
+// fixed, the first on which they differ is cut, and the rest are taken whole.
 View::Range range_of_rows(const View& outer, int64_t begin, int64_t end) {
   View box = outer;
   int64_t left = outer.elements();
@@ -154,7 +154,7 @@ void Lowering::flat(Dispatch whole) {
     }
     return d;
   };
-  // Where inputs can come in pieces, the output needs no pieces smaller than a binding.
+  // If inputs can be bound in pieces, the output needs no pieces smaller than a binding.
   const bool has_windows = whole.kernel->owns;
   const auto element = static_cast<int64_t>(device_bytes(whole.operands[y].dtype));
   const auto bound_elements =
@@ -174,7 +174,7 @@ void Lowering::flat(Dispatch whole) {
   }
 }
 
-// Inputs come in pieces, the largest first: each dispatch writes the elements whose sources lie in its
+// Binds inputs in pieces, the largest input first: each dispatch writes the elements whose sources lie in its
 // pieces.
 void Lowering::split_windows(Dispatch d) {
   d.partial = true;
@@ -201,8 +201,8 @@ void Lowering::split_windows(Dispatch d) {
     piece.operands[largest].window = {all.begin + begin, std::min(all.begin + begin + length, all.end)};
     return piece;
   };
-  // Half a binding always lies in one or two; if that is still too much, another input must come in pieces
-  // too.
+  // A piece of half a binding lies in one or two bindings; if that is still too much, another input must be
+  // bound in pieces too.
   const int64_t least =
       std::max(grain, static_cast<int64_t>(caps_.max_binding_bytes) / 2 / element / grain * grain);
   int64_t length = all.end - all.begin;

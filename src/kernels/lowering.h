@@ -26,7 +26,7 @@ struct Storage {
   std::optional<LeafKind> leaf = {};  // nothing: an intermediate
   int64_t bytes = 0;
   int32_t node = -1;
-  std::shared_ptr<const Tensor> table = {};  // what it holds from the beginning, if a lowering brought it
+  std::shared_ptr<const Tensor> table = {};  // its contents, if it is a table (Lowering::table)
 
   bool is_intermediate() const { return !leaf && !table; }
 };
@@ -36,7 +36,7 @@ inline int64_t storage_bytes(DType dtype, int64_t elements) {
   return round_up(std::max<int64_t>(elements, 1) * static_cast<int64_t>(device_bytes(dtype)), 16);
 }
 
-// How many invocations the workgroups of flat kernels have.
+// Invocations per workgroup of flat kernels.
 inline constexpr int64_t kFlatGroup = kernels::lib::flat::FLAT_GROUP;
 
 class Lowering {
@@ -54,7 +54,7 @@ class Lowering {
   const Target& target() const { return target_; }
   const Caps& caps() const { return caps_; }
   int64_t input_count() const { return static_cast<int64_t>(inputs_.size()); }
-  // An input that must be given; optional ones are absent operands here, too.
+  // Input i, which may be an absent operand; an error beyond the last input that is given.
   const Operand& in(int64_t i) const {
     check(i >= 0 && i < input_count(), "an op lowers inputs that are given");
     return inputs_[static_cast<size_t>(i)];
@@ -67,8 +67,8 @@ class Lowering {
   // Memory for this node only.
   Operand scratch(DType dtype, std::vector<int64_t> dims);
 
-  // Numbers that the kernel needs besides its inputs (twiddle factors, code books), uploaded with the plan.
-  // Equal tables of a program are one.
+  // Constants that the kernel needs besides its inputs (twiddle factors, code books), uploaded with the plan.
+  // Equal tables of a program are stored once.
   Operand table(const Tensor& values);
 
   // A dispatch of kernel K with named operands and parameters; emit it, or let split() try sizes.
@@ -80,7 +80,7 @@ class Lowering {
   Dispatch make(KernelPtr kernel, std::vector<Operand> operands, std::span<const std::byte> params,
                 int64_t groups, std::vector<SpecValue> specs = {}) const;
 
-  // Adds the dispatch; an error that says how much is too much if the device cannot bind it.
+  // Adds the dispatch; an error with the numbers if the device cannot bind it.
   void emit(Dispatch dispatch);
 
   // Emits make_part(begin, length) for parts that cover [0, extent): the whole if it can be bound, else
@@ -99,13 +99,13 @@ class Lowering {
   }
   void flat(Dispatch whole);
 
-  // For kernels with rows: the first two words of `params` are the first row and the row after the last, and
-  // a workgroup makes `rows_per_group` rows. Operands with outer_rank > 0 have their rows there. False, and
-  // nothing emitted, if `rows_per_group` rows are more than the device can bind.
+  // For kernels with rows: fills in the first two words of `params`, the first row and the one after the
+  // last. A workgroup computes `rows_per_group` rows. Operands with outer_rank > 0 have their rows along the
+  // outer axes. False, and nothing emitted, if the device cannot bind `rows_per_group` rows.
   bool rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group);
 
-  // The row of the table to use, or the constants to use with one row, for this problem. A part of a problem
-  // is a problem too.
+  // The row of the table and the constants to use for this problem, or the constants for a given row. A part
+  // of a problem is a problem too.
   template <class Problem, class Made, size_t N>
   Choice<Problem, Made> choose(std::string_view op, const Variant<Problem, Made> (&table)[N],
                                const Problem& problem) const {
@@ -117,9 +117,9 @@ class Lowering {
     return rlx::choose(target_, op, std::span(&row, 1), problem);
   }
 
-  // The row that is making dispatches, "" if none is.
+  // The name of the table row that is making dispatches, "" if none is.
   std::string_view label() const { return variant_; }
-  // Names the row that the dispatches come from, as long as it lives.
+  // While it lives, dispatches are labelled with this name.
   class Label {
    public:
     Label(Lowering& l, std::string_view name) : l_(l), before_(std::exchange(l.variant_, name)) {}
@@ -139,7 +139,7 @@ class Lowering {
   const Target& target_;
   const Caps& caps_;
   int32_t node_;
-  std::string_view variant_;  // the row that is making dispatches, if one is
+  std::string_view variant_;  // what label() returns
   std::vector<Operand> inputs_;
   std::vector<Operand> outputs_;
   std::vector<Storage>& storages_;

@@ -40,7 +40,7 @@ std::string_view value_type(DType dtype, OperandDecl::Kind kind) {
   return kind == OperandDecl::Kind::int_ ? "i32" : wgsl_type(dtype);
 }
 
-// The value of `kind int` operands, from their natural value.
+// The value as an operand of this kind has it: those declared `int` are i32.
 std::string as_kind(const std::string& value, DType dtype, OperandDecl::Kind kind) {
   if (kind != OperandDecl::Kind::int_ || value_type(dtype, OperandDecl::Kind::any) == "i32") return value;
   return "i32(" + value + ")";
@@ -161,7 +161,7 @@ class OperandWriter {
     return element_ == Element::atomic_i32 ? "i32" : is_atomic() ? "u32" : element_text(element_);
   }
 
-  // An expression for the element `index` of the operand's binding array, over its segments.
+  // An expression that reads element `index` of a binding's array.
   std::string load(const std::string& binding, const std::string& index) const {
     const std::string at = formatted("{}[{}]", binding, index);
     return is_atomic() ? "atomicLoad(&" + at + ")" : at;
@@ -310,8 +310,8 @@ class OperandWriter {
     return out + formatted("    default: {{ {} }}\n  }}\n", body(b, "j"));
   }
 
-  // y_add and its like: the device's own where the binding has integers, else a loop around compare-and-swap,
-  // on the word that holds the element.
+  // y_add and the like: WGSL's own atomics where the binding has integers of that type, else a
+  // compare-and-swap loop on the word that holds the element.
   void atomics(std::string& out) const {
     struct Function {
       std::string_view name, native, integers, floats, bools;
@@ -371,7 +371,7 @@ class OperandWriter {
     }
   }
 
-  // Each element of a word belongs to another invocation: clear and set only its own bits.
+  // Other elements of the word belong to other invocations: only this element's bits are cleared and set.
   void put_atomic(std::string& out) const {
     const int64_t n = per_word();
     const int64_t bits = 32 / n;
@@ -406,8 +406,7 @@ class OperandWriter {
       out += formatted(
           "  {0}_raw_set(2u * q, bitcast<u32>(v.x));\n  {0}_raw_set(2u * q + 1u, bitcast<u32>(v.y));\n", x_);
     } else if (element_ == Element::vec4f || element_ == Element::vec4h) {
-      // Only this invocation writes the other three elements, or nobody does: see the kernels that declare
-      // x4.
+      // No other invocation writes to the same vector: kernels that declare x4 guarantee it.
       const std::string_view value = element_ == Element::vec4h ? "f16(v)" : "v";
       out += "  let w = q / 4u;\n";
       out += in_segment(
@@ -424,7 +423,7 @@ class OperandWriter {
       out +=
           formatted("  {0}_raw_set((views.{0}_offset + p) / 4u, {1}(v));\n}}\n", x_, element_text(element_));
     } else if (packed() && (p_.aligned4 || kernel_.flat)) {
-      // Whole words, so nobody else writes to them.
+      // Whole words: no other invocation writes to them.
       const int64_t n = per_word();
       out += formatted("  let w = (views.{}_offset + p) / {}u;\n", x_, n);
       for (int64_t word = 0; word < 4 / n; ++word) {

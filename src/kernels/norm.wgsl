@@ -1,8 +1,7 @@
 // y = (s - mean) / sqrt(variance + eps) * gamma + beta over rows of s = x + residual + bias, or, for the
-// root-mean-square norm, s / sqrt(mean(s^2) + eps) * gamma + beta; an absent gamma is 1. The mean first, then the
-// squares of the differences from it: one pass with E[s^2] - mean^2 loses all digits where the mean is large. An f32
-// cannot hold a mean of 1e5 more precisely than 1/256, and a sum over a row is worse: the mean of the differences is
-// its error.
+// root-mean-square norm, s / sqrt(mean(s^2) + eps) * gamma + beta; an absent gamma is 1. The mean comes first,
+// then the squares of the differences from it: one pass with E[s^2] - mean^2 loses all digits where the mean is large.
+// An f32 holds a mean of 1e5 only to 1/256, and a sum over a row is worse: the mean of the differences is its error.
 //@ in x float x4
 //@ in residual float x4
 //@ in bias float x4

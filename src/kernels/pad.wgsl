@@ -1,5 +1,5 @@
-// y is x with more (or, where `before` is negative, fewer) elements at the ends of its axes. Axes that are not padded are
-// joined by the host; axis 0 is the last.
+// y is x with more (or, where `before` is negative, fewer) elements at the ends of its axes. The host
+// joins axes where the padding allows it; axis 0 is the last.
 //@ in x any
 //@ out y any
 //@ use flat

@@ -36,7 +36,7 @@ bool parse_number(std::string_view text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// The lines of a text one after the other, and where each comes from by the `//# FILE LINE` before it.
+// The lines of a text in order, and where each comes from according to the `//# FILE LINE` before it.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {}
@@ -101,7 +101,7 @@ OperandDecl parse_operand(const Lines& lines, const std::vector<std::string_view
 
 bool is_scalar(std::string_view type) { return type == "u32" || type == "i32" || type == "f32"; }
 
-// The type in `vec3<u32>` or `vec3u`: its scalar and width. Width 0 if it is neither that nor a scalar.
+// Scalar and width of `vec3<u32>`, `vec3u` or `u32`. Width 0 if it is neither a vector nor a scalar.
 ParamDecl parse_vector(std::string_view type) {
   ParamDecl p;
   if (is_scalar(type)) {
@@ -153,7 +153,7 @@ void place(std::vector<ParamDecl>& params, size_t& end) {
 }
 
 // The members between the braces of `struct Params`. Arrays of scalars become arrays of vectors in `source`
-// (a uniform may have no others), and a function `params_NAME(i)` reads them.
+// (uniforms allow no others), and a function `params_NAME(i)` reads them.
 void parse_params(Kernel& k) {
   Lines lines(k.source);
   std::string body;
@@ -234,8 +234,8 @@ void parse_specs(Kernel& k) {
   }
 }
 
-// Reads `enable a, b;` and leaves an empty line, so that lines keep their numbers: the module has them at its
-// top.
+// Moves the names in `enable a, b;` to `enables`, since a module has them at its top, and leaves an empty
+// line, so that lines keep their numbers.
 void take_enables(std::string& source, std::vector<std::string>& enables) {
   size_t at = 0;
   while (at < source.size()) {

@@ -1,5 +1,5 @@
 // Reads kernel sources and fragments. The build's generator (tools/embed_kernels.cpp) uses the same
-// functions, so there is one opinion of what a `//@` line means.
+// functions, so that `//@` lines have one meaning.
 #pragma once
 
 #include <functional>
@@ -11,24 +11,23 @@
 
 namespace rlx {
 
-// The text as parse_kernel wants it: lines `//# FILE LINE` say where the next one comes from (error messages
-// use them), and
-// `//@ include NAME` is replaced by what `include(NAME)` returns.
+// The text that parse_kernel takes: lines `//# FILE LINE` say where the next line comes from, for messages,
+// and `//@ include NAME` is replaced by what `include(NAME)` returns.
 std::string kernel_text(const std::string& file, std::string_view source,
                         const std::function<std::string(std::string_view)>& include);
 
-// All but what needs the fragments that the kernel uses: Kernel::enables and OperandDecl::calls are those of
-// its own text.
+// Without the fragments that the kernel uses: Kernel::enables and OperandDecl::calls are those of its own
+// text.
 Kernel parse_kernel_alone(std::string text);
-// Adds the accessors that are called in `calls`.
+// Records the accessors among these called functions.
 void add_calls(Kernel& kernel, const std::vector<std::string_view>& calls);
 
-// The names in a text without those in comments, and those of them that are called (or defined as a
-// function).
+// The names in a text, except in comments; and those of them that are called, or defined as functions, once
+// each.
 std::vector<std::string_view> identifiers(std::string_view wgsl);
 std::vector<std::string_view> called_functions(std::string_view wgsl);
 
-// The rest of a line `const NAME: u32 = 256u;` of a kernel or a fragment.
+// The constants `const NAME: u32 = 256u;` of a kernel or a fragment, except spec constants.
 std::vector<ConstantDecl> host_constants(std::string_view text);
 
 // A top-level declaration of a fragment.
@@ -39,8 +38,8 @@ struct Declaration {
   bool entry_point = false;
 };
 
-// WGSL that kernels share, taken apart, so that a module has only the declarations that it needs. (All of the
-// functions together would take a compiler 30 ms for each module.)
+// WGSL that kernels share, split into declarations, so that a module has only those it needs. (Compiling all
+// of them would add 30 ms to each module.)
 struct Fragment {
   std::vector<Declaration> declarations;
   std::vector<std::string> enables;

@@ -6,8 +6,7 @@
 namespace rlx {
 namespace {
 
-// Measured with lavapipe on two cores. A subgroup is the vector of a core; its lanes share the time of a
-// step.
+// Measured with lavapipe on two cores. A subgroup is one vector register; its lanes share the time of a step.
 Rates cpu_rates(const Caps& caps) {
   const double lanes = std::max(1.0, static_cast<double>(caps.subgroup_max_size));
   return {.cpu = true,
@@ -24,7 +23,7 @@ Rates cpu_rates(const Caps& caps) {
           .group_lanes = 8};
 }
 
-// Not measured: what GPUs of the kind usually have. An adapter does not tell how many cores it has, but cards
+// Not measured: typical values for this kind of GPU. An adapter does not say how many cores it has, but cards
 // with more memory also have more of everything else.
 Rates gpu_rates(const Caps& caps) {
   constexpr double kUsualMemory = 16.0 * (1u << 30);

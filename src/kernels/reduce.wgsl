@@ -1,5 +1,5 @@
 // y = the reduction of rows of x. A row can be cut into parts of `chunk` elements: task t is part t / rows of row
-// t % rows, so that neighbours work on neighbouring rows of the same part (columns are read side by side).
+// t % rows, so that neighbouring tasks work on neighbouring rows of the same part (columns are read side by side).
 //@ in x any x4
 //@ out y any
 //@ use team_serial four

@@ -10,7 +10,7 @@
 
 namespace rlx::kernels {
 
-// All kernels that have a .wgsl file (generated ones of element-wise regions are not among them).
+// All kernels that have a .wgsl file, as opposed to generated ones.
 const std::vector<KernelPtr>& all();
 
 // The files of kernels/lib: "lib/flat.wgsl" and its text.

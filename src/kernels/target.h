@@ -1,4 +1,4 @@
-// What a graph is lowered for: the numbers of a device and what the user asks for.
+// What a graph is lowered for: a device's caps and the user's requests.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@
 
 namespace rlx {
 
-// Kernel variants that were asked for by name, by op: {"matmul": "plain"}.
+// Kernel variants requested by name, by op: {"matmul": "plain"}.
 using ForcedVariants = std::map<std::string, std::string, std::less<>>;
 
-// Knows what kernels took on the device. May be asked from several threads at once.
+// Measured kernel times of a device. Several threads may call it at once.
 class Chooser {
  public:
   virtual ~Chooser() = default;
-  // Nanoseconds of a row of the op's table with these constants ("ROWS=16 LANES=8") for problems with this
-  // key; nothing if that was not measured.
+  // Nanoseconds that a row of the op's table takes with these constants ("ROWS=16 LANES=8") for problems with
+  // this key; nothing if that was not measured.
   virtual std::optional<double> measured_ns(std::string_view op, std::string_view key,
                                             std::string_view variant, std::string_view constants) const = 0;
 };

@@ -1,4 +1,4 @@
-// Tables of kernels: an op that has several lists them as rows, and the cheapest that applies is taken.
+// Tables of kernels: an op with several lists them as rows, and the cheapest that applies is used.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace rlx {
 
 class Lowering;
 
-// Values of a kernel's spec constants, and what it takes with them. None if there is nothing to vary.
+// Values of a kernel's spec constants, none if there is nothing to vary, and the time it takes with them.
 struct Candidate {
   struct Constant {
     std::string_view name;
@@ -28,9 +28,9 @@ struct Candidate {
 // Most rows have a single candidate.
 std::vector<Candidate> one_candidate(double ns);
 
-// One row of an op's table of kernels. `Problem` is what the op knows about the case, and has a key():
-// problems of one key take about the same time. `Made` is what the row makes of it: a dispatch, or, if it
-// emits them itself, whether it could. There is no default for any part, so that a row is complete.
+// One row of an op's table of kernels. `Problem` is what the op knows about the case; problems with the same
+// key() take about the same time. `Made` is what the row returns: a dispatch, or, if it emits dispatches
+// itself, whether it could. No part has a default, so that every row is complete.
 template <class Problem, class Made>
 struct Variant {
   using Applies = bool (*)(const Target& target, const Problem& problem);
@@ -46,7 +46,7 @@ struct Variant {
   Make make;
 };
 
-// For rows that can do every case.
+// For rows that can handle every case.
 template <class Problem>
 bool always(const Target&, const Problem&) {
   return true;
@@ -58,12 +58,12 @@ struct Choice {
   const Variant<Problem, Made>* row = nullptr;
   Candidate candidate = {};
 
-  // What the row makes of the problem. The dispatches are labelled with its name.
+  // Calls the row's `make`. Its dispatches are labelled with the row's name.
   Made make(Lowering& l, const Problem& problem) const;
 };
 
-// The forced row if it applies, else the cheapest, with its cheapest candidate. Measured costs count where
-// there are any, else the estimates of the table.
+// The forced row if it applies, else the cheapest, with its cheapest candidate. Measured costs replace the
+// estimates of the table where there are any.
 template <class Problem, class Made>
 Choice<Problem, Made> choose(const Target& target, std::string_view op,
                              std::span<const Variant<Problem, Made>> table, const Problem& problem) {

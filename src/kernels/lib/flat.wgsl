@@ -1,5 +1,5 @@
 // One output `y`, computed element by element: the kernel defines element(i) -> y_t, and its Params begin with
-// `first: u32, end: u32`, the elements that this dispatch makes. An invocation makes those that share a 32-bit word.
+// `first: u32, end: u32`, the elements of this dispatch. An invocation computes those that share a 32-bit word.
 const FLAT_GROUP: u32 = 256u;
 
 fn flat_count() -> u32 { return params.end; }

@@ -1,4 +1,5 @@
-// What matmul kernels share. Included, so that their C++ structs are alike; ops/epilogue.cpp writes the two marked lines.
+// What matmul kernels share. Included, so that their C++ structs are alike;
+// ops/epilogue.cpp replaces the two marked lines.
 struct Params {
   m: u32,
   n: u32,

@@ -33,7 +33,7 @@ fn bf16_bits(x: f32) -> u32 {
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
 
-// Casts truncate toward zero and saturate; NaN becomes 0. The plain conversion does neither here.
+// Casts truncate towards zero and saturate; NaN becomes 0. The plain conversion does neither here.
 fn f32_to_i32(x: f32) -> i32 {
   if (is_nan(x)) { return 0; }
   if (x >= 2147483648.0) { return 2147483647; }

@@ -1,5 +1,5 @@
-// Rows, each made by a team of invocations: here a team of one. The kernel has, as with the other team_ fragments,
-//   const TEAM: u32     how many make a row together
+// Rows, each computed by a team of invocations: here a team of one. As with the other team_ fragments, the kernel has
+//   const TEAM: u32     how many compute a row together
 //   alias team_t        what they exchange, and merge(a, b), associative and commutative, to join it
 //   fn row_task(row: u32, lane: u32, width: u32)   which passes `lane` and `width` on to team_all
 // and Params that begin with `first: u32, end: u32`, the rows of this dispatch.

@@ -1,5 +1,5 @@
-// Rows, each made by a workgroup of the largest subgroup size (see team_serial for what the kernel has). When the device
-// runs it as one subgroup, neighbours exchange registers; else the tree of team_workgroup joins them.
+// Rows, each computed by a workgroup of the largest subgroup size (see team_serial for what the kernel has). When the
+// device runs it as one subgroup, lanes exchange registers; otherwise they merge by the tree of team_workgroup.
 enable subgroups;
 
 var<workgroup> team_memory: array<team_t, TEAM>;

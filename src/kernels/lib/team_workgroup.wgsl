@@ -1,7 +1,7 @@
-// Rows, each made by a workgroup (see team_serial for what the kernel has): a tree in workgroup memory.
+// Rows, each computed by a workgroup (see team_serial for what the kernel has): a tree in workgroup memory.
 var<workgroup> team_memory: array<team_t, TEAM>;
 
-// The merged values of all, for all; in uniform control flow.
+// The merged values of all lanes, returned to each; call it in uniform control flow.
 fn team_all(mine: team_t, lane: u32, width: u32) -> team_t {
   team_memory[lane] = mine;
   for (var half = TEAM / 2u; half > 0u; half /= 2u) {

@@ -1,4 +1,4 @@
-// Integers, and what floats do as integers do.
+// Integers, and exact remainders of floats.
 
 // ---- integers ----
 

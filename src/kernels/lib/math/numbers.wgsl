@@ -1,7 +1,7 @@
 // Scalar functions, with errors of a few units in the last place on any device: WGSL lets its own exp, tanh
 // or atan be wrong by tens or thousands of them, and promises nothing for sin of more than pi.
 //
-// Rules that the text obeys:
+// Rules for this code:
 // - Polynomials are minimax fits (Remez exchange on the relative error of the whole function). Fit and
 //   rounded coefficients together are wrong by less than 2^-25.5, a sixth of a unit.
 // - fma() may be fused or not, so a product that must be exact has factors of few bits.
@@ -27,10 +27,9 @@ fn with_sign_of(magnitude: f32, sign: f32) -> f32 {
   return bitcast<f32>(magnitude_bits(magnitude) | (bitcast<u32>(sign) & 0x80000000u));
 }
 
-// x, hidden from the compiler: it does not know that there is always a workgroup.
+// x, but opaque to the compiler, which does not know that group_count is never 0.
 fn as_is(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | select(0u, 1u, views.group_count == 0u)); }
 
-// (Also of complex numbers.)
 fn complex_as_is(z: vec2f) -> vec2f { return vec2f(as_is(z.x), as_is(z.y)); }
 
 // The leading 12 of the 24 bits: products of two such numbers are exact, and so is x - leading_half(x).
@@ -46,8 +45,8 @@ fn exact_product(a: f32, b: f32) -> vec2f {
   return vec2f(p, fma(al, bl, as_is(fma(al, bh, as_is(fma(ah, bl, as_is(fma(ah, bh, -p))))))));
 }
 
-// x * 2^n for x in [0.5, 2) and |n| <= 252: in two steps, since one power of two cannot reach that far.
 fn power_of_two(n: i32) -> f32 { return bitcast<f32>(bitcast<u32>(n + 127) << 23u); }
+// x * 2^n for x in [0.5, 2) and |n| <= 252: in two steps, since one power of two cannot reach that far.
 fn scale_by_power(x: f32, n: i32) -> f32 {
   let half = n >> 1u;
   return x * power_of_two(half) * power_of_two(n - half);
