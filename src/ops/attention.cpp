@@ -133,8 +133,8 @@ Tolerance Attention::tolerance(std::span<const TensorType> inputs) const {
 
 namespace {
 
-// One problem for the kernels: heads of q as [kv_heads, group], so that each row of `q` outer axes has its
-// own k and v.
+// One problem for the kernels: the heads of q are split into [kv_heads, group], so that each index over the
+// two outer axes of q has its own k and v.
 struct Problem {
   const Attention* op;
   Operand q, y;   // [batch, kv_heads, group, queries, head]
@@ -142,7 +142,7 @@ struct Problem {
   Operand mask;   // [batch, kv_heads, group, queries, keys]
   int64_t shift;  // query i is at key i + shift
   bool nan_when_empty = false;
-  // Of the plain kernel, when the keys are met in several dispatches.
+  // For the plain kernel, when the keys are processed in several dispatches.
   Operand carry{};
   bool continues = false;
   bool carries = false;
@@ -189,7 +189,7 @@ Problem make_problem(const Attention& op, const Lowering& l) {
   return p;
 }
 
-// Every head begins at a multiple of four elements and has a multiple of four neighbours, at least four.
+// Whether every head is a contiguous run of four, eight, ... elements that starts at a multiple of four.
 bool quads(const View& v) {
   if (v.strides.back() != 1 || v.dims.back() % 4 != 0 || v.dims.back() == 0 || v.offset % 4 != 0)
     return false;
@@ -251,7 +251,7 @@ double flops(const Problem& p) {
          static_cast<double>(p.head() + p.value());
 }
 
-// Of a kernel with tiles of so many rows, all of which are computed whether or not they exist.
+// For a kernel with tiles of `tile` rows, all of which are computed whether or not they exist.
 double tiles_ns(const Rates& r, const Problem& p, int64_t tile, Share share) {
   const double used = static_cast<double>(p.rows()) / static_cast<double>(round_up(p.rows(), tile));
   return r.dispatch_ns + compute_ns(r, flops(p), share) / used;
@@ -307,8 +307,7 @@ Dispatch make_online(Lowering& l, const Problem& p, const Candidate& c) {
                                            p.batch() * p.kv_heads() * tiles, spec);
 }
 
-// Workgroup memory of the blocked kernel: the rows of q, the weights of a block of keys, what lanes
-// exchange.
+// Workgroup memory of the blocked kernel: rows of q, weights of a block of keys, what lanes exchange.
 int64_t blocked_bytes(const Problem& p, int64_t quads_of_rows) {
   constexpr int64_t kLanes = 8;
   return 16 * quads_of_rows * (4 * head_quads(p) + 4 * kLanes + kLanes);
@@ -322,8 +321,8 @@ std::vector<Candidate> blocked_candidates(const Target& target, const Problem& p
   const bool k4 = quads(p.k.view);
   const Share share{.cpu = (!k4 ? 5.0 : p.head() <= 64 ? 12.0 : 16.0) / 24, .gpu = 0.05};
   const double ns = tiles_ns(rates_of(target.caps), p, p.rows() > 8 ? 16 : 4, share);
-  // More rows share a load of keys, but make longer code: a small problem is computed before that is
-  // compiled.
+  // More rows share a load of keys, but make longer code, which takes longer to compile than a small problem
+  // to run.
   const int wanted = p.rows() <= 4 || flops(p) < 4e6 ? 1 : p.rows() <= 8 || !k4 ? 2 : 4;
   std::vector<Candidate> out;
   for (const uint32_t four_rows : {1u, 2u, 4u}) {
@@ -351,12 +350,12 @@ constexpr Row kVariants[] = {
     kPlain,
 };
 
-// Parts have their own sizes, and may be best made with other constants.
+// A part has its own sizes, for which other constants may be best.
 Dispatch make_part(Lowering& l, const Row& row, const Problem& part) {
   return l.choose(Attention::kName, row, part).make(l, part);
 }
 
-// Part of the problem along axis 0 to 3 of q.
+// Part of the problem along one of the axes 0 to 3 of q.
 Problem slice(const Problem& whole, int64_t axis, int64_t begin, int64_t length) {
   Problem p = whole;
   for (Operand* o : {&p.q, &p.y, &p.mask}) {
@@ -382,8 +381,8 @@ Problem first_query(const Problem& p) { return slice(slice(p, 2, 0, 1), 3, 0, 1)
 // The least number of keys that a dispatch should process when it cannot process all.
 int64_t few_keys(const Problem& p) { return std::min<int64_t>(p.keys(), 64); }
 
-// Inputs that are spread over more than a binding even for one query and a few keys (transposed ones) are
-// copied together.
+// Copies inputs that are spread over more than half a binding even for one query and a few keys (transposed
+// ones) into contiguous memory, if the bindings would not suffice otherwise.
 Problem gathered(Lowering& l, Problem p) {
   const Problem least = slice_keys(first_query(slice(slice(p, 0, 0, 1), 1, 0, 1)), 0, few_keys(p));
   // Other queries and keys may each reach into one more binding.
@@ -426,8 +425,8 @@ void emit_over_keys(Lowering& l, const Problem& whole) {
   l.split(whole.keys(), 1, part);
 }
 
-// Halves the problem until its operands can be bound: batches first, then heads, then queries. A query that
-// cannot be bound with all its keys meets them in parts.
+// Halves the problem until its operands can be bound: batches first, then heads, then queries. If a
+// query cannot be bound with all its keys, the keys are processed in parts.
 void emit_parts(Lowering& l, const Row& row, const Problem& p) {
   Dispatch d = make_part(l, row, p);
   if (fits(d, l.caps())) {

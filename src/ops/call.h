@@ -4,8 +4,8 @@
 
 namespace rlx {
 
-// A sub-graph applied to the inputs, which take the place of its own inputs in their order. It has no kernel:
-// it expands into its nodes.
+// A sub-graph applied to the inputs, which replace the sub-graph's own inputs in order. It has no kernel: it
+// expands into the nodes of the body.
 struct Call final : OpOf<Call> {
   static constexpr auto kName = "call";
   GraphPtr body;
@@ -17,7 +17,7 @@ struct Call final : OpOf<Call> {
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
-  // The nodes of the body that the call's inputs take the place of.
+  // The nodes of the body that the call's inputs replace.
   std::vector<int32_t> parameters() const;
 };
 

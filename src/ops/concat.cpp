@@ -50,7 +50,7 @@ void Concat::reference(RefContext& r) const {
 
 namespace {
 
-// One input in the rows of the output: a row is everything from the axis on.
+// One input, as part of each row of the output; a row is everything from the axis on.
 struct Part {
   Operand x;
   int64_t begin;   // in the row
@@ -68,7 +68,7 @@ struct Problem {
   }
 };
 
-// Elements that are visited move a word in and a word out.
+// Each element that is visited reads and writes a word.
 std::vector<Candidate> candidate(const Caps& caps, int64_t dispatches, int64_t elements) {
   const Rates r = rates_of(caps);
   return one_candidate(r.dispatch_ns * static_cast<double>(dispatches) +
@@ -87,7 +87,7 @@ std::vector<Candidate> copies_candidates(const Target& target, const Problem& p)
                    p.rows * p.row * (elements_per_word(p.y.dtype, target.caps) > 1 ? 4 : 1));
 }
 
-// y[i] from the one of `count` inputs in which it lies; r is the place in the row.
+// y[i] from the one of `count` inputs that holds it; r is the position in the row.
 KernelPtr joined_kernel(size_t count) {
   Kernel k;
   k.name = "concat";
@@ -97,7 +97,7 @@ KernelPtr joined_kernel(size_t count) {
   for (size_t i = 0; i < count; ++i) {
     k.operands.push_back({formatted("a{}", i), OperandDecl::Kind::any, false, false});
     members += formatted("  begin{0}: u32,\n  length{0}: u32,\n", i);
-    // Unsigned: a place before the input is also beyond its length.
+    // Unsigned: a position before the input also fails the test.
     const std::string test =
         i + 1 < count ? formatted("if (r - params.begin{0} < params.length{0}) ", i) : "";
     choices += formatted("  {1}{{ return a{0}_at(o * params.length{0} + r - params.begin{0}); }}\n", i, test);
@@ -116,12 +116,12 @@ fn owns(i: u32) -> bool {{ return i % params.row - params.begin < params.length;
   return make_kernel(k);
 }
 
-// One dispatch that writes what comes from the parts [from, to).
+// One dispatch that writes the elements of parts [from, to).
 Dispatch join(Lowering& l, const Problem& p, size_t from, size_t to) {
   const int64_t begin = p.parts[from].begin;
   const int64_t end = p.parts[to - 1].begin + p.parts[to - 1].length;
   const int64_t pack = elements_per_word(p.y.dtype, l.caps());
-  // In a single row the parts are neighbours: only their words need a visit.
+  // In a single row the parts are contiguous: only their words need to be visited.
   const int64_t first = p.rows == 1 ? begin / pack * pack : 0;
   const int64_t last = p.rows == 1 ? end : p.rows * p.row;
   std::vector<uint32_t> params = {to_u32(first), to_u32(last), to_u32(p.row), to_u32(begin),

@@ -1,5 +1,5 @@
-// Contraction over any pairs of axes: both operands are seen as [batch.., outer, contracted] matrices and
-// multiplied.
+// Contraction over any pairs of axes: a matmul of a as [batch.., outer, contracted] and b as [batch..,
+// contracted, outer].
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@
 namespace rlx {
 namespace {
 
-// The axes of one operand by their part.
+// The axes of one operand by their role.
 struct Axes {
   std::vector<int64_t> batch, outer, contracted;
 };
@@ -68,8 +68,7 @@ Shape result_shape(const Shape& a, const Axes& a_axes, const Shape& b, const Axe
   return out;
 }
 
-// x as [batch.., rows, cols]. Rows or columns of several axes that strides cannot join are copied by the
-// reshape.
+// x as [batch.., rows, cols]. The reshape copies x if strides cannot join several axes into rows or columns.
 Value matrices(const Value& x, const AxisList& batch, const AxisList& rows, const AxisList& cols) {
   Shape shape = pick(x.shape(), batch);
   shape.push_back(pick(x.shape(), rows).elements());

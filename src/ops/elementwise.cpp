@@ -84,7 +84,7 @@ struct Problem {
   const Expr& expr;
   const std::vector<Operand>& inputs;  // broadcast to y
   const Operand& y;
-  bool cut = false;  // the device cannot bind all of it at once: it comes in parts
+  bool cut = false;  // into parts, since the device cannot bind all of it at once
 
   std::string key() const {
     return formatted("{} inputs {} steps {} elements{}", to_string(y.dtype), inputs.size(), expr.steps.size(),
@@ -94,7 +94,7 @@ struct Problem {
 
 enum class Lanes { vector, splat, neither };
 
-// How four neighbours of the output meet an operand: four neighbours too, one element, or something else.
+// What four neighbours of the output read of an operand: four neighbours too, one element, or neither.
 Lanes lanes(const Operand& o) {
   const View v = o.view.coalesced();
   if (v.rank() == 0) return Lanes::splat;
@@ -120,7 +120,7 @@ std::vector<Candidate> vec4_candidates(const Target& target, const Problem& p) {
   return one_candidate(r.dispatch_ns + 4 * words / r.bytes_per_ns);
 }
 
-// Four times as many loads and stores.
+// Four times as many loads and stores, each a quarter of the size.
 std::vector<Candidate> scalar_candidates(const Target& target, const Problem& p) {
   return one_candidate(2 * vec4_candidates(target, p).front().ns);
 }
@@ -185,8 +185,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       arguments(inputs.size(), "v{}.z"), arguments(inputs.size(), "v{}.w"));
 }
 
-// A flat kernel takes contiguous inputs in step with its output, piece by piece; others it binds whole.
-// Copies those of the latter that need more than a binding. False if there are none.
+// A flat kernel cuts contiguous inputs with its output and binds other inputs whole. Copies those of the
+// latter that need more than a binding. False if there are none.
 bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {
   bool any = false;
   for (Operand& o : inputs) {
@@ -207,8 +207,8 @@ Dispatch make_dispatch(Lowering& l, const Kernel& kernel, const Problem& p,
   return d;
 }
 
-// Both return false, and emit nothing, if the device cannot bind all of it at once; but what is cut already
-// is cut as often as it takes.
+// Both return false, and emit nothing, if the device cannot bind the whole problem at once. With
+// Problem::cut, emit_scalar emits it in as many parts as needed.
 bool emit_vec4(Lowering& l, const Problem& p, const Candidate&) {
   std::vector<uint32_t> params;
   Kernel kernel = expression_kernel(p.expr, params);

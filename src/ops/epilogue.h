@@ -2,7 +2,7 @@
 // dispatch.
 //
 // The kernel's source has a line `fn epilogue(...) ...  //@ epilogue`, which is replaced, and `//@ params` as
-// the last line of struct Params, where the numbers of the expression go. $0 is the kernel's value, $1.. the
+// the last line of struct Params, where the expression's numbers go. $0 is the kernel's value, $1.. the
 // extra operands, which are read at the flat index i of the output.
 #pragma once
 

@@ -72,8 +72,8 @@ namespace {
 
 bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
 
-// Whether the result of a step must be rounded to its type before others read it: functions without error
-// (ulps 0) return a number that their arguments' type has, and casts have rounded.
+// Whether the result of a step must be rounded to its type before others read it: exact functions (ulps 0)
+// return a number that the type has anyway, and casts have already rounded.
 bool is_rounded(const Expr::Step& s) { return s.fn && s.fn->ulps > 0 && is_narrow(s.type); }
 
 }  // namespace
@@ -123,7 +123,7 @@ std::string opaque(const std::string& value, DType type) {
   return (type == DType::c64 ? "complex_as_is(" : "as_is(") + value + ")";
 }
 
-// Whether the difference of these two might be of a value and itself: inputs may lie in the same memory.
+// Whether the two may be the same value: different inputs may lie in the same memory.
 bool may_be_equal(const Expr::Arg& a, const Expr::Arg& b) {
   return a.kind != Expr::Arg::Kind::number && a.kind == b.kind &&
          (a.kind == Expr::Arg::Kind::input || a.index == b.index);
@@ -150,7 +150,7 @@ std::string_view form_for(const ScalarFn& fn, DType dtype) {
   return fn.f32;
 }
 
-// Values of 8-bit types are kept in 32 bits; what an 8-bit register would have lost is cut off.
+// Values of 8-bit types are kept in 32 bits; this cuts off what 8 bits would have lost.
 std::string wrapped(const std::string& value, DType type) {
   return type == DType::i8 || type == DType::u8 ? "extractBits(" + value + ", 0u, 8u)" : value;
 }

@@ -45,7 +45,7 @@ struct Expr {
   double ulps() const;
   int64_t cost() const;  // the steps' costs added up
 
-  // One value on the host, in place of the double, int64 or complex of each type.
+  // One value on the host; the type determines which member is used.
   struct Scalar {
     double real = 0;
     int64_t integer = 0;
@@ -54,8 +54,8 @@ struct Expr {
   Scalar evaluate(const Scalar* values) const;
 };
 
-// What the WGSL of an expression needs besides its text: the numbers in it, which travel as parameters so
-// that a new number is not a new shader (and because a constant infinity does not compile).
+// An expression as WGSL. Its numbers are passed as parameters, so that a new number is not a new shader (and
+// because a constant infinity does not compile).
 struct ExprCode {
   std::string statements;           // let t0 = ...;
   std::string result;               // the expression that names the result

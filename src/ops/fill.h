@@ -5,9 +5,9 @@
 
 namespace rlx {
 
-// The value of that type as kernels take it in a parameter (y_from_bits).
+// The value in the form in which kernels take it as a parameter (y_from_bits).
 uint32_t value_bits(DType dtype, double value);
-// Every element of a contiguous y.
+// Sets every element of a contiguous y.
 void lower_fill(Lowering& l, const Operand& y, double value);
 
 }  // namespace rlx

@@ -94,7 +94,7 @@ struct Problem {
   int64_t stride(const Operand& o, int64_t from_end) const {
     return o.view.strides[static_cast<size_t>(o.view.rank() - from_end)];
   }
-  // Four neighbours along the last axis of any row start at a multiple of four.
+  // Whether each row is a contiguous run of four, eight, ... elements that starts at a multiple of four.
   static bool quads(const Operand& o, int64_t length) {
     const View& v = o.view;
     if (v.strides.back() != 1 || length % 4 != 0 || v.offset % 4 != 0) return false;
@@ -160,7 +160,7 @@ int64_t tile_count(const Problem& p, const auto& params) {
 
 bool is_float_product(const Target&, const Problem& p) { return is_float(p.a.dtype); }
 
-// At `share` of the device's speed, but no faster than a, b and y come and go.
+// At `share` of the device's speed, but no faster than a and b can be read and y written.
 double product_ns(const Rates& r, const Problem& p, Share share) {
   const auto batch = static_cast<double>(p.size.batch);
   const auto m = static_cast<double>(p.size.m);
@@ -174,7 +174,7 @@ std::vector<Candidate> rows_candidates(const Target& target, const Problem& p) {
   const Rates r = rates_of(target.caps);
   const double gpu = p.size.m <= 8 && p.b_by_rows() ? 1 : 0.25;
   const double ns = product_ns(r, p, {.cpu = p.b_by_rows() ? 1 : 0.25, .gpu = gpu});
-  // As many rows as share a load of b without any to spare.
+  // As many rows as possible share a load of b, but none should go to waste.
   const auto wanted =
       static_cast<double>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(p.size.m, 16))));
   std::vector<Candidate> out;
@@ -235,12 +235,12 @@ constexpr Row kVariants[] = {
     {"plain", always, plain_candidates, make_plain},
 };
 
-// A part of the product has its own sizes, and may be best made with other constants.
+// A part of the product has its own sizes, for which other constants may be best.
 Dispatch make_part(Lowering& l, const Row& row, const Problem& part) {
   return l.choose(MatMul::kName, row, part).make(l, part);
 }
 
-// --- what is made of them ---
+// --- cutting into parts ---
 
 // Batches that b does not have, and along which a and y are evenly spaced, are just more rows.
 void fold_batches(Problem& p) {
@@ -282,7 +282,7 @@ Problem slice_depth(const Problem& p, int64_t begin, int64_t length, const Opera
   return part;
 }
 
-// The most rows that any part of the product can have and be bound, of 64 (whole tiles), 8 and 1; 0 if not
+// The most rows for which every part of the product can be bound: all, 64 (whole tiles), 8 or 1; 0 if not
 // even single rows can.
 int64_t row_grain(Lowering& l, const Row& row, const Problem& p) {
   const auto bound = [&](int64_t begin, int64_t length) {
@@ -303,10 +303,10 @@ void emit_rows(Lowering& l, const Row& row, const Problem& p, int64_t grain) {
           [&](int64_t begin, int64_t length) { return make_part(l, row, slice_rows(p, begin, length)); });
 }
 
-// A slice along k of such a b touches all of its memory; row-major it is one piece.
+// A slice of such a b along k is spread over all of its memory; if b were row-major, it would be contiguous.
 bool b_by_columns(const Problem& p) { return p.stride(p.b, 2) < p.stride(p.b, 1); }
 
-// Whether slices along k, down to one of its numbers, make single rows small enough.
+// Whether single rows can be bound if k is cut into slices, down to a length of 1.
 bool slices_fit(Lowering& l, const Row& row, Problem p) {
   if (p.size.k == 0) return false;
   if (b_by_columns(p)) p.b.view = View::contiguous(p.b.view.dims);
@@ -341,8 +341,8 @@ void lower_in_slices(Lowering& l, const Row& row, Problem p) {
 
 void lower_problem(Lowering& l, const Problem& p);
 
-// The product in its own memory, then the epilogue over it: each can be cut separately. The product is f32
-// there, which is also what the kernels pass to an epilogue.
+// The product in its own memory, in the type in which it is summed (f32 or an integer), then the epilogue
+// over it: each can be cut separately.
 void lower_apart(Lowering& l, const Problem& p, DType type) {
   Problem bare = p;
   bare.y = l.scratch(type, p.y.view.dims);
@@ -360,7 +360,7 @@ void lower_apart(Lowering& l, const Problem& p, DType type) {
   lower_expr(l, tail, inputs, p.y);
 }
 
-// Batches first, then rows, then columns: what is left is contiguous in y.
+// Halves batches first, then rows, then columns: parts remain contiguous in y.
 void lower_halves(Lowering& l, const Problem& p) {
   const std::vector<int64_t>& dims = p.y.view.dims;
   const auto axis = std::ranges::find_if(dims, [](int64_t n) { return n > 1; }) - dims.begin();
@@ -383,7 +383,7 @@ void lower_halves(Lowering& l, const Problem& p) {
 void lower_problem(Lowering& l, const Problem& p) {
   const Row& row = *l.choose(MatMul::kName, kVariants, p).row;
   const DType type = is_float(p.a.dtype) ? DType::f32 : p.a.dtype;
-  // Kernels add up in the type of y: numbers that are finally compared or converted are added up first.
+  // Kernels sum in the type of y: if the epilogue compares or converts, the sum is computed separately.
   const bool one_type = wgsl_type(p.y.dtype) == wgsl_type(type);
   const int64_t grain = one_type ? row_grain(l, row, p) : 0;
   if (grain > 0) {
@@ -505,7 +505,7 @@ Tolerance MatMul::tolerance(std::span<const TensorType> inputs) const {
   const Expr tail = expr(inputs[0].dtype, extra);
   // The product is rounded to its type before the epilogue reads it.
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
-  // Inputs are in [-2, 2]: the sum of k products is about 2 sqrt(k) large, whatever the result is.
+  // Inputs are in [-2, 2]: partial sums of k products grow to about 2 sqrt(k), whatever the result is.
   return {.ulps = 2 + rounding + tail.ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
 
@@ -544,7 +544,7 @@ void register_matmul(OpTable& table) {
            "matmul(T[3,17], T[17,5], T[5]) {epilogue=\"less($0,$1)\"}",
            "matmul(i32[3,17] in -2000000..2000000, i32[17,5] in -2000000..2000000) "
            "{epilogue=\"t0=cast_f32($0); mul(t0,0.5)\"}",
-           // Past all bindings of 64 KiB: batches apart, and an epilogue that keeps rows from being one.
+           // Too large for all bindings of 64 KiB: many batches, also with an epilogue that keeps them apart.
            "matmul(T[40,33,31], T[40,31,35])",
            "matmul(T[130,7,64], T[64,90], T[7,90]) {epilogue=\"t0=add($0,$1); relu(t0)\"}"}});
 }

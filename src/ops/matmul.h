@@ -19,7 +19,7 @@ struct MatMul final : OpOf<MatMul> {
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
-  // The expression for a product of this type and extra inputs of those; no steps when there is none.
+  // The epilogue for a product and extra inputs of these types; it has no steps if there is none.
   Expr expr(DType product, std::span<const DType> extra) const;
 };
 

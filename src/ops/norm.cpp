@@ -33,7 +33,7 @@ struct NormCase {
   Operand x, residual, bias, gamma, beta, y, total;
 };
 
-// What the reference works on, from the inputs by place.
+// What the reference needs besides the sum.
 struct NormValues {
   NormKind kind;
   double eps;
@@ -64,8 +64,8 @@ void reference_norm(const NormValues& n, const std::vector<double>& s, const std
 }
 
 // Results have the size of gamma times a few deviations; mean, difference, root and products each round. A
-// row of n that happens to vary little is scaled up by at most 1/sqrt(eps), which short rows of random
-// numbers stay far from.
+// row that happens to vary little is scaled up by at most 1/sqrt(eps); even short rows of random numbers stay
+// far from that.
 Tolerance norm_tolerance(const TensorType& x, int64_t axis) {
   double n = 1;
   for (int64_t a = normal_axis(axis, x.shape.rank()); a < x.shape.rank(); ++a)
@@ -83,8 +83,7 @@ void lower_staged(Lowering& l, const NormCase& c) {
   if (c.residual.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.residual)});
   if (c.bias.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.bias)});
   if (c.total.present()) staged.store(s, c.total);
-  // Twice: the mean of what is left is the error of the first, and for a large mean that is more than a
-  // little.
+  // Twice: the mean of what is left is the rounding error of the first mean, which matters if that is large.
   for (int i = 0; i < 2 && c.kind == NormKind::layer; ++i) s = staged.map("sub($0,$1)", {s, mean(s)});
   const Operand variance = mean(staged.map("mul($0,$0)", {s}));
   s = staged.map("mul($0,$1)", {s, staged.map(formatted("t0=add($0,{}); rsqrt(t0)", c.eps), {variance})});

@@ -17,9 +17,9 @@ namespace rlx {
 struct OpInfo {
   std::string name;
   std::string formula;                // what it computes, in one line
-  std::string operands;               // their names, as in "a b extra..."; the last is any number of them
+  std::string operands;               // their names, as in "a b extra...", where extra is any number of them
   std::string types;                  // element types of the data input, as in "f32 f16 bf16"
-  std::vector<std::string> variants;  // rows of its kernel table; "view" or "folded" when no kernel runs
+  std::vector<std::string> variants;  // rows of its kernel table; "view" or "expanded" if it has no kernel
   // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in
   // 0..9" bounds the random values of an input, "state T[3]" makes a state of it, and "none" leaves it out.
   std::vector<std::string> samples;
@@ -37,11 +37,11 @@ class OpTable {
     info.make = [] { return std::make_shared<T>(); };
     add(std::move(info));
   }
-  // Safe beside all others; an info that was found stays where it is.
+  // Any thread may call any of these at any time; an info that was found stays where it is.
   void add(OpInfo info);
   const OpInfo* find(std::string_view name) const;
   std::map<std::string, OpInfo, std::less<>> all() const;
-  // The op of that name; else an error with its current name, or with similar names.
+  // The op of that name; otherwise an error with its current name, or with similar ones.
   const OpInfo& at(std::string_view name) const;
   // An error that lists the op's kernels, unless this is one of them. Element-wise ops are one family,
   // "elementwise", with one table.

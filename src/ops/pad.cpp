@@ -78,7 +78,7 @@ int64_t source(PadMode mode, int64_t c, int64_t length) {
   return -1;
 }
 
-// What negative numbers cut from an axis at its beginning, and what they leave of it.
+// How much negative numbers cut from the beginning of an axis, and the length that remains.
 struct Cut {
   int64_t begin, length;
 };
@@ -117,8 +117,8 @@ struct Axis {
   bool padded() const { return length != out || before != 0; }
 };
 
-// Axes joined where the padding allows: those without any, and in modes that see a padded axis as one run of
-// elements, also a padded one with those after it. At least one.
+// Axes joined where the padding allows it: those without padding and, in modes that treat a padded axis as
+// one run of elements, also a padded axis with those after it. At least one.
 std::vector<Axis> joined_axes(const std::vector<int64_t>& dims, const Pad& pad) {
   const bool runs = pad.mode == PadMode::constant || pad.mode == PadMode::wrap;
   std::vector<Axis> axes;
@@ -139,7 +139,7 @@ std::vector<Axis> joined_axes(const std::vector<int64_t>& dims, const Pad& pad) 
 void lower_pad(Lowering& l, const Operand& x, const Operand& y, const Pad& pad) {
   const std::vector<Axis> axes = joined_axes(x.view.dims, pad);
   if (axes.size() > kAxes) {
-    // More than the kernel walks: the axes of the second half first, into separate memory.
+    // More than the kernel walks: pad the second half of the axes first, into scratch memory.
     Pad first = pad;
     Pad second = pad;
     std::vector<int64_t> dims = x.view.dims;

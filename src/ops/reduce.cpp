@@ -179,8 +179,8 @@ constexpr RowVariant kVariants[] = {kSerialRows, kWorkgroupRows, kSubgroupRows, 
 
 class ReduceLowering {
  public:
-  // `count` is what a mean divides by; a maximum of 16-bit floats, for example, starts from the identity of
-  // `type`.
+  // `count` is what a mean divides by. Partial results have the accumulator's type, but start from the
+  // identity of `type`.
   ReduceLowering(Lowering& l, ReduceKind kind, DType type, int64_t count)
       : l_(l), kind_(kind), type_(type), count_(count) {}
 
@@ -223,8 +223,8 @@ class ReduceLowering {
         {.KIND = kernel_kind(), .FLOAT = is_float(type_), .MEAN = kind_ == ReduceKind::mean && last});
   }
 
-  // Parts of rows into scratch memory, then the parts of each row. False where the device cannot bind it at
-  // once.
+  // Reduces parts of rows into scratch memory, then the parts of each row. False if the device cannot bind
+  // all parts at once.
   bool split(const Operand& x, const Operand& y, const RowProblem& p, bool last) {
     const int64_t chunk = split_chunk(l_.caps(), p);
     const int64_t parts = ceil_div(p.length, chunk);

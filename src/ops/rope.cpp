@@ -132,7 +132,7 @@ void Rope::lower(Lowering& l) const {
     const std::vector<int64_t>& dims = p.x.view.dims;
     p.positions.view = p.positions.view.broadcast_to({dims.begin(), dims.end() - 1});
   }
-  // Inputs that even for one row are spread over more than the bindings hold are copied together.
+  // If not even one row can be bound, inputs that are not contiguous are copied first.
   Problem row = p;
   for (Operand* o : {&row.x, &row.y, &row.positions}) {
     for (int64_t axis = 0; o->present() && axis < p.x.view.rank() - 1; ++axis)

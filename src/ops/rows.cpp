@@ -65,7 +65,7 @@ constexpr int64_t kSerialRowsPerGroup = kernels::lib::team_serial::ROWS_PER_GROU
 
 int64_t workgroup_team(int64_t length) { return length <= 1024 ? 64 : 256; }
 
-// Of `tasks` invocations that walk `steps` times four elements; `near` if neighbouring invocations read
+// For `tasks` invocations that each walk `steps` times four elements; `near` if neighbouring invocations read
 // neighbouring memory.
 double walk_ns(const Rates& r, double tasks, double steps, bool near, const RowProblem& p) {
   return p.passes * steps * (near ? r.step_ns : r.far_step_ns) * std::max(1.0, tasks / r.lanes);
@@ -128,7 +128,7 @@ std::vector<Candidate> split_candidates(const Target& target, const RowProblem& 
 }
 
 int64_t split_chunk(const Caps& caps, const RowProblem& p) {
-  // Enough tasks to keep the device busy, each a team or an invocation of its own, but none too short to be
+  // Enough tasks to keep the device busy, each for a team or a single invocation, but none too short to be
   // worth its place in scratch memory.
   const Rates r = rates_of(caps);
   const double busy = r.cpu ? 256 : p.side_by_side ? r.lanes / kSerialRowsPerGroup : r.lanes;

@@ -21,14 +21,14 @@ bool rows_by_four(const Operand& rows);
 // `axis` and all after it.
 std::vector<int64_t> axes_from(int64_t axis, int64_t rank);
 
-// The invocations that make a row together.
+// The invocations that compute a row together.
 struct Team {
   std::string_view fragment;
   int64_t size = 1;  // invocations per row
   int64_t rows_per_group = 1;
 };
 
-// What the choice of a team depends on, and what is done with it.
+// What the choice of a team depends on, and what to do with the team.
 struct RowProblem {
   int64_t rows = 0;
   int64_t length = 0;
@@ -37,14 +37,14 @@ struct RowProblem {
   double passes = 1;         // how often a row is walked
   // Emits the kernel for that team; false, and nothing emitted, if the device cannot bind it.
   std::function<bool(const Team&)> run = {};
-  // If rows can be cut into parts that are joined by a second dispatch: does so, or returns false.
+  // If rows can be cut into parts that a second dispatch joins: does so, or returns false.
   std::function<bool()> split = {};
 
   std::string key() const;
 };
 RowProblem row_problem(const Operand& rows, double passes);
 
-// The rows of the variant tables of all these ops.
+// The rows of the variant tables that these ops share.
 using RowVariant = Variant<RowProblem, bool>;
 bool subgroup_applies(const Target& target, const RowProblem& p);
 bool split_applies(const Target& target, const RowProblem& p);
@@ -65,10 +65,10 @@ inline constexpr RowVariant kRowVariants[] = {kSerialRows, kWorkgroupRows, kSubg
 // Whether all operands that the kernel declares x4 can be read that way; else they are bound as single
 // elements.
 bool use_four(const Kernel& kernel, std::vector<Operand>& operands);
-// The type in which sums of that type are added up.
+// The type in which values of that type are accumulated.
 DType accumulator(DType dtype);
 
-// The kernel with the fragment of that team in place of team_serial.
+// The dispatch with the team's fragment in place of team_serial.
 Dispatch for_team(Dispatch d, const Team& team);
 
 // A kernel with rows, for a team: fills in the spec constants TEAM and FOUR (whether all operands that the
@@ -88,9 +88,8 @@ Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
                   team);
 }
 
-// Runs the problem with the row of kRowVariants that is cheapest, or with a team of a workgroup, which has
-// one row, if a group of rows is more than the device can bind. If that is too much as well, false, and
-// nothing emitted.
+// Emits the problem with the cheapest row of kRowVariants or, if the device cannot bind all data rows of one
+// workgroup, with a workgroup for each data row. False, and nothing emitted, if that is too much as well.
 bool emit_rows(Lowering& l, std::string_view op, const RowProblem& p);
 
 // The error when not even the smallest part of a row can be bound.

@@ -1,4 +1,4 @@
-// The scalar functions that element-wise ops are made of: one row says everything about a function.
+// The scalar functions that element-wise ops are made of: one table row says everything about a function.
 #pragma once
 
 #include <complex>

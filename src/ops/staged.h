@@ -1,5 +1,4 @@
-// Whole-tensor steps in f32, each of which can be cut anywhere: the alternative for rows that no binding can
-// hold.
+// Whole-tensor steps in f32, each of which can be cut anywhere: for rows too long to be bound.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What ops with Trait::view share: they have no kernel, and one function says where each element lies.
+// What ops with Trait::view share: they have no kernel, only a function that says where each element lies.
 #pragma once
 
 #include "ir/op.h"
