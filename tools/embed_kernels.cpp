@@ -1,9 +1,10 @@
-// Turns src/kernels/*.wgsl into C++, at build: rlx_embed_kernels OUT_FOLDER FILE...
+// Turns src/kernels/*.wgsl into C++ during the build: rlx_embed_kernels OUT_FOLDER FILE...
 //
-// For a kernel NAME it writes kernels/NAME.wgsl.h with a struct rlx::kernels::NAME that has the types Operands, Params and
-// Spec and the constants of the source, so that host and shader cannot disagree, and a function kernel(), defined in
-// kernels/kernels.cpp with all the others and their list. Files in lib/ become kernels/lib.wgsl.h (their constants) and
-// kernels/lib.wgsl.cpp (their text). The library reads all of it with the same parser.
+// For a kernel NAME it writes kernels/NAME.wgsl.h with a struct rlx::kernels::NAME that has the types
+// Operands, Params and Spec and the constants of the source, so that host and shader cannot disagree. Its
+// function kernel() is defined in kernels/kernels.cpp, with those of all other kernels and a list of them.
+// Files in lib/ become kernels/lib.wgsl.h (their constants) and kernels/lib.wgsl.cpp (their texts). The
+// library reads these texts with the same parser.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -39,7 +40,7 @@ void write(const fs::path& path, const std::string& text) {
   if (!file) fail(ErrorKind::invalid_file, "{}: cannot be written", path.string());
 }
 
-// A C++ string literal; compilers limit the length of one piece.
+// C++ string literals, in pieces: compilers limit the length of one.
 std::string literal(std::string_view text) {
   std::string out;
   do {
@@ -163,7 +164,7 @@ void embed(const fs::path& folder, const std::vector<fs::path>& files) {
   for (const fs::path& path : files) {
     if (path.parent_path().filename() != "kernels") {
       fragments.push_back(path);
-      // With the errors of its own place.
+      // Only for its errors, which name the fragment's own file and line.
       parse_fragment(fragment_name(path), read(path));
       continue;
     }

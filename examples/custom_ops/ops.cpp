@@ -8,8 +8,8 @@
 namespace {
 
 // One element of the output per invocation: lib/flat calls element(i), and cuts the work into as many
-// dispatches as the device's limits ask for. The parameter `levels` has the name of the attribute, and so its
-// value.
+// dispatches as the device's limits require. The parameter `levels` has the name of an attribute, and
+// therefore its value.
 void register_posterize() {
   rlx::register_op({
       .name = "posterize",
@@ -36,7 +36,7 @@ void register_posterize() {
 }
 
 // One row per team of invocations, whichever team the library finds fastest for the shape: lanes walk the
-// row in steps of TEAM, and team_all joins what they found by `merge`. `length` is the library's to set.
+// row in steps of TEAM, and team_all joins their results with `merge`. The library sets `length`.
 void register_l1_share() {
   rlx::register_op({
       .name = "l1_share",

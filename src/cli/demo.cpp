@@ -113,7 +113,6 @@ void run_demo(const Options& o) {
   const double upload_ms = upload_watch.ms();
 
   NamedTensors inputs = demo_inputs(o.tokens, config.vocab);
-  // Fills are written out, since measure() hands out the stored bytes.
   Measured time;
   {
     const Progress progress("running");

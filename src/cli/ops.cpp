@@ -16,7 +16,7 @@ struct Options {
   bool markdown = false;
 };
 
-// Ops that are views, or that passes remove, run no kernel.
+// Views run no kernel.
 bool has_kernel(const OpInfo& info) {
   return std::ranges::any_of(info.variants,
                              [](const std::string& v) { return v != "view" && v != "folded"; });
@@ -36,7 +36,7 @@ struct Operand {
   std::string name;
   bool optional = false;
   bool repeated = false;     // stands for any number of operands
-  bool reads_views = false;  // else a transposed one is copied first
+  bool reads_views = false;  // if not, a transposed one is copied first
 };
 
 std::vector<Operand> operands_of(const OpInfo& info) {
@@ -55,8 +55,8 @@ std::vector<Operand> operands_of(const OpInfo& info) {
 struct Attribute {
   std::string name;
   std::string_view kind;
-  std::optional<std::string> otherwise;  // must be given if there is none
-  std::vector<std::string> words;        // if it can only be one of these
+  std::optional<std::string> otherwise;  // the default; none: it must be given
+  std::vector<std::string> words;        // if not empty, the only values that it accepts
 };
 
 class AttributeLister : public AttributeVisitor {

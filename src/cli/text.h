@@ -10,7 +10,7 @@
 namespace rlx::cli {
 
 std::string bytes_text(int64_t bytes);  // 12.3 MiB
-std::string ms_text(double ms);         // 0.123 ms, 1.23 s
+std::string ms_text(double ms);         // 0.123 ms, 12.3 s
 // "8", "64K", "1M", "2G"; nothing else. The error names `what`.
 uint64_t parse_size(std::string_view text, std::string_view what);
 
@@ -23,8 +23,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const std::
 // Splits at a character; no empty parts at the ends of an empty text.
 std::vector<std::string> split(std::string_view text, char at);
 
-// A line on stderr that is rewritten, only on a terminal: nothing is printed to a file or a
-// pipe.
+// A line on stderr that is rewritten; only on a terminal, not in a file or a pipe.
 class Progress {
  public:
   explicit Progress(std::string title);

@@ -200,7 +200,7 @@ bool fits(const AdapterInfo& info, const DeviceOptions& options, const std::vect
   return lower_case(info.name).contains(part);
 }
 
-// Where Dawn's log goes while this thread searches: Dawn's default is stderr, and the callback outlives the
+// Where Dawn's log goes while this thread searches: Dawn's default is stderr. The callback outlives the
 // search.
 thread_local std::string* search_log = nullptr;
 

@@ -1,4 +1,4 @@
-// Marks the code between the entry into src/gpu and the return from it. Two things depend on the mark: an
+// Marks calls into src/gpu, from entry to return. Two things depend on this: an
 // error that Dawn reports during a call is thrown by that call, and a test that counts allocations leaves out
 // those made inside (Dawn makes some 30 per run).
 #pragma once

@@ -58,8 +58,8 @@ struct Readback::Impl {
   std::string failure;
 };
 
-// The end of all work submitted so far. Shared with Dawn's callback, which comes sooner or later, so that
-// a waiter may give up first.
+// The end of all work submitted so far. Shared with Dawn's callback, so that a waiter may give up before it
+// comes.
 struct Completion {
   wgpu::Future future;
   std::atomic<bool> done = false;

@@ -141,7 +141,7 @@ class Readback {
   uint64_t size_ = 0;
 };
 
-// The end of all work that was submitted before the ticket was drawn.
+// The end of all work that was submitted before the ticket was taken.
 class Ticket {
  public:
   Ticket();
@@ -221,7 +221,7 @@ class Device {
   Ticket ticket();
 
   // Like submit(), but with a pass for each dispatch and a timestamp at both ends of it; waits for the end.
-  // Empty passes cost time, so the sum is more than the plain submit takes. Needs caps().timestamps.
+  // Each pass costs time, so the sum is more than the plain submit takes. Needs caps().timestamps.
   std::vector<DispatchTime> submit_timed(const Work& work);
 
   bool lost() const;

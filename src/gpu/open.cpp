@@ -17,7 +17,7 @@ std::filesystem::path cache_path(const DeviceOptions& options) {
   return folder.empty() ? std::filesystem::path() : std::filesystem::path(folder) / "pipelines";
 }
 
-// "adapters with 'nvidia' in their name on the backend 'vulkan'"
+// "no adapter with 'nvidia' in its name on the backend 'vulkan'"
 std::string request_text(const DeviceOptions& options) {
   const auto choice = [](const std::string& option, const char* variable) {
     return option.empty() ? env_text(variable) : option;
@@ -46,7 +46,7 @@ std::string request_text(const DeviceOptions& options) {
        search.log.empty() ? "" : ". Dawn says: " + search.log);
 }
 
-// Everything that some kernel variant or the profiler can use, as far as the adapter has it.
+// Everything that some kernel variant or the profiler can use, if the adapter has it.
 std::vector<wgpu::FeatureName> useful_features(const wgpu::Adapter& adapter) {
   std::vector<wgpu::FeatureName> features = {
       wgpu::FeatureName::ImplicitDeviceSynchronization,  // calls from several threads

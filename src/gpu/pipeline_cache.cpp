@@ -122,7 +122,7 @@ std::string with_source_places(std::string_view message, std::string_view wgsl) 
   return out;
 }
 
-// For those who want to read what is compiled.
+// For DeviceOptions::wgsl_dir.
 void write_module(const std::filesystem::path& dir, const PipelineRequest& request) {
   const std::filesystem::path path = dir / formatted("{}-{:016x}.wgsl", request.label, hash_of(request));
   std::error_code ignored;  // the file says whether it worked
@@ -153,7 +153,7 @@ std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest&
   module.label = std::string_view(request.label);
   wgpu::ComputePipelineDescriptor descriptor;
   descriptor.compute.module = core.device.CreateShaderModule(&module);
-  check();  // here: the pipeline made of a wrong module would only say that the module is wrong
+  check();  // before the pipeline, whose error would only say that the module is invalid
 
   wgpu::PipelineLayoutDescriptor layout;
   layout.bindGroupLayoutCount = 1;
@@ -212,7 +212,7 @@ std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> request
   const std::lock_guard lock(core.pipelines_mutex);
   for (const Missing& entry : missing) {
     ++core.pipelines_created;
-    // Another thread may have made the same one sooner; then the first is kept.
+    // Another thread may have made the same one first; then that one is kept.
     if (!find(core, *entry.request, entry.hash)) {
       core.pipelines.emplace(entry.hash, CachedPipeline{entry.compiled, ++core.pipeline_clock});
     }

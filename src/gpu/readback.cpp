@@ -24,7 +24,7 @@ std::unique_ptr<Readback::Impl> take_from_pool(Core& core, uint64_t capacity) {
   return staging;
 }
 
-// Whatever became of it: unmapped, and with no callback outstanding that knows its address.
+// Whatever its state: unmaps it, and makes sure that no outstanding callback knows its address.
 bool make_idle(Core& core, Readback::Impl& staging) {
   using State = Readback::Impl::State;
   if (staging.state == State::mapped || staging.state == State::pending) staging.buffer.Unmap();

@@ -174,8 +174,8 @@ void DevicePlan::load(const Weights& weights) {
   loaded_version_ = weights.version();
 }
 
-// Whether the dispatch works on the memory of `planned`: the same storages, and where the plan lets two of
-// them share a place, that must still be allowed.
+// Whether `now` works on the memory of `planned`: on the same storages, and where the plan lets two of them
+// share a place, that must still be allowed.
 bool DevicePlan::same_memory(const Dispatch& planned, const Dispatch& now) const {
   if (!std::ranges::equal(planned.operands, now.operands, {}, &Operand::storage, &Operand::storage))
     return false;
@@ -238,7 +238,7 @@ bool DevicePlan::retarget(const Graph& graph, const Program& program) {
   return true;
 }
 
-// Takes over the grids of `now`, and its ranges where the bound ones do not hold all that is touched.
+// Adopts the grids of `now`, and its ranges where those bound so far do not cover them.
 void DevicePlan::adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundDispatch>& now,
                        size_t first) {
   for (size_t i = 0; i < now.size(); ++i) {

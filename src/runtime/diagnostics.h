@@ -1,4 +1,4 @@
-// The parts of rlx/diagnostics.h that an executable uses on itself while it holds its lock.
+// The parts of rlx/diagnostics.h that an executable uses on itself, with its lock held.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ using ReadValue = std::function<Tensor(std::string_view node, int32_t output)>;
 std::optional<BadNode> find_first_nan(const Graph& graph, const ReadValue& read);
 std::vector<NodeSummary> summarize_nodes(const Graph& graph, const ReadValue& read, int64_t limit);
 
-// What DebugOptions ask for; an executable for which they ask nothing has no such object.
+// Does what DebugOptions request; an executable without requests has no such object.
 class Diagnostics {
  public:
   Diagnostics(const DebugOptions& options, const std::string& graph_name);

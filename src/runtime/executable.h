@@ -25,7 +25,7 @@ struct LoadedGraph {
   Weights weights;
   RunSymbols symbols;
   PlanCache plans;
-  std::shared_ptr<DevicePlan> last;  // ran last, or is the only one
+  std::shared_ptr<DevicePlan> last;  // the one that ran last, or the only one; null if there is none yet
 };
 
 struct Executable::Impl {
@@ -37,7 +37,7 @@ struct Executable::Impl {
   void set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes);
   std::shared_ptr<DevicePlan> plan_for_run(List<InputRef> inputs, SymbolList given);
   void upload_inputs(DevicePlan& plan, List<InputRef> inputs);
-  // Adds the copy of an output into the readback, after the `total` bytes that it has so far.
+  // Adds a copy of an output to the readback, after the `total` bytes so far.
   void add_readback(const DevicePlan& plan, const DevicePlan::OutputSlot& slot, uint64_t& total);
   // Encodes and submits with the copies that were added and those of the feeds.
   void submit(DevicePlan& plan, gpu::Readback* readback);

@@ -20,7 +20,7 @@ CompileOptions with_environment(CompileOptions options) {
   options.matmul_f32_only |= env_flag("RLX_WGPU_MATMUL_F32_ONLY");
   options.force_input_upload |= env_flag("RLX_WGPU_FORCE_INPUT_UPLOAD");
   options.debug = with_environment(std::move(options.debug));
-  // Values that are looked at after a run must not have been overwritten during it.
+  // Values that are inspected after a run must not be overwritten during it.
   options.keep_intermediates |= options.debug.nan_trace || options.debug.dump_nodes != 0;
   return options;
 }
@@ -40,7 +40,7 @@ ForcedVariants forced_kernels(const CompileOptions& options) {
     forced.emplace(item.substr(0, equals), item.substr(equals + 1));
     at = end + 1;
   }
-  // A name that no op knows would be ignored silently: refuse it.
+  // Refuses unknown names, which would otherwise be ignored silently.
   for (const auto& [op, variant] : forced) op_table().check_variant(op, variant);
   return forced;
 }

@@ -20,9 +20,9 @@ struct CompiledGraph {
   std::shared_ptr<const Graph> graph;
 };
 
-// What the environment adds to the options; read once per compilation, and never later.
+// The options with those of the environment, which is read once per compilation and never later.
 CompileOptions with_environment(CompileOptions options);
-// What lowering gets to know of these options, and of RLX_KERNELS.
+// What these options and $RLX_KERNELS tell lowering.
 Target make_target(const Caps& caps, const CompileOptions& options);
 
 // source --verify, bind_symbols, expand_ops, optimize--> graph

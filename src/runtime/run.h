@@ -10,9 +10,9 @@
 namespace rlx {
 
 struct Run::Impl {
-  // The outputs that are wanted (all if no names are given), with what counts them.
+  // The outputs that are wanted (all if no names are given), and the counts of counted ones.
   Impl(const std::vector<Graph::Output>& outputs, const std::vector<std::string>& wanted);
-  // Those to be read back: the wanted ones, then counts that nobody asked for.
+  // Those to be read back: the wanted ones, then counts that were not requested.
   const std::vector<std::string>& names() const { return names_; }
 
   NamedTensors get();

@@ -17,12 +17,12 @@ namespace rlx {
 // that names `what`.
 void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
             std::span<const std::byte> host, std::string_view what);
-// Elements as the device stores them, as host elements.
+// Converts elements from the device's form to the host's.
 void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host);
 // f32 values rounded to f16 or bf16.
 std::vector<std::byte> rounded_to(DType dtype, std::span<const std::byte> f32_values);
 
-// Results are in a readback one after the other, each at a multiple of four bytes.
+// The room of a result in a readback: results follow one another, each at a multiple of four bytes.
 constexpr uint64_t readback_bytes(uint64_t device_bytes) { return (device_bytes + 3) / 4 * 4; }
 
 }  // namespace rlx

@@ -10,8 +10,8 @@ namespace rlx {
 namespace {
 
 // Sums, norms, products and expressions round on the way to their result, which may be much smaller than what
-// they add: they are right for inputs that are a little off. A single function is right for its own inputs,
-// except for its last digits, and decisions (less, argmax) are exact.
+// they add: their results are exact only for slightly different inputs. A single function is right for its
+// own inputs, up to the last digits, and decisions (less, argmax) are exact.
 bool rounds_inside(const Node& n) {
   const auto real = [](const TensorType& t) { return is_float(t.dtype) || t.dtype == DType::c64; };
   return std::ranges::any_of(n.outputs, real) && !op_cast<Elementwise>(*n.op) && !op_cast<Cast>(*n.op);

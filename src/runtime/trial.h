@@ -14,7 +14,7 @@ class Trial {
  public:
   explicit Trial(uint32_t seed) : random_(seed), flushes_(seed % 2 == 1) {}
 
-  // The node's results, off by what its op's tolerance and the types of its outputs allow.
+  // The node's results, moved within what its op's tolerance and the types of its outputs allow.
   std::vector<RefTensor> run(const Node& n, const std::vector<const RefTensor*>& inputs);
 
  private:
@@ -25,7 +25,7 @@ class Trial {
 
   std::mt19937 random_;
   std::uniform_real_distribution<double> uniform_{-1, 1};
-  bool flushes_;  // subnormal numbers, which devices may treat as 0
+  bool flushes_;  // turns subnormal numbers into 0, as devices may
 };
 
 // The numbers of a tensor of floats or of c64 (two per element).
@@ -34,13 +34,13 @@ std::vector<double> numbers(const RefTensor& t);
 // How the numbers of one tensor moved in some trials.
 class Movement {
  public:
-  // With `decisions`, any number may take part in what the one that moved most did.
+  // With `decisions`, any number may move as far as the one that moved most.
   Movement(const std::vector<double>& want, const std::vector<const RefTensor*>& trials, bool decisions);
 
   // Finite in one trial but not in another: rounding alone decides.
   bool unclear(size_t i) const { return unclear_[i]; }
-  // What allows four times what the number and the tensor as a whole moved by. Trials are few, so a number
-  // may have moved less by chance.
+  // Allows four times the sum of how far the number and the tensor as a whole moved: with so few trials, a
+  // number may have moved little by chance.
   Tolerance tolerance(size_t i) const;
 
  private:

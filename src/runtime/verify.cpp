@@ -10,7 +10,7 @@
 namespace rlx {
 namespace {
 
-// Whether it read the contents of a state that have been overwritten since: after the run, the memory holds
+// Whether the node read contents of a state that have been overwritten since: after the run, the memory holds
 // something else.
 bool reads_overwritten(const Node& n, const StateVersions& states) {
   return std::ranges::any_of(n.inputs, [&](ValueId v) { return states.writer(v) >= 0; });

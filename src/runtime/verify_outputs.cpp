@@ -1,5 +1,5 @@
-// The outputs of a run against the reference of the graph as written, with a measured bound: how far
-// the reference itself moves when every node is as inexact as it may be.
+// The outputs of a run against the reference of the graph as written, with a measured bound: how far the
+// reference itself moves when every node is as inexact as it may be.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ namespace {
 
 using Outputs = std::map<std::string, RefTensor>;
 
-// Whether somewhere a number becomes a decision or a step, so that a small error can make a large one.
+// Whether some float becomes a decision or a step, so that a small error can cause a large one.
 bool has_decisions(const Graph& graph) {
   return std::ranges::any_of(graph.nodes(), [&](const Node& n) {
     const auto* e = op_cast<Elementwise>(*n.op);
@@ -105,7 +105,7 @@ std::vector<OutputCheck> verify_outputs(const Graph& written, const NamedTensors
                                         const std::function<void(int64_t nodes_done, int64_t nodes)>& done) {
   const Graph graph = inline_calls(written);  // the nodes in a body are as inexact as others
   const bool decisions = has_decisions(graph);
-  // A decision goes either way: the more often it is tried, the less often the other way is missed.
+  // A decision may go either way: with more trials, the other way is missed less often.
   const uint32_t trial_count = decisions ? 8 : 2;
   int64_t before = 0;
   const int64_t all = graph.size() * (1 + int64_t{trial_count});

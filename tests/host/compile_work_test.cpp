@@ -1,4 +1,4 @@
-// How much work compiling is: kernels stay small, and twice the graph is twice the work.
+// How much work compilation takes: kernels stay small, and twice the graph is twice the work.
 #include <gtest/gtest.h>
 
 #include "ops/elementwise.h"
@@ -21,7 +21,7 @@ Graph chain(int64_t nodes, std::string_view function) {
   return g;
 }
 
-// Every node with its own constant and slice, all of which ask for the same names.
+// Every node has its own constant and slice, which all request the same names.
 Graph wide(int64_t pairs) {
   Graph g;
   const Value all = g.input("x", DType::f32, {pairs, 4});

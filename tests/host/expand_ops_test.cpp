@@ -13,7 +13,7 @@
 namespace rlx::testing {
 namespace {
 
-// y = scale * x, and what that expands into is up to the test.
+// y = scale * x; the test decides what it expands into.
 template <class Self>
 struct Scaled : OpOf<Self> {
   double scale = 2;

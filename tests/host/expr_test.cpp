@@ -1,4 +1,4 @@
-// Scalar expressions as attributes: their text, when they are equal, and what giving them types checks.
+// Scalar expressions as attributes: their text, when they are equal, and what is checked when they get types.
 #include "ops/expr.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(Expressions, TypesAreGivenWithoutText) {
   EXPECT_EQ(e.untyped().text(), "t0=cast_f32($0); t1=less(t0,$1); where(t1,t0,2)");
 }
 
-// What the text form says to such a node.
+// The text form's error for such a node.
 std::string said(std::string_view type, std::string_view call) {
   return message(
       [&] { parse_graph(formatted("graph g {{\n%x = input : {}[4, 4]\n%y = {}\n}}", type, call)); });

@@ -1,4 +1,4 @@
-// What ops choose when they lower, for which device, and what they call it.
+// Which kernels ops choose for which device, and how the dispatches are labelled.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -63,7 +63,7 @@ std::string text(const Program& program) {
   return joined(program.main, [](const Dispatch& d) { return text(d); });
 }
 
-// Costs by what is asked for, and all that was asked.
+// Measured costs for a test, and a record of what was asked for.
 struct Measured : Chooser {
   std::map<std::string, double> ns;  // "matmul rows ROWS=1 LANES=8"
   mutable std::set<std::string> keys;
@@ -80,7 +80,7 @@ struct Measured : Chooser {
 
 constexpr const char* kProduct = "matmul(T[8,64], T[64,4096])";
 
-// A row that says how nothing is made is no row.
+// A row without a function that makes its dispatch does not compile.
 using Row = Variant<Measured, bool>;
 static_assert(std::is_constructible_v<Row, std::string_view, Row::Applies, Row::Candidates, Row::Make>);
 static_assert(!std::is_constructible_v<Row, std::string_view, Row::Applies, Row::Candidates>);
@@ -133,7 +133,7 @@ TEST(Choices, FollowMeasuredCosts) {
   EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=2 LANES=32");
   measured->ns["matmul tiled"] = 5;
   EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_tiled [tiled]");
-  // What is measured to be slow is not taken either.
+  // A row that is measured to be slow is not chosen either.
   measured->ns = {{"matmul rows ROWS=8 LANES=8", 1e12}};
   EXPECT_NE(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=8 LANES=8");
 }
@@ -147,7 +147,7 @@ TEST(Choices, ForcedRowsWinOverMeasuredOnes) {
   EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=1 LANES=64");
   target.forced = {{"matmul", "plain"}};
   EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_plain [plain]");
-  // A row that cannot do the case is passed over.
+  // A row that cannot handle the case is passed over.
   target.forced = {{"matmul", "tiled"}};
   EXPECT_EQ(text(lowered("matmul(i32[3,17], i32[17,5])", DType::f32, target)), "matmul_plain [plain]");
 }
@@ -230,7 +230,7 @@ TEST(Labels, OfReductionsAndOfRowsThatDoNotFit) {
   split.forced = {{"sum", "split"}};
   EXPECT_EQ(text(lowered("sum(T[65537])", DType::f32, split)),
             "reduce [split] TEAM=1, reduce [subgroup] TEAM=8");
-  // Sixty-four rows of a serial team are more than can be bound; one is not.
+  // The sixty-four rows of a workgroup of serial teams are more than can be bound; one row is not.
   Target target = small_limits();
   target.forced = {{"softmax", "serial"}};
   for (const Dispatch& d : lowered("softmax(T[100,20000])", DType::f32, target).main)
@@ -239,7 +239,7 @@ TEST(Labels, OfReductionsAndOfRowsThatDoNotFit) {
 
 // --- options ---
 
-// Notes what it is lowered for.
+// Records the target it is lowered for.
 struct Probe final : OpOf<Probe> {
   static constexpr auto kName = "probe";
   static inline Target seen = {};

@@ -1,4 +1,4 @@
-// What the table says of the ops.
+// What the table says about the ops.
 #include "ops/op_table.h"
 
 #include <gtest/gtest.h>
