@@ -47,7 +47,7 @@ const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
 async function measure() {
   const session = await openSession("webgpu");
   const inputs = randomInputs(session);
-  const outputs = {}; // memory that is allocated before, as rlx has it
+  const outputs = {}; // memory allocated beforehand, as in rlx
   for (const { name, type, shape } of session.outputMetadata) {
     outputs[name] = new ort.Tensor(type, new Float32Array(elements(shape)), shape);
   }
@@ -85,4 +85,4 @@ async function check() {
 }
 
 console.log(JSON.stringify(await (mode === "check" ? check() : measure())));
-process.exit(0); // without the tear-down of the device, which may take long
+process.exit(0); // without tearing down the device, which may take long

@@ -1,9 +1,9 @@
-# Sources generated at build: the embedded kernels and the table of ops.
+# Sources generated during the build: the embedded kernels and the table of ops.
 # Result: RLX_GENERATED_SOURCES. The generators leave a file alone when its content would not change.
 
-# Kernels: generated/kernels/<stem>.wgsl.h for each kernel, kernels.cpp with the text of all of them and their list (one
-# source file each would cost more than one for all), lib.wgsl.h and .cpp for the shared fragments. The generator is built
-# first, from the parser that the library has; all else waits for it, so it is not optimised.
+# Kernels: generated/kernels/<stem>.wgsl.h for each kernel, kernels.cpp with the texts of all of them and a list (a
+# source file for each would take longer to compile), lib.wgsl.h and .cpp for the shared fragments. The generator is built
+# first, with the library's own parser; everything else waits for it, so it is not optimised.
 add_executable(rlx_embed_kernels tools/embed_kernels.cpp src/kernels/parse.cpp src/base/error.cpp src/base/format.cpp)
 target_include_directories(rlx_embed_kernels PRIVATE include src)
 target_compile_features(rlx_embed_kernels PRIVATE cxx_std_23)

@@ -295,12 +295,12 @@ void check_conventions(const Kernel& k, const Lines& lines) {
   if (k.flat || team) {
     if (k.params.size() < 2 || k.params[0].name != "first" || k.params[1].name != "end")
       fail(ErrorKind::invalid_argument,
-           "{}: the Params of a kernel that uses flat or a team begin with `first: u32, end: u32`",
+           "{}: the Params of a kernel that uses flat or a team must begin with `first: u32, end: u32`",
            lines.file);
   }
   const auto need = [&](bool needs, bool has, std::string_view user, std::string_view what) {
     if (needs && !has)
-      fail(ErrorKind::invalid_argument, "{}: a kernel that uses {} has {}", lines.file, user, what);
+      fail(ErrorKind::invalid_argument, "{}: a kernel that uses {} must have {}", lines.file, user, what);
   };
   need(k.flat, std::ranges::contains(functions, "element"), "flat", "a function element(i: u32) -> y_t");
   need(team, has_spec("TEAM"), "a team", "the spec constant TEAM");

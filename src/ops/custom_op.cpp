@@ -405,7 +405,7 @@ Declared declare(CustomOp op) {
     fail(ErrorKind::invalid_argument, "the op '{}' {}", op.name, what);
   };
   check_name(op.name);
-  if (!op.reference) wrong("has no reference: what it computes on the CPU, which verification compares with");
+  if (!op.reference) wrong("has no reference, which computes the same on the CPU for verification");
   const std::string file = op.file.empty() ? op.name + ".wgsl" : op.file;
   const auto include = [&](std::string_view what) -> std::string {
     fail(ErrorKind::invalid_argument,

@@ -81,7 +81,7 @@ const OpInfo& OpTable::at(std::string_view name) const {
   }
   std::string near;
   for (const auto& [known, info] : all()) {
-    if (is_near(name, known)) near += (near.empty() ? "near: " : ", ") + known;
+    if (is_near(name, known)) near += (near.empty() ? "similar: " : ", ") + known;
   }
   fail("there is no op named '{}' ({}`rlx ops` lists all)", excerpt(name), near.empty() ? "" : near + "; ");
 }

@@ -1,5 +1,5 @@
-# Installs BUILD_DIR into a fresh prefix, then builds projects of users against it and runs the results: CONSUMER_DIR, and the
-# example with ops of its own.
+# Installs BUILD_DIR into a fresh prefix, then builds users' projects against it and runs them: CONSUMER_DIR, and the
+# example with custom ops.
 
 set(work_dir ${BUILD_DIR}/install-consumer)
 file(REMOVE_RECURSE ${work_dir})

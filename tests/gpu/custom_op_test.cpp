@@ -404,7 +404,7 @@ TEST_F(CustomOps, UsesSayWhatIsWrong) {
   EXPECT_SAYS(custom("test_scaled", {x, bias}, {{"factor", "two"}}),
               "the attribute 'factor' is not of the same kind");
   EXPECT_SAYS(custom("softmax", {x}), "the op 'softmax' is not a custom op");
-  EXPECT_SAYS(custom("test_sclaed", {x}), "near: test_scaled");
+  EXPECT_SAYS(custom("test_sclaed", {x}), "similar: test_scaled");
   EXPECT_SAYS(custom("test_below_largest", {x}, {{"axis", 5}}), "axis 5");
   EXPECT_SAYS(
       parse_graph("graph g {\n  %x = input : f32[2, 3]\n  %y = test_scaled(%x, %x) {factor=\"two\"}\n  "

@@ -114,7 +114,7 @@ TEST(Mistakes, NamesAndAttributes) {
             }),
             "the name 'x' is used twice");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = sofmax(%x)\n}"); }),
-            "line 3: there is no op named 'sofmax' (near: softmax; `rlx ops` lists all)");
+            "line 3: there is no op named 'sofmax' (similar: softmax; `rlx ops` lists all)");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = cast(%x) {two=f16}\n}"); }),
             "line 3: node 'y': cast: has no attribute 'two' (it has: to)");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = cast(%x)\n}"); }),

@@ -266,7 +266,7 @@ TEST(Names, FormerOpsGetThePresentName) {
 
 TEST(Names, UnknownOpsGetNearOnes) {
   EXPECT_EQ(said("layernorm(%x)"),
-            "line 3: there is no op named 'layernorm' (near: layer_norm; `rlx ops` lists all)");
+            "line 3: there is no op named 'layernorm' (similar: layer_norm; `rlx ops` lists all)");
   EXPECT_EQ(said("frobnicate(%x)"), "line 3: there is no op named 'frobnicate' (`rlx ops` lists all)");
   Graph g;
   const Value x = g.input("x", DType::f32, {2});
