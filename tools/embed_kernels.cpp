@@ -53,7 +53,8 @@ std::string literal(std::string_view text) {
 
 std::string constants_text(const std::vector<ConstantDecl>& constants) {
   std::string out;
-  for (const ConstantDecl& c : constants) out += formatted("  static constexpr uint32_t {} = {};\n", c.name, c.value);
+  for (const ConstantDecl& c : constants)
+    out += formatted("  static constexpr uint32_t {} = {};\n", c.name, c.value);
   return out;
 }
 
@@ -61,7 +62,8 @@ std::string param_member(const ParamDecl& p) {
   const std::string_view type = p.scalar == "u32" ? "uint32_t" : p.scalar == "i32" ? "int32_t" : "float";
   if (p.count == 0 && p.width == 1) return formatted("    {} {} = 0;\n", type, p.name);
   if (p.count == 0)
-    return formatted("    alignas({}) std::array<{}, {}> {} = {{}};\n", p.width == 2 ? 8 : 16, type, p.width, p.name);
+    return formatted("    alignas({}) std::array<{}, {}> {} = {{}};\n", p.width == 2 ? 8 : 16, type, p.width,
+                     p.name);
   // A whole number of vectors, as in the uniform.
   const int64_t words = p.width == 4 ? 4 * p.count : (p.count + 3) / 4 * 4;
   return formatted("    alignas(16) std::array<{}, {}> {} = {{}};\n", type, words, p.name);
@@ -106,7 +108,8 @@ std::string definitions(const std::vector<Kernel>& kernels) {
   for (const Kernel& k : kernels) {
     includes += formatted("#include \"kernels/{}.wgsl.h\"\n", k.name);
     functions += formatted(
-        "const KernelPtr& {}::kernel() {{\n  static const KernelPtr kernel = parse_kernel({});\n  return kernel;\n}}\n\n",
+        "const KernelPtr& {}::kernel() {{\n  static const KernelPtr kernel = parse_kernel({});\n  return "
+        "kernel;\n}}\n\n",
         k.name, literal(k.text));
     rows += formatted("      {}::kernel(),\n", k.name);
   }
@@ -146,10 +149,11 @@ void write_library(const fs::path& folder, const std::vector<fs::path>& files) {
     if (!constants.empty() && !name.starts_with("lib/math/"))
       structs += formatted("struct {} {{\n{}}};\n\n", path.stem().string(), constants);
   }
-  write(folder / "lib.wgsl.h", formatted("{}// The constants of fragments that the host relies on.\n#pragma once\n\n"
-                                         "#include <cstdint>\n\nnamespace rlx::kernels::lib {{\n\n{}}}  // namespace "
-                                         "rlx::kernels::lib\n",
-                                         kGenerated, structs));
+  write(folder / "lib.wgsl.h",
+        formatted("{}// The constants of fragments that the host relies on.\n#pragma once\n\n"
+                  "#include <cstdint>\n\nnamespace rlx::kernels::lib {{\n\n{}}}  // namespace "
+                  "rlx::kernels::lib\n",
+                  kGenerated, structs));
   write(folder / "lib.wgsl.cpp",
         formatted("{}#include \"kernels/registry.h\"\n\nnamespace rlx::kernels {{\n\n"
                   "std::span<const std::pair<std::string_view, std::string_view>> fragment_texts() {{\n"
@@ -185,7 +189,8 @@ int main(int argc, char** argv) {
   try {
     std::vector<std::filesystem::path> files(argv + std::min(argc, 2), argv + argc);
     std::ranges::sort(files);
-    if (files.empty()) rlx::fail(rlx::ErrorKind::invalid_argument, "usage: rlx_embed_kernels OUT_FOLDER FILE...");
+    if (files.empty())
+      rlx::fail(rlx::ErrorKind::invalid_argument, "usage: rlx_embed_kernels OUT_FOLDER FILE...");
     rlx::embed(std::filesystem::path(argv[1]) / "kernels", files);
     return 0;
   } catch (const std::exception& e) {

@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,8 +38,15 @@
 namespace rlx {
 
 // An attribute has the kind of its default.
-using AttributeValue =
+using AttributeAlternatives =
     std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+struct AttributeValue : AttributeAlternatives {
+  using AttributeAlternatives::AttributeAlternatives;
+  // {1, 2} and {0.5, 1}.
+  AttributeValue(std::initializer_list<int> values)
+      : AttributeAlternatives(std::vector<int64_t>(values.begin(), values.end())) {}
+  AttributeValue(std::initializer_list<double> values) : AttributeAlternatives(std::vector<double>(values)) {}
+};
 using NamedAttributes = std::vector<std::pair<std::string, AttributeValue>>;
 
 // One use of a custom op, as its functions see it. Asking for an input, output or attribute that does not

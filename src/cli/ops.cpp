@@ -18,8 +18,7 @@ struct Options {
 
 // Views run no kernel.
 bool has_kernel(const OpInfo& info) {
-  return std::ranges::any_of(info.variants,
-                             [](const std::string& v) { return v != "view" && v != "folded"; });
+  return std::ranges::any_of(info.variants, [](const std::string& v) { return v != "view"; });
 }
 
 std::string where(const OpInfo& info) { return has_kernel(info) ? "GPU" : "view"; }

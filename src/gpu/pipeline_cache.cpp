@@ -141,7 +141,7 @@ std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest&
   result->layout = make_layout(core.device, request);
   const auto check = [&] {
     if (const std::optional<Error> error = call.take_error()) {
-      fail(ErrorKind::internal, "the kernel '{}' does not compile: {}", request.label,
+      fail(ErrorKind::invalid_argument, "the kernel '{}' does not compile: {}", request.label,
            with_source_places(error->what(), request.wgsl));
     }
   };

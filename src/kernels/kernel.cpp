@@ -37,8 +37,8 @@ void add_fragments(Kernel& k) {
   for (const std::string& lib : k.libs) {
     const Fragment* const fragment = find_fragment(lib);
     if (!fragment)
-      fail(ErrorKind::invalid_argument, "{}.wgsl: there is no fragment named '{}' to use (there is: {})", k.name,
-           lib, joined(fragment_names()));
+      fail(ErrorKind::invalid_argument, "{}.wgsl: there is no fragment named '{}' to use (there is: {})",
+           k.name, lib, joined(fragment_names()));
     add_calls(k, std::vector<std::string_view>(fragment->calls.begin(), fragment->calls.end()));
     for (const std::string& e : fragment->enables) {
       if (!std::ranges::contains(k.enables, e)) k.enables.push_back(e);

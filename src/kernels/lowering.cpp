@@ -11,7 +11,9 @@ namespace {
 constexpr int64_t kFlatGrain = 1024;
 
 // Whether element i of the output is made from element i of this operand, and from no other.
-bool in_step(const OperandDecl& decl) { return decl.out || (decl.calls.walks_flat() && !decl.calls.elsewhere); }
+bool in_step(const OperandDecl& decl) {
+  return decl.out || (decl.calls.walks_flat() && !decl.calls.elsewhere);
+}
 
 bool has_extension(const Caps& caps, std::string_view name) {
   return name == "f16" ? caps.shader_f16 : name == "subgroups" ? caps.subgroups : caps.subgroup_matrix;
@@ -21,7 +23,8 @@ bool has_extension(const Caps& caps, std::string_view name) {
 void check_extensions(const Dispatch& d, const Caps& caps) {
   for (const std::string& name : d.kernel->enables) {
     if (!has_extension(caps, name))
-      fail(ErrorKind::unsupported, "kernel {} enables {}, which the device {} does not have or was told not to use", d.kernel->name,
+      fail(ErrorKind::unsupported,
+           "kernel {} enables {}, which the device {} does not have or was told not to use", d.kernel->name,
            name, caps.adapter);
   }
   for (size_t i = 0; i < d.operands.size(); ++i) {

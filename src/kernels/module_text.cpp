@@ -67,7 +67,7 @@ class OperandWriter {
       absent(out);
       return;
     }
-    if (!decl_.out || decl_.calls.get) get(out);
+    if (!decl_.out || reads()) get(out);
     if (decl_.x4) get4(out);
     for (const WalkPart part : kWalkParts) {
       if (calls_walk(decl_, part)) walk(out, part);
@@ -81,6 +81,8 @@ class OperandWriter {
   }
 
  private:
+  bool reads() const { return decl_.calls.get || decl_.calls.at; }
+
   // Of the struct `views`.
   std::string member(const ViewWord& w) const {
     static constexpr std::string_view kNames[] = {"offset", "window_begin", "window_length"};
@@ -263,7 +265,7 @@ class OperandWriter {
   }
 
   void get4(std::string& out) const {
-    if (decl_.out && !decl_.calls.get) raw(out);
+    if (decl_.out && !reads()) raw(out);
     out += formatted("fn {0}_get4(p: u32) -> vec4<{0}_t> {{\n  let q = views.{0}_offset + p;\n", x_);
     if (element_ == Element::vec4f || element_ == Element::vec4h) {
       out += formatted("  return vec4f({}_raw(q / 4u));\n}}\n", x_);
@@ -287,7 +289,7 @@ class OperandWriter {
 
   void put(std::string& out) const {
     const bool by_words = kernel_.flat;
-    if (!decl_.calls.get && !decl_.x4 && pattern_.partial) raw(out);
+    if (!reads() && !decl_.x4 && pattern_.partial) raw(out);
     if (packed() && !by_words) {
       put_atomic(out);
       if (decl_.x4) raw_set(out);
@@ -327,7 +329,7 @@ class OperandWriter {
     const bool native =
         !packed() && (element_ == Element::atomic_i32 || p_.dtype == DType::u32) && raw_type() == type;
     if (!native) {
-      if (!decl_.calls.get && !pattern_.partial) raw(out);
+      if (!reads() && !pattern_.partial) raw(out);
       out += formatted("fn {}_swap(i: u32, old: {}, new_word: {}) -> vec2<{}> {{\n", x_, raw_type(),
                        raw_type(), raw_type());
       out += in_segment("i", [&](int b, std::string_view i) {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 #include <set>
 
 #include "ir/op.h"
@@ -137,10 +139,23 @@ struct Declared {
   CustomOp op;
   KernelPtr kernel;
   std::vector<size_t> inputs, outputs, tables;  // operands of the kernel
+  std::vector<std::string> types;               // of input 0
   bool rows = false;
-
-  const OperandDecl& input(int64_t i) const { return kernel->operands[inputs[static_cast<size_t>(i)]]; }
 };
+
+// Runs a function of the op; whatever it throws becomes an error that names the op and the function.
+template <class F>
+auto guarded(const CustomOp& op, std::string_view function, F&& run) -> decltype(run()) {
+  try {
+    return run();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    fail("{}: its function `{}` failed: {}", op.name, function, e.what());
+  } catch (...) {
+    fail("{}: its function `{}` threw something that is not an exception", op.name, function);
+  }
+}
 
 bool is_table(const CustomOp& op, std::string_view operand) {
   return std::ranges::any_of(op.tables, [&](const auto& t) { return t.first == operand; });
@@ -167,17 +182,22 @@ class CustomNode final : public Op {
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(std::ssize(d_->inputs));
-    for (int64_t i = 0; i < in.count(); ++i) expect_kind(in, i);
-    if (!takes(in.dtype(0))) {
-      fail("{}: input 0 is {}; the op takes {}", name(), to_string(in.dtype(0)), d_->op.types);
-    }
-    if (!d_->op.infer) return {in[0]};
+    for (int64_t i = 0; i < in.count(); ++i)
+      expect_kind("input", i, in.dtype(i), d_->kernel->operands[d_->inputs[static_cast<size_t>(i)]]);
+    if (!std::ranges::contains(d_->types, to_string(in.dtype(0))))
+      fail("{}: input 0 is {}; the op takes {}", name(), to_string(in.dtype(0)), joined(d_->types));
     std::vector<TensorType> inputs;
     for (int64_t i = 0; i < in.count(); ++i) inputs.push_back(in[i]);
-    std::vector<TensorType> outputs = d_->op.infer(CustomCall(name(), std::move(inputs), {}, values));
+    std::vector<TensorType> outputs = {in[0]};
+    if (d_->op.infer) {
+      outputs = guarded(d_->op, "infer",
+                        [&] { return d_->op.infer(CustomCall(name(), std::move(inputs), {}, values)); });
+    }
     if (outputs.size() != d_->outputs.size())
       fail("{}: inference gives {} outputs, but the kernel writes {}", name(), outputs.size(),
            d_->outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i)
+      expect_kind("output", static_cast<int64_t>(i), outputs[i].dtype, d_->kernel->operands[d_->outputs[i]]);
     return outputs;
   }
 
@@ -194,7 +214,7 @@ class CustomNode final : public Op {
     }
     CustomReference context(CustomCall(name(), std::move(in_types), std::move(out_types), values),
                             std::move(inputs), std::move(outputs));
-    d_->op.reference(context);
+    guarded(d_->op, "reference", [&] { d_->op.reference(context); });
     for (int64_t i = 0; i < std::ssize(d_->outputs); ++i) {
       RefTensor& out = r.out(i);
       const Tensor result =
@@ -209,7 +229,8 @@ class CustomNode final : public Op {
 
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
     const CustomCall call(name(), {inputs.begin(), inputs.end()}, {}, values);
-    return {.ulps = d_->op.ulps, .terms = d_->op.terms ? d_->op.terms(call) : 0};
+    const auto terms = [&] { return d_->op.terms ? d_->op.terms(call) : 0.0; };
+    return {.ulps = d_->op.ulps, .terms = guarded(d_->op, "terms", terms)};
   }
 
   void lower(Lowering& l) const override;
@@ -223,7 +244,9 @@ class CustomNode final : public Op {
       return out;
     };
     const CustomCall call(name(), types(args.inputs), types(args.outputs), values);
-    std::vector<Value> gradients = d_->op.gradient({call, args.inputs, args.outputs, args.output_gradients});
+    std::vector<Value> gradients = guarded(d_->op, "gradient", [&] {
+      return d_->op.gradient({call, args.inputs, args.outputs, args.output_gradients});
+    });
     if (gradients.size() != args.inputs.size())
       fail("{}: its gradient has {} values, but it has {} inputs", name(), gradients.size(),
            args.inputs.size());
@@ -237,25 +260,13 @@ class CustomNode final : public Op {
   NamedAttributes values;
 
  private:
-  bool takes(DType dtype) const {
-    const std::string_view types = d_->op.types;
-    const std::string_view wanted = to_string(dtype);
-    for (size_t at = types.find(wanted); at != std::string_view::npos; at = types.find(wanted, at + 1)) {
-      const size_t end = at + wanted.size();
-      if ((at == 0 || types[at - 1] == ' ') && (end == types.size() || types[end] == ' ')) return true;
-    }
-    return false;
-  }
-
-  void expect_kind(const InferArgs& in, int64_t i) const {
-    const OperandDecl& decl = d_->input(i);
-    if (in.dtype(i) == DType::c64) fail("{}: input {} is c64, which custom ops do not take", name(), i);
-    if (decl.kind == OperandDecl::Kind::float_ && !is_float(in.dtype(i)))
-      fail("{}: input {} is {}, but the kernel reads {} as floats", name(), i, to_string(in.dtype(i)),
-           decl.name);
-    if (decl.kind == OperandDecl::Kind::int_ && is_float(in.dtype(i)))
-      fail("{}: input {} is {}, but the kernel reads {} as integers", name(), i, to_string(in.dtype(i)),
-           decl.name);
+  void expect_kind(std::string_view what, int64_t i, DType dtype, const OperandDecl& decl) const {
+    const auto wrong = [&](std::string_view as) {
+      fail("{}: {} {} is {}, but the kernel has {} as {}", name(), what, i, to_string(dtype), decl.name, as);
+    };
+    if (dtype == DType::c64) fail("{}: {} {} is c64, which custom ops do not take", name(), what, i);
+    if (decl.kind == OperandDecl::Kind::float_ && !is_float(dtype)) wrong("floats");
+    if (decl.kind == OperandDecl::Kind::int_ && is_float(dtype)) wrong("integers");
   }
 
   CustomCall call(const Lowering& l) const {
@@ -266,6 +277,8 @@ class CustomNode final : public Op {
     return CustomCall(name(), std::move(inputs), std::move(outputs), values);
   }
 
+  int64_t row_axis(const CustomCall& call) const;
+  void place_rows(Dispatch& d, const Operand& x, int64_t axis) const;
   Dispatch whole(Lowering& l, const CustomCall& call) const;
   void lower_flat(Lowering& l, Dispatch d) const;
   void lower_along_rows(Lowering& l, const CustomCall& call, Dispatch d) const;
@@ -294,13 +307,12 @@ Dispatch CustomNode::whole(Lowering& l, const CustomCall& call) const {
   for (size_t i : d_->tables) {
     const auto table = std::ranges::find_if(
         d_->op.tables, [&](const auto& t) { return t.first == kernel.operands[i].name; });
-    operands[i] = l.table(table->second(call));
+    operands[i] = l.table(guarded(d_->op, "tables", [&] { return table->second(call); }));
   }
   CustomParams::Impl params{.op = name(), .kernel = kernel};
   set_from_attributes(params, values);
   if (d_->rows) {
-    const Operand rows =
-        as_rows(l.in(0), {d_->op.row_axis ? d_->op.row_axis(call) : l.in(0).view.rank() - 1});
+    const Operand rows = as_rows(l.in(0), {row_axis(call)});
     const double count = static_cast<double>(row_count(rows));
     const double length = static_cast<double>(row_length(rows));
     params.set("rows", std::span(&count, 1));
@@ -309,7 +321,7 @@ Dispatch CustomNode::whole(Lowering& l, const CustomCall& call) const {
   if (d_->rows || kernel.flat) params.given.insert({"first", "end"});
   if (d_->op.params) {
     CustomParams setter(call, params);
-    d_->op.params(setter);
+    guarded(d_->op, "params", [&] { d_->op.params(setter); });
   }
   for (const ParamDecl& p : kernel.params) {
     if (!params.given.contains(p.name))
@@ -344,16 +356,51 @@ bool CustomNode::emit_along_rows(Lowering& l, RowProblem problem, const Dispatch
   return emit_rows(l, name(), problem);
 }
 
-void CustomNode::lower_along_rows(Lowering& l, const CustomCall& call, Dispatch d) const {
-  const int64_t rank = l.in(0).view.rank();
-  const int64_t axis = d_->op.row_axis ? d_->op.row_axis(call) : rank - 1;
+int64_t CustomNode::row_axis(const CustomCall& call) const {
+  const int64_t rank = call.input(0).shape.rank();
+  if (rank == 0) fail("{}: input 0 is a scalar, which has no rows", name());
+  const int64_t axis =
+      d_->op.row_axis ? guarded(d_->op, "row_axis", [&] { return d_->op.row_axis(call); }) : rank - 1;
   if (axis < 0 || axis >= rank)
     fail("{}: rows along axis {} of input 0, which has {} axes", name(), axis, rank);
-  const auto has_rows = [&](size_t operand) { return d.operands[operand].view.rank() == rank; };
+  return axis;
+}
+
+// What a row has of each operand: its own elements along the axis if the kernel calls base and step of it,
+// one element if it calls base alone, and what all rows share otherwise.
+void CustomNode::place_rows(Dispatch& d, const Operand& x, int64_t axis) const {
+  std::vector<int64_t> outer = x.view.dims;
+  outer.erase(outer.begin() + axis);
   for (size_t i = 0; i < d.operands.size(); ++i) {
     Operand& o = d.operands[i];
-    o = has_rows(i) ? as_rows(o, {axis}) : o.with_view(o.view, o.view.rank() == rank - 1 ? rank - 1 : 0);
+    const OperandDecl& decl = d.kernel->operands[i];
+    const auto expect = [&](bool fits, std::string_view part) {
+      if (fits) return;
+      fail("{}: {} has the shape {}, but the kernel wants {} of it for each of the rows of input 0, {}",
+           name(), decl.name, Shape(o.view.dims).text(), part, Shape(outer).text());
+    };
+    if (decl.calls.base && decl.calls.step) {
+      std::vector<int64_t> dims = o.view.dims;
+      if (o.view.rank() == x.view.rank()) dims.erase(dims.begin() + axis);
+      expect(o.view.rank() == x.view.rank() && dims == outer, "a row");
+      o = as_rows(o, {axis});
+    } else if (decl.calls.base) {
+      expect(o.view.dims == outer, "one element");
+      o = o.with_view(o.view, o.view.rank());
+    } else {
+      o = o.with_view(o.view, 0);
+    }
   }
+}
+
+void CustomNode::lower_along_rows(Lowering& l, const CustomCall& call, Dispatch d) const {
+  const int64_t axis = row_axis(call);
+  const int64_t rank = l.in(0).view.rank();
+  place_rows(d, l.in(0), axis);
+  const auto has_rows = [&](size_t operand) {
+    const AccessorCalls& calls = d.kernel->operands[operand].calls;
+    return calls.base && calls.step;
+  };
   const RowProblem problem = row_problem(as_rows(l.in(0), {axis}), 1);
   if (emit_along_rows(l, problem, d)) return;
   // The rows are spread over too much memory: make them contiguous.
@@ -381,7 +428,7 @@ void CustomNode::lower(Lowering& l) const {
   } else if (d_->kernel->flat) {
     lower_flat(l, std::move(d));
   } else {
-    d.groups = d_->op.groups(call);
+    d.groups = guarded(d_->op, "groups", [&] { return d_->op.groups(call); });
     if (d.groups < 0) fail("{}: its kernel cannot run on {} workgroups", name(), d.groups);
     l.emit(std::move(d));
   }
@@ -397,6 +444,18 @@ void check_name(const std::string& name) {
   for (const std::string_view leaf : {Input::kName, Param::kName, State::kName, Constant::kName}) {
     if (name == leaf)
       fail(ErrorKind::invalid_argument, "'{}' cannot be the name of an op: graphs use it for a leaf", name);
+  }
+}
+
+void check_attributes(const CustomOp& op) {
+  std::set<std::string_view> names;
+  for (const auto& [name, value] : op.attributes) {
+    const auto allowed = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+    if (name.empty() || !std::ranges::all_of(name, allowed))
+      fail(ErrorKind::invalid_argument, "the op '{}' has an attribute '{}': names have letters, digits and _",
+           op.name, excerpt(name));
+    if (!names.insert(name).second)
+      fail(ErrorKind::invalid_argument, "the op '{}' has two attributes named '{}'", op.name, name);
   }
 }
 
@@ -421,12 +480,28 @@ Declared declare(CustomOp op) {
   if (d.inputs.empty()) wrong("has a kernel without an input: `//@ in x float`");
   if (d.outputs.empty()) wrong("has a kernel without an output: `//@ out y float`");
   if (d.kernel->flat && d.outputs.size() > 1) wrong("has a kernel that uses flat, which writes one output");
+  for (const auto part : std::views::split(op.types, ' ')) {
+    const std::string word{std::string_view(part)};
+    if (word.empty()) continue;
+    const std::optional<DType> type = parse_dtype(word);
+    if (!type || *type == DType::c64)
+      wrong(formatted("takes '{}', which no input of a custom op can be", word));
+    d.types.push_back(word);
+  }
+  if (d.types.empty()) wrong("takes no type: `types` is empty");
+  check_attributes(op);
+  for (const size_t i : d.outputs) {
+    if (d.kernel->operands[i].atomic && !op.initial)
+      wrong(formatted("changes {} atomically, but `initial` does not say from what",
+                      d.kernel->operands[i].name));
+  }
+  if ((d.kernel->flat || d.rows) && op.groups)
+    wrong("has `groups`, but its kernel has no entry point of its own: the library counts its workgroups");
   if (d.tables.size() != op.tables.size()) wrong("has a table for which its kernel has no operand");
   if (!d.kernel->flat && !d.rows && !op.groups)
     wrong(
         "has a kernel with its own entry point, but no function `groups` that says how many workgroups to "
         "run");
-  if (op.types.contains("c64")) wrong("takes c64, which custom ops cannot");
   d.op = std::move(op);
   return d;
 }
@@ -443,13 +518,18 @@ std::shared_ptr<CustomNode> make_node(std::string_view name, const NamedAttribut
            joined(node->values, &NamedAttributes::value_type::first));
     }
     const auto* whole = std::get_if<int64_t>(&value);
+    const auto* wholes = std::get_if<std::vector<int64_t>>(&value);
     if (whole && std::holds_alternative<double>(found->second)) {
       found->second = static_cast<double>(*whole);
+    } else if (wholes && std::holds_alternative<std::vector<double>>(found->second)) {
+      found->second = std::vector<double>(wholes->begin(), wholes->end());
     } else if (value.index() == found->second.index()) {
       found->second = value;
     } else {
-      fail(ErrorKind::invalid_argument, "{}: the attribute '{}' is not of the same kind as its default", name,
-           key);
+      static constexpr std::string_view kKinds[] = {"bool", "whole number",          "number",
+                                                    "text", "list of whole numbers", "list of numbers"};
+      fail(ErrorKind::invalid_argument, "{}: the attribute '{}' is a {}, not a {}", name, key,
+           kKinds[found->second.index()], kKinds[value.index()]);
     }
   }
   return node;

@@ -341,11 +341,11 @@ void lower_in_slices(Lowering& l, const Row& row, Problem p) {
 
 void lower_problem(Lowering& l, const Problem& p);
 
-// The product in its own memory, in the type in which it is summed (f32 or an integer), then the epilogue
-// over it: each can be cut separately.
+// The product in its own memory, then the epilogue over it: each can be cut separately. An epilogue starts
+// from the product as it would be stored; without one it is still of the type in which it is summed.
 void lower_apart(Lowering& l, const Problem& p, DType type) {
   Problem bare = p;
-  bare.y = l.scratch(type, p.y.view.dims);
+  bare.y = l.scratch(p.expr.steps.empty() ? type : p.expr.inputs.at(0), p.y.view.dims);
   bare.extra.clear();
   bare.expr = Expr{};
   std::vector<Operand> inputs = {bare.y};

@@ -195,5 +195,18 @@ TEST(Arithmetic, AStateIsReadBeforeItIsWritten) {
             (std::vector<double>{3, 5, 7, 9}));
 }
 
+// 2048 + 1 is 2048 in f16, also for what is computed from a product at its tail.
+TEST(Arithmetic, ProductsAreRoundedBeforeTheyAreCompared) {
+  Graph g;
+  const Value m = matmul(g.input("a", DType::f16, {1, 2}), g.input("b", DType::f16, {2, 1}));
+  g.output("equal", cast(equal(m, 2048), DType::f32));
+  g.output("integer", cast(m, DType::i32));
+  const NamedTensors inputs = {{"a", Tensor::from_doubles(DType::f16, {1, 2}, std::vector<double>{2048, 1})},
+                               {"b", Tensor::from_doubles(DType::f16, {2, 1}, std::vector<double>{1, 1})}};
+  expect_same(g, inputs);
+  EXPECT_EQ(run(g, inputs, true).at("equal").item<float>(), 1);
+  EXPECT_EQ(run(g, inputs, true).at("integer").item<int32_t>(), 2048);
+}
+
 }  // namespace
 }  // namespace rlx::testing

@@ -138,11 +138,10 @@ CustomOp scatter(const std::string& change, double initial, double (*combine)(do
 
 // y = x * table[i % 5] + a value from parameters of every kind.
 CustomOp tabled() {
-  return {
-      .name = "test_tabled",
-      .formula = "y = x * table + pair.x + three.z + list[4] + quads[1].w",
-      .attributes = {{"list", std::vector<int64_t>{1, 2, 3, 4, 5}}, {"pair", std::vector<double>{0.5, 1}}},
-      .wgsl = R"(
+  return {.name = "test_tabled",
+          .formula = "y = x * table + pair.x + three.z + list[4] + quads[1].w",
+          .attributes = {{"list", {1, 2, 3, 4, 5}}, {"pair", {0.5, 1.0}}},
+          .wgsl = R"(
     //@ in x float
     //@ in table float
     //@ out y float
@@ -161,18 +160,18 @@ CustomOp tabled() {
       return x_at(i) * table_get(table_step(i % 5u)) + extra;
     }
   )",
-      .reference =
-          [](CustomReference& r) {
-            for (size_t i = 0; i < r.out().size(); ++i)
-              r.out()[i] = r.in(0)[i] * static_cast<double>(i % 5) + 0.5 - 3 + 5 + 8 + 100;
-          },
-      .params =
-          [](CustomParams& p) {
-            p.set("three", std::vector<double>{-1, -2, -3});
-            p.set("quads", std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8});
-            p.set("last", 100);
-          },
-      .tables = {{"table", [](const CustomCall&) { return Tensor::of<float>({5}, {0, 1, 2, 3, 4}); }}}};
+          .reference =
+              [](CustomReference& r) {
+                for (size_t i = 0; i < r.out().size(); ++i)
+                  r.out()[i] = r.in(0)[i] * static_cast<double>(i % 5) + 0.5 - 3 + 5 + 8 + 100;
+              },
+          .params =
+              [](CustomParams& p) {
+                p.set("three", std::vector<double>{-1, -2, -3});
+                p.set("quads", std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8});
+                p.set("last", 100);
+              },
+          .tables = {{"table", [](const CustomCall&) { return Tensor::of<float>({5}, {0, 1, 2, 3, 4}); }}}};
 }
 
 class CustomOps : public ::testing::Test {
@@ -364,6 +363,78 @@ TEST_F(CustomOps, GradientsAreNodesOfTheGraph) {
   EXPECT_SAYS(without->gradient({}), "the op test_tabled has no gradient");
 }
 
+// Reads another element than the one it makes, from an input that could be cut with the output but must not
+// be.
+TEST_F(CustomOps, FlatKernelsMayReadElsewhere) {
+  CustomOp flip = scaled();
+  flip.name = "test_flip";
+  flip.attributes = {};
+  flip.wgsl = R"(
+    //@ in x float
+    //@ out y float
+    //@ use flat
+    struct Params { first: u32, end: u32, n: u32, }
+    fn element(i: u32) -> y_t { return x_at(params.n - 1u - i); }
+  )";
+  flip.reference = [](CustomReference& r) { std::ranges::reverse_copy(r.in(0), r.out().begin()); };
+  flip.params = [](CustomParams& p) { p.set("n", static_cast<double>(p.input(0).shape[0].value())); };
+  register_op(std::move(flip));
+  Graph g;
+  g.output("y", custom("test_flip", {g.input("x", DType::f32, {50'001})}));
+  for (const Device* device : {&full_device(), &small_device()})
+    expect_verified(g, {{"x", ramp(DType::f32, {50'001})}}, *device);
+}
+
+// y = (x - mean of the row) * w: w is the same for all rows, whatever the rank of x is.
+TEST_F(CustomOps, RowsShareWhatTheyOnlyStepThrough) {
+  CustomOp centred = below_largest();
+  centred.name = "test_weighted_rows";
+  centred.attributes = {};
+  centred.wgsl = R"(
+    //@ in x float
+    //@ in w float
+    //@ out y float
+    //@ use team_serial
+    const TEAM: u32 = 1u;  //@ spec
+    struct Params { first: u32, end: u32, length: u32, }
+    alias team_t = f32;
+    fn merge(a: f32, b: f32) -> f32 { return a + b; }
+    fn row_task(row: u32, lane: u32, width: u32) {
+      var sum = 0.0;
+      for (var j = lane; j < params.length; j += TEAM) { sum += x_get(x_base(row) + x_step(j)); }
+      let mean = team_all(sum, lane, width) / f32(params.length);
+      for (var j = lane; j < params.length; j += TEAM) {
+        y_put(y_base(row) + y_step(j), (x_get(x_base(row) + x_step(j)) - mean) * w_get(w_step(j)));
+      }
+    }
+  )";
+  centred.infer = {};
+  centred.row_axis = {};
+  centred.reference = [](CustomReference& r) {
+    const size_t length = r.in(1).size();
+    for (size_t row = 0; row < r.in(0).size() / length; ++row) {
+      double mean = 0;
+      for (size_t j = 0; j < length; ++j) mean += r.in(0)[row * length + j] / static_cast<double>(length);
+      for (size_t j = 0; j < length; ++j)
+        r.out()[row * length + j] = (r.in(0)[row * length + j] - mean) * r.in(1)[j];
+    }
+  };
+  centred.ulps = 64;
+  register_op(std::move(centred));
+  for (const Device* device : {&full_device(), &small_device()}) {
+    for (const std::vector<int64_t>& dims : {std::vector<int64_t>{300, 257}, {257, 257}, {2, 3, 17}, {5}}) {
+      Graph g;
+      const Value w = g.input("w", DType::f32, {dims.back()});
+      g.output("y", custom("test_weighted_rows", {g.input("x", DType::f32, Shape(dims)), w}));
+      expect_verified(g, {{"x", ramp(DType::f32, dims)}, {"w", ramp(DType::f32, {dims.back()})}}, *device);
+    }
+  }
+  Graph scalar;
+  const Value one = scalar.input("x", DType::f32, {});
+  scalar.output("y", custom("test_weighted_rows", {one, one}));
+  EXPECT_SAYS(compile(scalar, full_device()), "input 0 is a scalar, which has no rows");
+}
+
 // The error when a good op is registered after `change` has been made to it.
 std::string registering(const std::function<void(CustomOp&)>& change) {
   CustomOp op = scaled();
@@ -378,7 +449,23 @@ TEST_F(CustomOps, RegistrationSaysWhatIsWrong) {
       registering([](CustomOp& op) { op.name = "Mine"; }).contains("'Mine' cannot be the name of an op"));
   EXPECT_TRUE(registering([](CustomOp& op) { op.name = "input"; }).contains("graphs use it for a leaf"));
   EXPECT_TRUE(registering([](CustomOp& op) { op.reference = {}; }).contains("'test_wrong' has no reference"));
-  EXPECT_TRUE(registering([](CustomOp& op) { op.types = "f32 c64"; }).contains("takes c64"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.types = "f32 c64"; }).contains("takes 'c64'"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.types = "f33"; }).contains("takes 'f33'"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.types = ""; }).contains("takes no type"));
+  EXPECT_TRUE(registering([](CustomOp& op) { op.attributes = {{"a b", 1}}; }).contains("an attribute 'a b'"));
+  EXPECT_TRUE(registering([](CustomOp& op) {
+                op.attributes = {{"a", 1}, {"a", 2}};
+              }).contains("two attributes named 'a'"));
+  EXPECT_TRUE(registering([](CustomOp& op) {
+                op.groups = [](const CustomCall&) { return 1; };
+              }).contains("has `groups`"));
+  EXPECT_TRUE(
+      registering([](CustomOp& op) { op.wgsl = "enable f61;\n"; }).contains("a kernel cannot enable f61"));
+  EXPECT_TRUE(registering([](CustomOp& op) {
+                op = scatter("add", 0, [](double a, double) { return a; });
+                op.name = "test_wrong";
+                op.initial = {};
+              }).contains("changes y atomically, but `initial`"));
   EXPECT_EQ(registering([](CustomOp& op) { op.wgsl = "\n//@ in x real"; }),
             "test_wrong.wgsl:2: operand x has the unknown kind real; it can be float, int or any");
   EXPECT_TRUE(registering([](CustomOp& op) {
@@ -398,11 +485,11 @@ TEST_F(CustomOps, UsesSayWhatIsWrong) {
   const Value bias = g.input("bias", DType::f32, {3});
   const Value whole = g.input("whole", DType::i32, {2, 3});
   EXPECT_SAYS(custom("test_scaled", {x}), "takes 2 inputs, not 1");
-  EXPECT_SAYS(custom("test_scaled", {whole, bias}), "input 0 is i32, but the kernel reads x as floats");
+  EXPECT_SAYS(custom("test_scaled", {whole, bias}), "input 0 is i32, but the kernel has x as floats");
   EXPECT_SAYS(custom("test_scaled", {x, bias}, {{"fact", 1.0}}),
               "there is no attribute 'fact' (it has: factor)");
   EXPECT_SAYS(custom("test_scaled", {x, bias}, {{"factor", "two"}}),
-              "the attribute 'factor' is not of the same kind");
+              "the attribute 'factor' is a number, not a text");
   EXPECT_SAYS(custom("softmax", {x}), "the op 'softmax' is not a custom op");
   EXPECT_SAYS(custom("test_sclaed", {x}), "similar: test_scaled");
   EXPECT_SAYS(custom("test_below_largest", {x}, {{"axis", 5}}), "axis 5");
@@ -419,9 +506,9 @@ TEST_F(CustomOps, KernelsThatAreWrongSayWhere) {
     op.name = name;
     change(op);
     register_op(std::move(op));
-    Graph g;
-    g.output("y", custom(name, {g.input("x", DType::f32, {2, 3}), g.input("bias", DType::f32, {3})}));
     return message([&] {
+      Graph g;
+      g.output("y", custom(name, {g.input("x", DType::f32, {2, 3}), g.input("bias", DType::f32, {3})}));
       compile(g, full_device()).run({{"x", ramp(DType::f32, {2, 3})}, {"bias", ramp(DType::f32, {3})}});
     });
   };
@@ -430,6 +517,19 @@ TEST_F(CustomOps, KernelsThatAreWrongSayWhere) {
     op.wgsl = op.wgsl.replace(op.wgsl.find("params.factor *"), 15, "params.fctor *");
   });
   EXPECT_TRUE(syntax.contains("my_kernels/bad.wgsl:7")) << syntax;
+  EXPECT_TRUE(running("test_bad_output", [](CustomOp& op) {
+                op.infer = [](const CustomCall& c) {
+                  return std::vector<TensorType>{{DType::i32, c.input(0).shape}};
+                };
+              }).contains("output 0 is i32, but the kernel has y as floats"));
+  EXPECT_TRUE(running("test_bad_infer", [](CustomOp& op) {
+                op.infer = [](const CustomCall&) -> std::vector<TensorType> {
+                  throw std::runtime_error("boom");
+                };
+              }).contains("test_bad_infer: its function `infer` failed: boom"));
+  EXPECT_TRUE(running("test_bad_throw", [](CustomOp& op) {
+                op.params = [](CustomParams&) { throw 42; };
+              }).contains("its function `params` threw something that is not an exception"));
   EXPECT_TRUE(running("test_bad_params", [](CustomOp& op) {
                 op.params = {};
               }).contains("nothing sets the parameter 'columns' of its kernel"));

@@ -49,11 +49,11 @@ TEST_F(DeviceTest, WrongWgslIsAnErrorWithLabelAndLine) {
   wrong.label = "broken";
   wrong.wgsl = "\n\n@compute @workgroup_size(1) fn main() { let a: f32 = 1u; }";
   const PipelineRequest requests[] = {scale_request(), wrong};
-  expect_error(ErrorKind::internal, "the kernel 'broken' does not compile",
+  expect_error(ErrorKind::invalid_argument, "the kernel 'broken' does not compile",
                [&] { device->pipelines(requests); });
-  expect_error(ErrorKind::internal, ":3:", [&] { device->pipelines(requests); });
+  expect_error(ErrorKind::invalid_argument, ":3:", [&] { device->pipelines(requests); });
   wrong.wgsl = "//# lib/a.wgsl 1\n//# b.wgsl 7\n@compute @workgroup_size(1)\nfn main() { let a: f32 = 1u; }";
-  expect_error(ErrorKind::internal, "b.wgsl:8:17 error", [&] { device->pipeline(wrong); });
+  expect_error(ErrorKind::invalid_argument, "b.wgsl:8:17 error", [&] { device->pipeline(wrong); });
   Scale scale(*device, 0);
   scale.set_x(1);
   EXPECT_EQ(values_in<float>(scale.start().wait())[0], 2) << "the device goes on after a wrong shader";
@@ -62,7 +62,8 @@ TEST_F(DeviceTest, WrongWgslIsAnErrorWithLabelAndLine) {
 TEST_F(DeviceTest, BindingsThatDifferFromTheShaderAreAnError) {
   PipelineRequest wrong = scale_request();
   wrong.bindings[2] = BindingKind::read;
-  expect_error(ErrorKind::internal, "the kernel 'scale' does not compile", [&] { device->pipeline(wrong); });
+  expect_error(ErrorKind::invalid_argument, "the kernel 'scale' does not compile",
+               [&] { device->pipeline(wrong); });
   expect_error(ErrorKind::invalid_argument, "has 3 bindings, but 0 buffers",
                [&] { device->bind_group(device->pipeline(scale_request()), {}); });
 }
