@@ -159,7 +159,9 @@ TEST(Choices, EveryTableHasKeys) {
   for (const auto& [name, info] : op_table().all()) {
     measured->keys.clear();
     for (const std::string& sample : info.samples) lowered(sample, types_of(info).front(), target);
-    if (info.variants.size() > 1) EXPECT_FALSE(measured->keys.empty()) << name;
+    if (info.variants.size() > 1) {
+      EXPECT_FALSE(measured->keys.empty()) << name;
+    }
     for (const std::string& key : measured->keys) EXPECT_LT(key.size(), 100u) << key;
   }
 }
