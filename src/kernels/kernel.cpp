@@ -58,7 +58,7 @@ KernelPtr parse_kernel(std::string text) {
   }
   Kernel parsed = parse_kernel_alone(std::move(text));
   add_fragments(parsed);
-  const KernelPtr kernel(new Kernel(std::move(parsed)), forget);
+  KernelPtr kernel(new Kernel(std::move(parsed)), forget);
   const std::scoped_lock lock(all.mutex);
   const auto found = all.kernels.find(kernel->text);
   if (found != all.kernels.end()) {

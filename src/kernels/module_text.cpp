@@ -363,8 +363,8 @@ class OperandWriter {
       out += formatted(
           "  let w = q / {0}u;\n  var old = {1}_raw(w);\n  loop {{\n    let was = {2};\n    let now = "
           "{1}_t({3});\n"
-          "    let r = {1}_swap(w, old, {4});\n    if (r.y == 1u) {{ return was; }}\n    old = r.x;\n  "
-          "}}\n}}\n",
+          "    let r = {1}_swap(w, old, {4});\n    if (r.y == 1u) {{ break; }}\n    old = r.x;\n  "
+          "}}\n  return {2};\n}}\n",
           n, x_, was,
           type == "bool"  ? f.bools
           : type == "f32" ? f.floats
