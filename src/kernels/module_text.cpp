@@ -477,6 +477,10 @@ class OperandWriter {
 
 // The source with the chosen values of its spec constants.
 std::string with_specs(const Kernel& kernel, const std::vector<SpecValue>& specs) {
+  for (const SpecValue& s : specs) {
+    check(std::ranges::contains(kernel.specs, s.name, &SpecDecl::name),
+          "a spec constant is in the kernel source");
+  }
   std::string source;
   size_t at = 0;
   for (const SpecDecl& decl : kernel.specs) {

@@ -168,7 +168,7 @@ std::vector<double> as_doubles(const RefTensor& t) {
 
 class CustomNode final : public Op {
  public:
-  explicit CustomNode(std::shared_ptr<const Declared> d) : d_(std::move(d)), values(d_->op.attributes) {}
+  explicit CustomNode(std::shared_ptr<const Declared> d) : values(d->op.attributes), d_(std::move(d)) {}
 
   std::string_view name() const override { return d_->op.name; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<CustomNode>(*this); }
@@ -217,12 +217,10 @@ class CustomNode final : public Op {
     guarded(d_->op, "reference", [&] { d_->op.reference(context); });
     for (int64_t i = 0; i < std::ssize(d_->outputs); ++i) {
       RefTensor& out = r.out(i);
-      const Tensor result =
-          Tensor::from_doubles(is_float(out.dtype) ? DType::f32 : out.dtype, out.dims, context.out(i));
       if (is_float(out.dtype)) {
         out.real.assign(context.out(i).begin(), context.out(i).end());
       } else {
-        out.ints = result.integers();
+        out.ints = Tensor::from_doubles(out.dtype, out.dims, context.out(i)).integers();
       }
     }
   }
@@ -253,10 +251,6 @@ class CustomNode final : public Op {
     return gradients;
   }
 
- private:
-  std::shared_ptr<const Declared> d_;
-
- public:
   NamedAttributes values;
 
  private:
@@ -283,6 +277,8 @@ class CustomNode final : public Op {
   void lower_flat(Lowering& l, Dispatch d) const;
   void lower_along_rows(Lowering& l, const CustomCall& call, Dispatch d) const;
   bool emit_along_rows(Lowering& l, RowProblem problem, const Dispatch& d) const;
+
+  std::shared_ptr<const Declared> d_;
 };
 
 // Sets the parameters that have the name of an attribute.
