@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/dispatch.h"
@@ -68,8 +69,9 @@ struct OperandPattern {
 
 bool calls_walk(const OperandDecl& operand, WalkPart part);
 
-// The uniform `views` has two words, first_group and group_count, followed by those of each operand that is
-// present. Only this function knows their order: the binder fills them and module_text declares them by it.
+// The uniform `views` begins with these words, followed by those of each operand that is present (ViewWord).
+// The layout is defined here only: the binder fills it in, and module_text declares it, in this order.
+inline constexpr std::string_view kViewsHead[] = {"first_group", "group_count"};
 struct ViewWord {
   enum class Kind : uint8_t { offset, window_begin, window_length, dim, stride } kind;
   WalkPart part = WalkPart::outer;

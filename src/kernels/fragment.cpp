@@ -11,23 +11,6 @@ namespace {
 
 bool is_common(std::string_view file) { return file == "lib/prelude.wgsl" || file.starts_with("lib/math/"); }
 
-}  // namespace
-
-const Fragment& common_fragment() {
-  static const Fragment common = [] {
-    Fragment all;
-    for (const auto& [file, text] : kernels::fragment_texts()) {
-      if (!is_common(file)) continue;
-      Fragment one = parse_fragment(std::string(file), text);
-      std::ranges::move(one.declarations, std::back_inserter(all.declarations));
-    }
-    return all;
-  }();
-  return common;
-}
-
-namespace {
-
 const std::map<std::string, Fragment, std::less<>>& named_fragments() {
   static const std::map<std::string, Fragment, std::less<>> fragments = [] {
     std::map<std::string, Fragment, std::less<>> all;
@@ -42,6 +25,19 @@ const std::map<std::string, Fragment, std::less<>>& named_fragments() {
 }
 
 }  // namespace
+
+const Fragment& common_fragment() {
+  static const Fragment common = [] {
+    Fragment all;
+    for (const auto& [file, text] : kernels::fragment_texts()) {
+      if (!is_common(file)) continue;
+      Fragment one = parse_fragment(std::string(file), text);
+      std::ranges::move(one.declarations, std::back_inserter(all.declarations));
+    }
+    return all;
+  }();
+  return common;
+}
 
 const Fragment* find_fragment(std::string_view name) {
   const auto found = named_fragments().find(name);

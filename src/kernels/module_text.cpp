@@ -498,7 +498,8 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern) {
   std::string out = "// " + kernel.name + "\n";
   if (pattern.f16 && !std::ranges::contains(kernel.enables, "f16")) out += "enable f16;\n";
   for (const std::string& extension : kernel.enables) out += formatted("enable {};\n", extension);
-  std::string views = "struct Views {\n  first_group: u32,\n  group_count: u32,\n";
+  std::string views = "struct Views {\n";
+  for (const std::string_view word : kViewsHead) views += formatted("  {}: u32,\n", word);
   std::string accessors;
   for (size_t i = 0; i < kernel.operands.size(); ++i) {
     const OperandWriter writer(kernel, pattern, i);

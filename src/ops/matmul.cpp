@@ -282,14 +282,14 @@ Problem slice_depth(const Problem& p, int64_t begin, int64_t length, const Opera
   return part;
 }
 
-// The most rows for which every part of the product can be bound: all, 64 (whole tiles), 8 or 1; 0 if not
+// The most rows for which every part of the product can be bound: all, a tile, 8 or 1; 0 if not
 // even single rows can.
 int64_t row_grain(Lowering& l, const Row& row, const Problem& p) {
   const auto bound = [&](int64_t begin, int64_t length) {
     return fits(make_part(l, row, slice_rows(p, begin, std::min(length, p.size.m - begin))), l.caps());
   };
   if (bound(0, p.size.m)) return p.size.m;
-  for (const int64_t grain : {64, 8, 1}) {
+  for (const int64_t grain : {int64_t{kernels::matmul_tiled::TILE}, int64_t{8}, int64_t{1}}) {
     // Not all parts are alike: some reach into one more binding.
     bool all = true;
     for (int64_t begin = 0; all && begin < p.size.m; begin += grain) all = bound(begin, grain);
