@@ -50,6 +50,23 @@ View::Range View::range() const {
   return r;
 }
 
+View::Range View::range_of(int64_t begin, int64_t end) const {
+  View box = *this;
+  int64_t left = elements();
+  int64_t first = begin;
+  int64_t last = end - 1;
+  for (int64_t axis = 0; axis < rank(); ++axis) {
+    left /= dims[static_cast<size_t>(axis)];
+    const int64_t from = first / left;
+    const int64_t to = last / left;
+    box = box.slice(axis, from, to - from + 1);
+    if (from != to) break;
+    first %= left;
+    last %= left;
+  }
+  return box.range();
+}
+
 View View::permute(const std::vector<int64_t>& order) const {
   View out{.dims = {}, .strides = {}, .offset = offset};
   for (int64_t axis : order) {

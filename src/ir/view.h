@@ -23,6 +23,9 @@ struct View {
     int64_t begin, end;
   };
   Range range() const;
+  // Where the elements with row-major indices [begin, end) can lie: leading axes on which they agree are
+  // fixed, the first on which they differ is cut, and the rest are taken whole.
+  Range range_of(int64_t begin, int64_t end) const;
 
   View permute(const std::vector<int64_t>& order) const;
   View slice(int64_t axis, int64_t start, int64_t length, int64_t step = 1) const;

@@ -48,25 +48,6 @@ int64_t output_index(const Kernel& kernel) {
   fail(ErrorKind::internal, "the kernel {} has no output", kernel.name);
 }
 
-// Where rows [begin, end), counted over all axes of `outer`, can lie: leading axes on which they agree are
-// fixed, the first on which they differ is cut, and the rest are taken whole.
-View::Range range_of_rows(const View& outer, int64_t begin, int64_t end) {
-  View box = outer;
-  int64_t left = outer.elements();
-  int64_t first = begin;
-  int64_t last = end - 1;
-  for (int64_t axis = 0; axis < outer.rank(); ++axis) {
-    left /= outer.dims[static_cast<size_t>(axis)];
-    const int64_t from = first / left;
-    const int64_t to = last / left;
-    box = box.slice(axis, from, to - from + 1);
-    if (from != to) break;
-    first %= left;
-    last %= left;
-  }
-  return box.range();
-}
-
 }  // namespace
 
 Operand Lowering::scratch(DType dtype, std::vector<int64_t> dims) {
@@ -226,7 +207,7 @@ bool Lowering::rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_g
       View outer = o.view.slice_axes(0, o.outer_rank).coalesced();
       outer.offset = 0;
       const View::Range inner = o.view.slice_axes(o.outer_rank, o.view.rank()).range();
-      const View::Range bases = range_of_rows(outer, begin, begin + length);
+      const View::Range bases = outer.range_of(begin, begin + length);
       o.window = {inner.begin + bases.begin, inner.end + bases.end - 1};
     }
     return d;

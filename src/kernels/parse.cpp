@@ -392,7 +392,7 @@ Kernel parse_kernel_alone(std::string text) {
     }
   }
   check(!lines.file.empty(), "a kernel's text says where it comes from");
-  k.name = lines.file.substr(0, lines.file.find(".wgsl"));
+  k.name = lines.file.substr(0, lines.file.rfind('.'));
   k.name = k.name.substr(k.name.rfind('/') + 1);
   k.source = text;
   take_enables(k.source, k.enables);

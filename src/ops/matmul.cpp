@@ -1,20 +1,16 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "ir/reference.h"
-#include "kernels/binder.h"
 #include "kernels/lowering.h"
-#include "kernels/matmul_plain.wgsl.h"
-#include "kernels/matmul_rows.wgsl.h"
-#include "kernels/matmul_tiled.wgsl.h"
-#include "kernels/rates.h"
-#include "ops/copy.h"
 #include "ops/elementwise.h"
-#include "ops/epilogue.h"
 #include "ops/op_table.h"
+#include "ops/products/load_strided.h"
+#include "ops/products/store_strided.h"
 #include "rlx/ops.h"
 
 namespace rlx {
@@ -72,10 +68,6 @@ View matrix_view(View v, bool is_left, const std::vector<int64_t>& batch) {
   return v.broadcast_to(target);
 }
 
-struct Sizes {
-  int64_t batch, m, n, k;
-};
-
 // The output as [batch..., m, n], with whichever of m and n it has.
 std::vector<int64_t> matrix_dims(const std::vector<int64_t>& out, bool a_vector, bool b_vector, int64_t m,
                                  int64_t n) {
@@ -85,316 +77,40 @@ std::vector<int64_t> matrix_dims(const std::vector<int64_t>& out, bool a_vector,
   return dims;
 }
 
-struct Problem {
-  Sizes size;
-  Operand a, b, y;             // [batch..., rows, cols]
-  std::vector<Operand> extra;  // broadcast to y
-  Expr expr;
-
-  int64_t stride(const Operand& o, int64_t from_end) const {
-    return o.view.strides[static_cast<size_t>(o.view.rank() - from_end)];
+// Batches that b does not have are just more rows.
+void fold_batches(products::Product& p, products::Grouped& a, products::Grouped& b, products::Grouped& y) {
+  const View batch = b.group(0);
+  if (p.size.batch <= 1 || !std::ranges::all_of(batch.strides, [](int64_t s) { return s == 0; })) return;
+  for (products::Grouped* g : {&a, &y}) {
+    g->second_axes += std::exchange(g->first_axes, 0);
   }
-  // Whether each row is a contiguous run of four, eight, ... elements that starts at a multiple of four.
-  static bool quads(const Operand& o, int64_t length) {
-    const View& v = o.view;
-    if (v.strides.back() != 1 || length % 4 != 0 || v.offset % 4 != 0) return false;
-    return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
-  }
-  bool b_by_rows() const { return stride(b, 1) == 1; }  // a row of b is contiguous
-
-  std::string key() const {
-    return formatted("{} batch{} m{} n{} k{}{}{}", to_string(a.dtype), size_class(size.batch),
-                     size_class(size.m), size.n, size.k, b_by_rows() ? " b-by-rows" : " b-by-columns",
-                     expr.steps.empty() ? "" : " epilogue");
-  }
-};
-
-// Rows [begin, begin + length) of the product.
-Problem slice_rows(const Problem& p, int64_t begin, int64_t length) {
-  Problem part = p;
-  const int64_t axis = p.y.view.rank() - 2;
-  part.size.m = length;
-  part.a.view = p.a.view.slice(axis, begin, length);
-  part.y.view = p.y.view.slice(axis, begin, length);
-  for (Operand& e : part.extra) e.view = e.view.slice(axis, begin, length);
-  return part;
+  for (products::Grouped& e : p.extra) e.second_axes += std::exchange(e.first_axes, 0);
+  b.operand.view = b.operand.view.slice_axes(b.first_axes, b.operand.view.rank());
+  b.first_axes = 0;
+  p.size.m *= std::exchange(p.size.batch, 1);
 }
 
-// The parameters that all kernels get, for tiles of y of `tile_m` by `tile_n`.
-template <class Params>
-Params make_params(const Problem& p, int64_t tile_m, int64_t tile_n) {
-  const auto stride = [&](const Operand& o, int64_t from_end) {
-    return static_cast<uint32_t>(to_i32(p.stride(o, from_end)));
-  };
-  return {.m = to_u32(p.size.m),
-          .n = to_u32(p.size.n),
-          .k = to_u32(p.size.k),
-          .a_row = stride(p.a, 2),
-          .a_col = stride(p.a, 1),
-          .b_row = stride(p.b, 2),
-          .b_col = stride(p.b, 1),
-          .y_row = stride(p.y, 2),
-          .count = to_u32(p.size.batch * p.size.m * p.size.n),
-          .m_tiles = to_u32(ceil_div(p.size.m, tile_m)),
-          .n_tiles = to_u32(ceil_div(p.size.n, tile_n))};
-}
-
-template <class K>
-Dispatch make_dispatch(const Lowering& l, const Problem& p, const typename K::Params& params, int64_t groups,
-                       const typename K::Spec& spec) {
-  const WithEpilogue tail = with_epilogue(K::kernel(), p.expr);
-  std::vector<Operand> operands = {p.a, p.b, p.y};
-  for (Operand& o : operands) o.outer_rank = o.view.rank() - 2;
-  operands.insert(operands.end(), p.extra.begin(), p.extra.end());
-  std::vector<uint32_t> words(sizeof(params) / 4);
-  std::memcpy(words.data(), &params, sizeof params);
-  words.insert(words.end(), tail.words.begin(), tail.words.end());
-  return l.make(tail.kernel, std::move(operands), std::as_bytes(std::span(words)), groups, spec.list());
-}
-
-int64_t tile_count(const Problem& p, const auto& params) {
-  return p.size.batch * int64_t{params.m_tiles} * int64_t{params.n_tiles};
-}
-
-// --- the kernels ---
-
-bool is_float_product(const Target&, const Problem& p) { return is_float(p.a.dtype); }
-
-// At `share` of the device's speed, but no faster than a and b can be read and y written.
-double product_ns(const Rates& r, const Problem& p, Share share) {
-  const auto batch = static_cast<double>(p.size.batch);
-  const auto m = static_cast<double>(p.size.m);
-  const auto n = static_cast<double>(p.size.n);
-  const auto k = static_cast<double>(p.size.k);
-  const double bytes = static_cast<double>(device_bytes(p.a.dtype)) * (batch * m * k + k * n + batch * m * n);
-  return r.dispatch_ns + std::max(compute_ns(r, 2 * batch * m * n * k, share), bytes / r.bytes_per_ns);
-}
-
-std::vector<Candidate> rows_candidates(const Target& target, const Problem& p) {
-  const Rates r = rates_of(target.caps);
-  const double gpu = p.size.m <= 8 && p.b_by_rows() ? 1 : 0.25;
-  const double ns = product_ns(r, p, {.cpu = p.b_by_rows() ? 1 : 0.25, .gpu = gpu});
-  // As many rows as possible share a load of b, but none should go to waste.
-  const auto wanted =
-      static_cast<double>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(p.size.m, 16))));
-  std::vector<Candidate> out;
-  for (const uint32_t rows : {1u, 2u, 4u, 8u, 16u}) {
-    if (rows / 2 >= p.size.m) break;
-    for (const uint32_t lanes : {8u, 32u, 64u, 128u}) {
-      out.push_back(
-          {ns * misfit(rows, wanted) * misfit(lanes, r.group_lanes), {{"ROWS", rows}, {"LANES", lanes}}});
-    }
-  }
-  return out;
-}
-
-Dispatch make_rows(Lowering& l, const Problem& p, const Candidate& c) {
-  kernels::matmul_rows::Spec spec;
-  spec.ROWS = c.at("ROWS");
-  spec.LANES = c.at("LANES");
-  spec.A4 = Problem::quads(p.a, p.size.k);
-  Operand a_transposed = p.a;
-  std::swap(a_transposed.view.strides.end()[-1], a_transposed.view.strides.end()[-2]);
-  spec.A4_ROWS = !spec.A4 && spec.ROWS >= 4 && Problem::quads(a_transposed, p.size.m);
-  spec.B4 = Problem::quads(p.b, p.size.n);
-  spec.Y4 = Problem::quads(p.y, p.size.n);
-  const auto params = make_params<kernels::matmul_rows::Params>(p, spec.ROWS, 4 * spec.LANES);
-  return make_dispatch<kernels::matmul_rows>(l, p, params, tile_count(p, params), spec);
-}
-
-bool tiled_applies(const Target& target, const Problem& p) {
-  return is_float(p.a.dtype) && target.caps.max_invocations_per_workgroup >= kernels::matmul_tiled::GROUP;
-}
-
-std::vector<Candidate> tiled_candidates(const Target& target, const Problem& p) {
-  const double gpu = p.size.m <= 8 ? 0.2 : 0.75;
-  return one_candidate(product_ns(rates_of(target.caps), p, {.cpu = 4.0 / 24, .gpu = gpu}));
-}
-
-Dispatch make_tiled(Lowering& l, const Problem& p, const Candidate&) {
-  const auto params =
-      make_params<kernels::matmul_tiled::Params>(p, kernels::matmul_tiled::TILE, kernels::matmul_tiled::TILE);
-  return make_dispatch<kernels::matmul_tiled>(l, p, params, tile_count(p, params),
-                                              {.A_BY_K = p.stride(p.a, 1) == 1, .B_BY_K = !p.b_by_rows()});
-}
-
-std::vector<Candidate> plain_candidates(const Target& target, const Problem& p) {
-  return one_candidate(product_ns(rates_of(target.caps), p, {.cpu = 1.0 / 24, .gpu = 0.125}));
-}
-
-Dispatch make_plain(Lowering& l, const Problem& p, const Candidate&) {
-  const auto params = make_params<kernels::matmul_plain::Params>(p, 1, 1);
-  return make_dispatch<kernels::matmul_plain>(
-      l, p, params, ceil_div(int64_t{params.count}, int64_t{kernels::matmul_plain::GROUP}), {});
-}
-
-using Row = Variant<Problem, Dispatch>;
-constexpr Row kVariants[] = {
-    {"rows", is_float_product, rows_candidates, make_rows},
-    {"tiled", tiled_applies, tiled_candidates, make_tiled},
-    {"plain", always, plain_candidates, make_plain},
-};
-
-// A part of the product has its own sizes, for which other constants may be best.
-Dispatch make_part(Lowering& l, const Row& row, const Problem& part) {
-  return l.choose(MatMul::kName, row, part).make(l, part);
-}
-
-// --- cutting into parts ---
-
-// Batches that b does not have, and along which a and y are evenly spaced, are just more rows.
-void fold_batches(Problem& p) {
-  const int64_t batch_axes = p.y.view.rank() - 2;
-  const View b_batch = p.b.view.slice_axes(0, batch_axes);
-  const bool shared = std::ranges::all_of(b_batch.strides, [](int64_t s) { return s == 0; });
-  if (p.size.batch <= 1 || !shared) return;
-  const std::vector<int64_t> rows_dims = {p.size.batch * p.size.m};
-  const auto fold = [&](const View& v) -> std::optional<View> {
-    auto flat = v.slice_axes(0, v.rank() - 1).reshape(rows_dims);
-    if (!flat) return std::nullopt;
-    flat->dims.push_back(v.dims.back());
-    flat->strides.push_back(v.strides.back());
-    return flat;
-  };
-  const auto a = fold(p.a.view);
-  const auto y = fold(p.y.view);
-  std::vector<View> extra;
-  for (const Operand& e : p.extra) {
-    if (auto v = fold(e.view)) extra.push_back(*v);
-  }
-  if (!a || !y || extra.size() != p.extra.size()) return;
-  p.a.view = *a;
-  p.y.view = *y;
-  for (size_t i = 0; i < extra.size(); ++i) p.extra[i].view = extra[i];
-  p.b.view = p.b.view.slice_axes(batch_axes, p.b.view.rank());
-  p.size.m *= p.size.batch;
-  p.size.batch = 1;
-}
-
-Problem slice_depth(const Problem& p, int64_t begin, int64_t length, const Operand& sum) {
-  Problem part = p;
-  part.size.k = length;
-  part.a.view = p.a.view.slice(p.a.view.rank() - 1, begin, length);
-  part.b.view = p.b.view.slice(p.b.view.rank() - 2, begin, length);
-  part.y = sum;
-  part.extra.clear();
-  part.expr = Expr{};
-  return part;
-}
-
-// The most rows for which every part of the product can be bound: all, a tile, 8 or 1; 0 if not
-// even single rows can.
-int64_t row_grain(Lowering& l, const Row& row, const Problem& p) {
-  const auto bound = [&](int64_t begin, int64_t length) {
-    return fits(make_part(l, row, slice_rows(p, begin, std::min(length, p.size.m - begin))), l.caps());
-  };
-  if (bound(0, p.size.m)) return p.size.m;
-  for (const int64_t grain : {int64_t{kernels::matmul_tiled::TILE}, int64_t{8}, int64_t{1}}) {
-    // Not all parts are alike: some reach into one more binding.
-    bool all = true;
-    for (int64_t begin = 0; all && begin < p.size.m; begin += grain) all = bound(begin, grain);
-    if (all) return grain;
-  }
-  return 0;
-}
-
-void emit_rows(Lowering& l, const Row& row, const Problem& p, int64_t grain) {
-  l.split(p.size.m, grain,
-          [&](int64_t begin, int64_t length) { return make_part(l, row, slice_rows(p, begin, length)); });
-}
-
-// A slice of such a b along k is spread over all of its memory; if b were row-major, it would be contiguous.
-bool b_by_columns(const Problem& p) { return p.stride(p.b, 2) < p.stride(p.b, 1); }
-
-// Whether single rows can be bound if k is cut into slices, down to a length of 1.
-bool slices_fit(Lowering& l, const Row& row, Problem p) {
-  if (p.size.k == 0) return false;
-  if (b_by_columns(p)) p.b.view = View::contiguous(p.b.view.dims);
-  return row_grain(l, row, slice_depth(p, 0, 1, p.y)) > 0;
-}
-
-// b is larger than all bindings together: partial products over slices of k are added up. y has the type of
-// the sum.
-void lower_in_slices(Lowering& l, const Row& row, Problem p) {
-  if (b_by_columns(p)) p.b = lower_contiguous(l, p.b);
-  const DType type = p.y.dtype;
-  Operand sum;
-  int64_t depth = p.size.k;
-  for (int64_t k = 0; k < p.size.k; k += depth) {
-    const auto slice = [&](const Operand& to) {
-      return slice_depth(p, k, std::min(depth, p.size.k - k), to);
-    };
-    while (depth > 1 && row_grain(l, row, slice(p.y)) == 0) depth = ceil_div(depth, 2);
-    const bool last = k + depth >= p.size.k;
-    const Operand part = k == 0 && last ? p.y : l.scratch(type, p.y.view.dims);
-    const int64_t grain = std::max<int64_t>(row_grain(l, row, slice(part)), 1);
-    emit_rows(l, row, slice(part), grain);
-    if (k == 0) {
-      sum = part;
-      continue;
-    }
-    const Operand next = last ? p.y : l.scratch(type, p.y.view.dims);
-    lower_expr(l, Expr::parse("add($0,$1)", {type, type}), {sum, part}, next);
-    sum = next;
-  }
-}
-
-void lower_problem(Lowering& l, const Problem& p);
-
-// The product in its own memory, then the epilogue over it: each can be cut separately. An epilogue starts
-// from the product as it would be stored; without one it is still of the type in which it is summed.
-void lower_apart(Lowering& l, const Problem& p, DType type) {
-  Problem bare = p;
-  bare.y = l.scratch(p.expr.steps.empty() ? type : p.expr.inputs.at(0), p.y.view.dims);
-  bare.extra.clear();
-  bare.expr = Expr{};
-  std::vector<Operand> inputs = {bare.y};
-  fold_batches(bare);
-  lower_problem(l, bare);
-  inputs.insert(inputs.end(), p.extra.begin(), p.extra.end());
-  Expr tail = p.expr;
-  if (tail.steps.empty()) {
-    tail.inputs = {type};
-    tail.cast(Expr::input(0), p.y.dtype);
-  }
-  lower_expr(l, tail, inputs, p.y);
-}
-
-// Halves batches first, then rows, then columns: parts remain contiguous in y.
-void lower_halves(Lowering& l, const Problem& p) {
-  const std::vector<int64_t>& dims = p.y.view.dims;
-  const auto axis = std::ranges::find_if(dims, [](int64_t n) { return n > 1; }) - dims.begin();
-  const int64_t from_end = std::ssize(dims) - axis;
-  const int64_t length = dims[static_cast<size_t>(axis)];
-  const auto part = [&](int64_t begin, int64_t end) {
-    Problem half = p;
-    (from_end == 1   ? half.size.n
-     : from_end == 2 ? half.size.m
-                     : half.size.batch) = (from_end > 2 ? p.size.batch / length : 1) * (end - begin);
-    half.y.view = p.y.view.slice(axis, begin, end - begin);
-    if (from_end != 1) half.a.view = p.a.view.slice(axis, begin, end - begin);
-    if (from_end != 2) half.b.view = p.b.view.slice(axis, begin, end - begin);
-    return half;
-  };
-  lower_problem(l, part(0, length / 2));
-  lower_problem(l, part(length / 2, length));
-}
-
-void lower_problem(Lowering& l, const Problem& p) {
-  const Row& row = *l.choose(MatMul::kName, kVariants, p).row;
-  const DType type = is_float(p.a.dtype) ? DType::f32 : p.a.dtype;
-  // Kernels sum in the type of y: if the epilogue compares or converts, the sum is computed separately.
-  const bool one_type = wgsl_type(p.y.dtype) == wgsl_type(type);
-  const int64_t grain = one_type ? row_grain(l, row, p) : 0;
-  if (grain > 0) {
-    emit_rows(l, row, p, grain);
-  } else if (!p.expr.steps.empty() || p.y.dtype != type) {
-    lower_apart(l, p, type);
-  } else if (p.size.batch > 1 || (p.y.view.elements() > 1 && !slices_fit(l, row, p))) {
-    lower_halves(l, p);
-  } else {
-    lower_in_slices(l, row, p);
-  }
+// y = expr(a x b, extra..) for operands [batch.., m, k], [batch.., k, n] and [batch.., m, n].
+void lower_matrices(Lowering& l, std::string_view op, const Operand& a, const Operand& b, const Operand& y,
+                    const std::vector<Operand>& extra, Expr expr) {
+  const int64_t axes = y.view.rank() - 2;
+  products::Product p;
+  const std::vector<int64_t>& dims = y.view.dims;
+  p.size = {product({dims.begin(), dims.end() - 2}), dims[dims.size() - 2], dims.back(), a.view.dims.back()};
+  p.expr = std::move(expr);
+  for (const Operand& e : extra) p.extra.push_back({e, axes, 1});
+  products::Grouped left{a, axes, 1};
+  products::Grouped right{b, axes, 1};
+  products::Grouped out{y, axes, 1};
+  std::vector<int64_t> order(static_cast<size_t>(axes + 2));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[static_cast<size_t>(axes)], order[static_cast<size_t>(axes + 1)]);
+  right.operand.view = b.view.permute(order);
+  fold_batches(p, left, right, out);
+  p.a = std::make_shared<products::LoadStrided>(left);
+  p.b = std::make_shared<products::LoadStrided>(right);
+  p.y = std::make_shared<products::StoreStrided>(out);
+  products::lower(l, op, std::move(p));
 }
 
 }  // namespace
@@ -404,39 +120,24 @@ void MatMul::lower(Lowering& l) const {
   if (product(out) == 0) return;
   const bool a_vector = l.in(0).view.rank() == 1;
   const bool b_vector = l.in(1).view.rank() == 1;
-  Problem p;
-  p.size.m = a_vector ? 1 : l.in(0).view.dims[l.in(0).view.dims.size() - 2];
-  p.size.k = l.in(0).view.dims.back();
-  p.size.n = b_vector ? 1 : l.in(1).view.dims.back();
-  const std::vector<int64_t> dims = matrix_dims(out, a_vector, b_vector, p.size.m, p.size.n);
+  const int64_t m = a_vector ? 1 : l.in(0).view.dims[l.in(0).view.dims.size() - 2];
+  const int64_t n = b_vector ? 1 : l.in(1).view.dims.back();
+  const std::vector<int64_t> dims = matrix_dims(out, a_vector, b_vector, m, n);
   const std::vector<int64_t> batch(dims.begin(), dims.end() - 2);
-  p.size.batch = product(batch);
-  p.a = l.in(0).with_view(matrix_view(l.in(0).view, true, batch));
-  p.b = l.in(1).with_view(matrix_view(l.in(1).view, false, batch));
-  p.y = l.out().with_view(View::contiguous(dims));
   std::vector<DType> extra_types;
+  std::vector<Operand> extra;
   for (int64_t i = 2; i < l.input_count(); ++i) {
     extra_types.push_back(l.in(i).dtype);
-    const View full = l.in(i).view.broadcast_to(out);
-    const auto as_matrix = full.reshape(dims);  // only axes of length 1 are added
-    p.extra.push_back(l.in(i).with_view(*as_matrix));
+    const auto as_matrix = l.in(i).view.broadcast_to(out).reshape(dims);  // only axes of length 1 are added
+    extra.push_back(l.in(i).with_view(*as_matrix));
   }
-  p.expr = expr(l.in(0).dtype, extra_types);
-  fold_batches(p);
-
-  lower_problem(l, p);
+  lower_matrices(l, kName, l.in(0).with_view(matrix_view(l.in(0).view, true, batch)),
+                 l.in(1).with_view(matrix_view(l.in(1).view, false, batch)),
+                 l.out().with_view(View::contiguous(dims)), extra, expr(l.in(0).dtype, extra_types));
 }
 
 void lower_product(Lowering& l, const Operand& a, const Operand& b, const Operand& y) {
-  if (y.view.elements() == 0) return;
-  const std::vector<int64_t>& dims = y.view.dims;
-  Problem p;
-  p.size = {product({dims.begin(), dims.end() - 2}), dims[dims.size() - 2], dims.back(), a.view.dims.back()};
-  p.a = a;
-  p.b = b;
-  p.y = y;
-  fold_batches(p);
-  lower_problem(l, p);
+  if (y.view.elements() > 0) lower_matrices(l, MatMul::kName, a, b, y, {}, {});
 }
 
 void MatMul::reference(RefContext& r) const {
@@ -529,7 +230,7 @@ void register_matmul(OpTable& table) {
       {.formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
        .operands = "a b extra...",
        .types = "f32 f16 bf16",
-       .variants = names_of(kVariants),
+       .variants = products::variant_names(),
        .samples = {
            "matmul(T[3,17], T[17,5])", "matmul(T[64,32], T[32,64])", "matmul(T[1,64], T[64,256])",
            "matmul(T[2,3,4,5], T[5,6])", "matmul(T[2,1,4,5], T[3,5,6])", "matmul(T[5], T[5])",

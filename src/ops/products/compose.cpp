@@ -1,0 +1,234 @@
+// Puts the kernel of a product together from its parts.
+#include <algorithm>
+
+#include "base/checked.h"
+#include "ops/products/product.h"
+
+namespace rlx::products {
+namespace {
+
+bool part_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+// The text with `name` in place of x: in names that begin with x_, and in `//@ in x`.
+std::string named(std::string_view text, std::string_view name) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    if (!part_of_name(text[at])) {
+      out += text[at++];
+      continue;
+    }
+    size_t end = at;
+    while (end < text.size() && part_of_name(text[end])) ++end;
+    const std::string_view word = text.substr(at, end - at);
+    if (word.starts_with("x_")) {
+      out += name;
+      out += word.substr(1);
+    } else {
+      out += word == "x" && out.ends_with("//@ in ") ? name : word;
+    }
+    at = end;
+  }
+  return out;
+}
+
+// What a load does not write is derived from what it does.
+constexpr std::string_view kFourK = R"(fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> {
+  return vec4<sum_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
+}
+)";
+constexpr std::string_view kFourLines = R"(fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
+  return vec4<sum_t>(x_one(q.r0, k), x_one(q.r1, k), x_one(q.r2, k), x_one(q.r3, k));
+}
+)";
+constexpr std::string_view kSkips = "fn x_skips(batch: u32) -> bool { return false; }\n";
+
+// Four neighbouring lines; past the last one it is repeated. `x_four_by_four` has four lines at k, k + 1, ..
+constexpr std::string_view kQuads = R"(struct x_QuadLine { l0: x_Line, l1: x_Line, l2: x_Line, l3: x_Line, }
+struct x_Quad { r0: x_Run, r1: x_Run, r2: x_Run, r3: x_Run, }
+fn x_quad_line(batch: u32, line: u32) -> x_QuadLine {
+  let last = x_end() - 1u;
+  return x_QuadLine(x_line(batch, min(line, last)), x_line(batch, min(line + 1u, last)),
+                    x_line(batch, min(line + 2u, last)), x_line(batch, min(line + 3u, last)));
+}
+fn x_quad(q: x_QuadLine, run: u32) -> x_Quad {
+  return x_Quad(x_run(q.l0, run), x_run(q.l1, run), x_run(q.l2, run), x_run(q.l3, run));
+}
+fn x_four_by_four(q: x_Quad, k: u32) -> array<vec4<sum_t>, 4> {
+  if (!x_ALONG_K) {
+    return array<vec4<sum_t>, 4>(x_four_lines(q, k), x_four_lines(q, k + 1u), x_four_lines(q, k + 2u),
+                                 x_four_lines(q, k + 3u));
+  }
+  let c0 = x_four_k(q.r0, k);
+  let c1 = x_four_k(q.r1, k);
+  let c2 = x_four_k(q.r2, k);
+  let c3 = x_four_k(q.r3, k);
+  return array<vec4<sum_t>, 4>(vec4<sum_t>(c0.x, c1.x, c2.x, c3.x), vec4<sum_t>(c0.y, c1.y, c2.y, c3.y),
+                               vec4<sum_t>(c0.z, c1.z, c2.z, c3.z), vec4<sum_t>(c0.w, c1.w, c2.w, c3.w));
+}
+)";
+
+// A slice of 64 lines by 16 of k in workgroup memory, staged by 256 lanes, four elements each. Neighbouring
+// lanes read neighbours in memory.
+constexpr std::string_view kStage = R"(var<workgroup> x_tile: array<array<sum_t, 64>, 16>;
+fn x_stage_line(batch: u32, line0: u32, i: u32, lane: u32) -> x_Line {
+  let line = line0 + select(lane % 64u, lane / 16u + 16u * i, x_ALONG_K);
+  return x_line(batch, min(line, x_end() - 1u));
+}
+fn x_stage(r: x_Run, i: u32, first: u32, end: u32, lane: u32) {
+  let k = select(lane / 64u + 4u * i, lane % 16u, x_ALONG_K);
+  let line = select(lane % 64u, lane / 16u + 16u * i, x_ALONG_K);
+  var v = sum_t();
+  if (first + k < end) { v = x_one(r, first + k); }
+  x_tile[k][line] = v;
+}
+)";
+
+// What loops share. A tile is the part of y that an invocation or a workgroup makes.
+constexpr std::string_view kCommon = R"(struct Tile { batch: u32, row: u32, col: u32, k_begin: u32, k_end: u32, y_batch: u32, }
+fn tile_at(g: u32, rows: u32, cols: u32) -> Tile {
+  let col = params.col_begin + (g % params.n_tiles) * cols;
+  let row = params.row_begin + (g / params.n_tiles) % params.m_tiles * rows;
+  let slice = g / (params.n_tiles * params.m_tiles);  // of the batch and of k
+  let batch = params.batch_begin + slice % params.batches;
+  let part = slice / params.batches;
+  let k_begin = params.k_begin + part * params.k_part;
+  return Tile(batch, row, col, k_begin, min(k_begin + params.k_part, params.k_end), part * params.batches + batch);
+}
+fn tile_count() -> u32 { return params.tiles; }
+
+// The part of k in one run, from `first` to `end` within the run.
+struct Span { run: u32, first: u32, end: u32, }
+fn span_at(k: u32, k_end: u32) -> Span {
+  let run = k / params.run;
+  let first = k - run * params.run;
+  return Span(run, first, min(params.run, first + k_end - k));
+}
+
+fn put(t: Tile, row: u32, col: u32, v: sum_t) {
+  y_store(y_line(t.y_batch, row), col, epilogue(v, (t.batch * params.m + row) * params.n + col));
+}
+// Four columns, of which those past the last are not stored.
+fn put4(t: Tile, row: u32, col: u32, v: vec4<sum_t>) {
+  let l = y_line(t.y_batch, row);
+  let i = (t.batch * params.m + row) * params.n + col;
+  if (FOUR_COLUMNS) {
+    y_store4(l, col, vec4<y_t>(epilogue(v.x, i), epilogue(v.y, i + 1u), epilogue(v.z, i + 2u), epilogue(v.w, i + 3u)));
+    return;
+  }
+  for (var c = 0u; c < min(4u, params.col_end - col); c++) { y_store(l, col + c, epilogue(v[c], i + c)); }
+}
+)";
+
+constexpr std::string_view kHead[] = {"batch_begin", "batches", "row_begin", "row_end", "col_begin", "col_end",
+                                      "k_begin",     "k_end",   "k_part",    "m",       "n",         "run",
+                                      "m_tiles",     "n_tiles", "tiles"};
+
+// Takes the `//@ param NAME: TYPE` lines out of a text.
+std::string take_params(std::string& text) {
+  constexpr std::string_view kMark = "//@ param ";
+  std::string members;
+  for (size_t at = text.find(kMark); at != std::string::npos; at = text.find(kMark)) {
+    const size_t end = text.find('\n', at);
+    members += formatted("  {},\n", text.substr(at + kMark.size(), end - at - kMark.size()));
+    text.erase(at, end + 1 - at);
+  }
+  return members;
+}
+
+std::string load_text(const Load& load, std::string_view name, std::string_view loop) {
+  const std::string own = load.wgsl();
+  std::string text = own;
+  const auto uses = [&](std::string_view hook) { return loop.contains(formatted("{}_{}(", name, hook)); };
+  if (!own.contains("fn x_four_k(")) text += kFourK;
+  if (!own.contains("fn x_skips(")) text += kSkips;
+  if (!own.contains("fn x_four_lines(")) text += kFourLines;
+  text += kQuads;
+  if (uses("stage") && !own.contains("fn x_stage(")) text += kStage;
+  text += load.along_k() ? "const x_ALONG_K: bool = true;\n" : "const x_ALONG_K: bool = false;\n";
+  return formatted("//# load_{}.h 1\n", load.name()) + named(text, name);
+}
+
+struct Tail {
+  std::string text;
+  std::string members;
+  std::vector<uint32_t> words;
+};
+
+Tail epilogue(const Expr& expr) {
+  if (expr.steps.empty()) return {"fn epilogue(v: sum_t, i: u32) -> y_t { return y_t(v); }\n", "", {}};
+  Tail tail;
+  std::vector<std::string> inputs = {"product"};
+  for (size_t i = 1; i < expr.inputs.size(); ++i) {
+    inputs.push_back(formatted("e{}_at(i)", i));
+    tail.text += formatted("//@ in e{} any\n", i);
+  }
+  ExprCode code = generate(expr, inputs);
+  for (const std::string& m : code.params) tail.members += "  " + m + ",\n";
+  tail.words = std::move(code.words);
+  // The product is rounded as if it had been stored.
+  tail.text += formatted("fn epilogue(v: sum_t, i: u32) -> y_t {{\n  let product = {};\n{}  return {};\n}}\n",
+                         rounded("v", expr.inputs[0]), code.statements, code.result);
+  return tail;
+}
+
+}  // namespace
+
+Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch) {
+  const Region& r = p.region;
+  std::string a = load_text(*p.a, "a", launch.wgsl);
+  std::string b = load_text(*p.b, "b", launch.wgsl);
+  std::string y = formatted("//# store_{}.h 1\n", p.y->name()) + p.y->wgsl();
+  Tail tail = epilogue(p.expr);
+  std::string members;
+  for (const std::string_view word : kHead) members += formatted("  {}: u32,\n", word);
+  for (std::string* text : {&a, &b, &y}) members += take_params(*text);
+  members += tail.members;
+
+  const std::string_view sum = wgsl_type(p.sum_type());
+  const bool four = launch.four_columns && p.y->offers_four() && r.cols.begin % 4 == 0 && r.cols.end % 4 == 0;
+  std::string text = a + b + y + tail.text;
+  text += formatted("//# product 1\nstruct Params {{\n{}}}\nalias sum_t = {};\n", members, sum);
+  text += formatted("fn mad(a: vec4<sum_t>, b: vec4<sum_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
+                    sum == "f32" ? "fma(a, b, c)" : "a * b + c");
+  text += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
+  text += formatted("const FOUR_COLUMNS: bool = {};\n", four);
+  text += kCommon;
+  text += formatted("//# loop_{}.h 1\n", launch.name);
+  text += launch.wgsl;
+
+  const int64_t m_tiles = ceil_div(r.rows.length(), launch.tile_rows);
+  const int64_t n_tiles = ceil_div(r.cols.length(), launch.tile_cols);
+  const int64_t tiles = m_tiles * n_tiles * r.batch.length() * p.k_parts;
+  const int64_t run = p.run == 0 ? std::max<int64_t>(p.size.k, 1) : p.run;
+  // Parts of k begin with runs or, if there is only one, at multiples of four.
+  const int64_t part = round_up(ceil_div(r.k.length(), p.k_parts), p.run == 0 ? 4 : run);
+  std::vector<uint32_t> words;
+  for (const int64_t word : {r.batch.begin, r.batch.length(), r.rows.begin, r.rows.end, r.cols.begin, r.cols.end,
+                             r.k.begin, r.k.end, p.k_parts == 1 ? r.k.length() : part, p.size.m, p.size.n, run,
+                             m_tiles, n_tiles, tiles}) {
+    words.push_back(to_u32(word));
+  }
+
+  std::vector<Operand> operands;
+  std::vector<SpecValue> specs = launch.specs;
+  const auto add = [&](Binding part_of, std::string_view name) {
+    std::ranges::move(part_of.operands, std::back_inserter(operands));
+    words.insert(words.end(), part_of.words.begin(), part_of.words.end());
+    for (SpecValue& s : part_of.specs) specs.push_back({named(s.name, name), std::move(s.value)});
+  };
+  add(p.a->bind(launch.a, {r.batch, r.rows, r.k}), "a");
+  add(p.b->bind(launch.b, {r.batch, r.cols, r.k}), "b");
+  Region stored = r;
+  if (p.k_parts > 1) stored.batch = {0, p.k_parts * p.size.batch};
+  add(p.y->bind(four, stored), "y");
+  for (const Grouped& e : p.extra) {
+    Operand bound = e.operand;
+    if (r.is_part(p.size.batch, p.size.m, p.size.n)) bound.window = e.reach(r.batch, r.rows, r.cols);
+    operands.push_back(std::move(bound));
+  }
+  words.insert(words.end(), tail.words.begin(), tail.words.end());
+  return l.make(parse_kernel(std::move(text)), std::move(operands), std::as_bytes(std::span(words)),
+                ceil_div(tiles, launch.tiles_per_group), std::move(specs));
+}
+
+}  // namespace rlx::products

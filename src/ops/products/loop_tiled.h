@@ -1,0 +1,72 @@
+// Tiles of 64x64 elements of y: 16x16 invocations make 4x4 elements each from slices of a and b in workgroup
+// memory. Each element of a and b is read once for 64 outputs.
+#pragma once
+
+#include "ops/products/product.h"
+
+namespace rlx::products::tiled {
+
+inline constexpr std::string_view kWgsl = R"(@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let g = group_index(group, groups);
+  if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
+  let t = tile_at(g, 64u, 64u);
+  if (a_skips(t.batch) || b_skips(t.batch)) { return; }
+  let x = lane % 16u;
+  let y = lane / 16u;
+  var a_lines: array<a_Line, 4>;
+  var b_lines: array<b_Line, 4>;
+  for (var i = 0u; i < 4u; i++) {
+    a_lines[i] = a_stage_line(t.batch, t.row, i, lane);
+    b_lines[i] = b_stage_line(t.batch, t.col, i, lane);
+  }
+  var sum: array<vec4<sum_t>, 4>;
+  for (var k = t.k_begin; k < t.k_end;) {
+    let s = span_at(k, t.k_end);
+    var a: array<a_Run, 4>;
+    var b: array<b_Run, 4>;
+    for (var i = 0u; i < 4u; i++) {
+      a[i] = a_run(a_lines[i], s.run);
+      b[i] = b_run(b_lines[i], s.run);
+    }
+    for (var first = s.first; first < s.end; first += 16u) {
+      for (var i = 0u; i < 4u; i++) {
+        a_stage(a[i], i, first, s.end, lane);
+        b_stage(b[i], i, first, s.end, lane);
+      }
+      workgroupBarrier();
+      for (var step = 0u; step < min(16u, s.end - first); step++) {
+        let c = 4u * x;
+        let bv = vec4<sum_t>(b_tile[step][c], b_tile[step][c + 1u], b_tile[step][c + 2u], b_tile[step][c + 3u]);
+        for (var r = 0u; r < 4u; r++) { sum[r] = mad(vec4<sum_t>(a_tile[step][4u * y + r]), bv, sum[r]); }
+      }
+      workgroupBarrier();
+    }
+    k += s.end - s.first;
+  }
+  for (var r = 0u; r < 4u; r++) {
+    let row = t.row + 4u * y + r;
+    let col = t.col + 4u * x;
+    if (row < params.row_end && col < params.col_end) { put4(t, row, col, sum[r]); }
+  }
+}
+)";
+
+inline bool applies(const Target& target, const Product&) {
+  return target.caps.max_invocations_per_workgroup >= 256;
+}
+
+inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
+  const double gpu = p.rows() <= 8 ? 0.2 : 0.75;
+  return one_candidate(estimate_ns(rates_of(target.caps), p, {.cpu = 4.0 / 24, .gpu = gpu}));
+}
+
+inline Dispatch make(Lowering& l, const Product& p, const Candidate&) {
+  return make_dispatch(
+      l, p, {.name = "tiled", .wgsl = kWgsl, .four_columns = true, .tile_rows = 64, .tile_cols = 64});
+}
+
+inline constexpr Loop kLoop{"tiled", applies, candidates, make};
+
+}  // namespace rlx::products::tiled

@@ -1,0 +1,48 @@
+// The table of tile loops.
+#include <algorithm>
+
+#include "ops/products/loop_plain.h"
+#include "ops/products/loop_rows.h"
+#include "ops/products/loop_tiled.h"
+#include "ops/products/product.h"
+
+namespace rlx::products {
+namespace {
+
+double bytes_per_element(DType dtype) { return static_cast<double>(device_bytes(dtype)); }
+
+constexpr Loop kLoops[] = {rows::kLoop, tiled::kLoop, plain::kLoop};
+
+}  // namespace
+
+std::span<const Loop> loops() { return kLoops; }
+
+std::vector<std::string> variant_names() {
+  std::vector<std::string> names = names_of(kLoops);
+  names.emplace_back(kSplitK);
+  return names;
+}
+
+DType Product::sum_type() const {
+  if (is_float(a->dtype())) return DType::f32;
+  return a->dtype() == DType::u32 ? DType::u32 : DType::i32;
+}
+
+std::string Product::key() const {
+  return formatted("{}x{} {}x{}{} batch{} m{} n{} k{}{}", a->name(), b->name(), to_string(a->dtype()),
+                   to_string(b->dtype()), b->along_k() ? " b-along-k" : "", size_class(region.batch.length()),
+                   size_class(rows()), region.cols.length(), region.k.length(),
+                   expr.steps.empty() ? "" : " epilogue");
+}
+
+double estimate_ns(const Rates& r, const Product& p, Share share) {
+  const auto batch = static_cast<double>(p.region.batch.length());
+  const auto m = static_cast<double>(p.rows());
+  const auto n = static_cast<double>(p.region.cols.length());
+  const auto k = static_cast<double>(p.region.k.length());
+  const double bytes = bytes_per_element(p.a->dtype()) * batch * m * k + bytes_per_element(p.b->dtype()) * k * n +
+                       bytes_per_element(p.y->dtype()) * batch * m * n;
+  return r.dispatch_ns + std::max(compute_ns(r, 2 * batch * m * n * k, share), bytes / r.bytes_per_ns);
+}
+
+}  // namespace rlx::products

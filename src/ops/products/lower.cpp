@@ -1,0 +1,219 @@
+// Cuts a product into regions that the device can bind, or its work into steps.
+#include <algorithm>
+
+#include "base/checked.h"
+#include "kernels/binder.h"
+#include "ops/copy.h"
+#include "ops/elementwise.h"
+#include "ops/products/load_strided.h"
+#include "ops/products/product.h"
+#include "ops/products/store_strided.h"
+#include "ops/reduce.h"
+
+namespace rlx::products {
+namespace {
+
+constexpr std::string_view kSum = "add($0,$1)";
+
+class Cutter {
+ public:
+  Cutter(Lowering& l, std::string_view op) : l_(l), op_(op) {}
+
+  void lower(const Product& p) {
+    if (std::optional<std::vector<Dispatch>> parts = regions(p)) {
+      for (Dispatch& d : *parts) l_.emit(std::move(d));
+      return;
+    }
+    const Grouped* const y = p.y->whole();
+    const bool plain = y && p.expr.steps.empty() && y->operand.dtype == p.sum_type() &&
+                       y->operand.view.is_contiguous();
+    const int64_t half = half_of(p.region.k.length(), p.run == 0 ? 1 : p.run);
+    if (y && !plain) {
+      lower_apart(p);
+    } else if (y && half > 0) {
+      lower_sums(p, p.region.k.begin + half);
+    } else {
+      l_.emit(make(p));  // reports what does not fit
+    }
+  }
+
+  // y = epilogue(p), where p is the product alone, made by `make_product` in the memory it is given.
+  template <class F>
+  void lower_tail(const Product& p, DType type, F&& make_product) {
+    const Grouped& y = *p.y->whole();
+    const Operand value = l_.scratch(type, y.operand.view.dims);
+    make_product(value);
+    if (p.expr.steps.empty() && type == y.operand.dtype) return lower_copy_into(l_, value, y.operand);
+    std::vector<Operand> inputs = {value};
+    for (const Grouped& e : p.extra) inputs.push_back(e.operand);
+    Expr tail = p.expr;
+    if (tail.steps.empty()) {
+      tail.inputs = {type};
+      tail.cast(Expr::input(0), y.operand.dtype);
+    }
+    const bool dense = y.operand.view.is_contiguous();
+    const Operand result = dense ? y.operand : l_.scratch(y.operand.dtype, y.operand.view.dims);
+    lower_expr(l_, tail, inputs, result);
+    if (!dense) lower_copy_into(l_, result, y.operand);
+  }
+
+  // The sums over parts of k at the same time, then their sum: for products with few results.
+  void lower_split(Product p, int64_t parts) {
+    const Product whole = p;
+    const Grouped& y = *p.y->whole();
+    std::vector<int64_t> dims = {parts};
+    dims.insert(dims.end(), y.operand.view.dims.begin(), y.operand.view.dims.end());
+    const Operand sums = l_.scratch(p.sum_type(), dims);
+    p.y = std::make_shared<StoreStrided>(Grouped{sums, y.first_axes + 1, y.second_axes});
+    p.extra.clear();
+    p.expr = Expr{};
+    p.k_parts = parts;
+    Dispatch d = make(p);
+    if (!fits(d, l_.caps())) return lower(whole);
+    d.variant = kSplitK;
+    l_.emit(std::move(d));
+    const bool plain =
+        whole.expr.steps.empty() && y.operand.dtype == p.sum_type() && y.operand.view.is_contiguous();
+    if (plain) {
+      lower_reduce(l_, ReduceKind::sum, sums, {0}, y.operand);
+    } else {
+      lower_tail(whole, product_type(whole),
+                 [&](const Operand& to) { lower_reduce(l_, ReduceKind::sum, sums, {0}, to); });
+    }
+  }
+
+ private:
+  Dispatch make(const Product& p) { return choose(l_.target(), op_, loops(), p).make(l_, p); }
+
+  static Product part(const Product& p, const Region& region) {
+    Product out = p;
+    out.region = region;
+    return out;
+  }
+
+  // An epilogue starts from the product as it would be stored; without one it is still of the type in which
+  // it is summed.
+  static DType product_type(const Product& p) {
+    return p.expr.steps.empty() ? p.sum_type() : p.expr.inputs.at(0);
+  }
+
+  // About how many bytes a dispatch binds.
+  static double bound_bytes(const Dispatch& d) {
+    double bytes = 0;
+    for (const Operand& o : d.operands) {
+      if (!o.present()) continue;
+      const View::Range all = o.view.range();
+      const View::Range bound = o.window.end > o.window.begin ? o.window : all;
+      bytes += static_cast<double>(reach_bytes(o)) * static_cast<double>(bound.end - bound.begin) /
+               static_cast<double>(std::max<int64_t>(all.end - all.begin, 1));
+    }
+    return bytes;
+  }
+
+  // Dispatches for regions of y that can be bound; nothing if not even those of single elements can.
+  std::optional<std::vector<Dispatch>> regions(const Product& p) {
+    Dispatch whole = make(p);
+    if (fits(whole, l_.caps())) return std::vector{std::move(whole)};
+    if (!fits(make(part(p, smallest(p.region))), l_.caps())) return std::nullopt;
+    // Cut in half along the axis for which the halves touch the least memory.
+    Region low, high;
+    std::optional<double> least;
+    for (Extent Region::* const axis : {&Region::batch, &Region::rows, &Region::cols}) {
+      const Extent& extent = p.region.*axis;
+      const int64_t half = half_of(extent.length(), 1);
+      if (half == 0) continue;
+      Region first = p.region;
+      Region second = p.region;
+      (first.*axis).end = (second.*axis).begin = extent.begin + half;
+      const double bytes = std::max(bound_bytes(make(part(p, first))), bound_bytes(make(part(p, second))));
+      if (least && bytes >= *least) continue;
+      least = bytes;
+      low = first;
+      high = second;
+    }
+    if (!least) return std::nullopt;
+    std::optional<std::vector<Dispatch>> out = regions(part(p, low));
+    std::optional<std::vector<Dispatch>> rest = out ? regions(part(p, high)) : std::nullopt;
+    if (!rest) return std::nullopt;
+    std::ranges::move(*rest, std::back_inserter(*out));
+    return out;
+  }
+
+  static Region smallest(Region r) {
+    r.batch.end = r.batch.begin + 1;
+    r.rows.end = r.rows.begin + 1;
+    r.cols.end = r.cols.begin + 1;
+    return r;
+  }
+
+  // About half, at a multiple of the largest of these that is possible: tiles, vectors.
+  static int64_t half_of(int64_t length, int64_t grain) {
+    for (const int64_t multiple : {64, 4, 1}) {
+      const int64_t half = round_up(ceil_div(length, 2), multiple * grain);
+      if (half < length) return half;
+    }
+    return 0;
+  }
+
+  // The product in its own memory, then the epilogue over it: each can be cut separately.
+  void lower_apart(const Product& p) {
+    Product bare = p;
+    const Grouped& y = *p.y->whole();
+    lower_tail(p, product_type(p), [&](const Operand& to) {
+      bare.y = std::make_shared<StoreStrided>(Grouped{to, y.first_axes, y.second_axes});
+      bare.extra.clear();
+      bare.expr = Expr{};
+      lower(bare);
+    });
+  }
+
+  // Sums over parts of k, added up.
+  void lower_sums(const Product& p, int64_t middle) {
+    const Grouped& y = *p.y->whole();
+    const auto to_scratch = [&](Extent k) {
+      Product half = p;
+      half.region.k = k;
+      const Operand sum = l_.scratch(p.sum_type(), y.operand.view.dims);
+      half.y = std::make_shared<StoreStrided>(Grouped{sum, y.first_axes, y.second_axes});
+      lower(half);
+      return sum;
+    };
+    const Operand low = to_scratch({p.region.k.begin, middle});
+    const Operand high = to_scratch({middle, p.region.k.end});
+    lower_expr(l_, Expr::parse(kSum, {p.sum_type(), p.sum_type()}), {low, high}, y.operand);
+  }
+
+  Lowering& l_;
+  std::string_view op_;
+};
+
+// How many parts of k are summed at the same time: more than one if results alone leave the device idle.
+int64_t wanted_parts(const Lowering& l, std::string_view op, const Product& p) {
+  const auto forced = l.target().forced.find(op);
+  const int64_t grain = p.run == 0 ? 4 : p.run;
+  if (forced != l.target().forced.end() && forced->second == kSplitK) {
+    return std::clamp<int64_t>(p.size.k / grain, 1, 4);
+  }
+  const Rates r = rates_of(l.caps());
+  const double results = static_cast<double>(p.size.batch) * static_cast<double>(p.size.m * p.size.n);
+  constexpr int64_t kLeast = 512;  // of k in a part: less would not pay for another dispatch
+  if (r.cpu || forced != l.target().forced.end() || results * 4 > r.lanes) return 1;
+  return std::clamp<int64_t>(static_cast<int64_t>(r.lanes / 4 / results), 1, std::max<int64_t>(p.size.k / kLeast, 1));
+}
+
+}  // namespace
+
+void lower(Lowering& l, std::string_view op, Product p) {
+  if (p.size.batch * p.size.m * p.size.n == 0) return;
+  p.region = {{0, p.size.batch}, {0, p.size.m}, {0, p.size.n}, {0, p.size.k}};
+  if (p.expr.steps.empty()) p.expr.inputs = {p.sum_type()};
+  Cutter cutter(l, op);
+  const int64_t parts = p.y->whole() ? wanted_parts(l, op, p) : 1;
+  if (parts > 1) {
+    cutter.lower_split(std::move(p), parts);
+  } else {
+    cutter.lower(p);
+  }
+}
+
+}  // namespace rlx::products

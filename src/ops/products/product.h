@@ -1,0 +1,126 @@
+// Products: y[batch, row, col] = epilogue(sum over k of a[batch, row, k] * b[batch, col, k]), where a and b are
+// loaded, and y is stored, in any of several ways. Matrix products, convolutions, products with quantised
+// weights and with weights chosen by a table are all of this form.
+//
+// The kernel of a product is put together from a tile loop (loop_*.h), a load for a and one for b (load_*.h)
+// and a store (store_*.h). Each is one file with its WGSL and the host's side of it; every loop works with
+// every load and store. What their WGSL provides and may call: docs/products.md.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "kernels/lowering.h"
+#include "kernels/rates.h"
+#include "kernels/variant.h"
+#include "ops/expr.h"
+#include "ops/products/grouped.h"
+
+namespace rlx::products {
+
+// The part of a product that one dispatch computes. A line is a row of a or a column of b.
+struct Region {
+  Extent batch, rows, cols, k;
+
+  // Whether it is less than all of y.
+  bool is_part(int64_t batches, int64_t m, int64_t n) const {
+    return batch.length() < batches || rows.length() < m || cols.length() < n;
+  }
+};
+struct Lines {
+  Extent batch, lines, k;
+
+  bool is_part(int64_t batches, int64_t line_count, int64_t depth) const {
+    return batch.length() < batches || lines.length() < line_count || k.length() < depth;
+  }
+};
+
+// How a tile loop reads an operand: single elements, four along k, or four lines at a time.
+enum class Access : uint8_t { one, four_k, four_lines };
+
+// What a load or a store adds to the kernel.
+struct Binding {
+  std::vector<Operand> operands;  // for its `//@ in` and `//@ out` lines, in order
+  std::vector<uint32_t> words;    // for its `//@ param` lines
+  std::vector<SpecValue> specs;   // named as in its text
+};
+
+// How an operand is loaded.
+class Load {
+ public:
+  virtual ~Load() = default;
+  virtual std::string_view name() const = 0;
+  // With `x` in place of the operand's name.
+  virtual std::string wgsl() const = 0;
+  // Whether it reads four elements in about the time of one.
+  virtual bool offers(Access access) const = 0;
+  // Whether neighbours along k are closer in memory than neighbouring lines.
+  virtual bool along_k() const = 0;
+  // Only the elements that these lines need have to be bound.
+  virtual Binding bind(Access access, const Lines& lines) const = 0;
+  virtual DType dtype() const = 0;
+};
+using LoadPtr = std::shared_ptr<const Load>;
+
+// How the result is stored.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::string wgsl() const = 0;
+  // Whether four neighbouring columns, the first a multiple of four, are stored at once.
+  virtual bool offers_four() const = 0;
+  virtual Binding bind(bool four, const Region& region) const = 0;
+  virtual DType dtype() const = 0;
+  // All of y in its groups of axes, if it is one operand: then the epilogue can also be computed apart.
+  virtual const Grouped* whole() const { return nullptr; }
+};
+using StorePtr = std::shared_ptr<const Store>;
+
+struct Sizes {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+};
+
+struct Product {
+  Sizes size;
+  LoadPtr a, b;
+  StorePtr y;
+  std::vector<Grouped> extra;  // of the epilogue, in y's groups of axes
+  Expr expr;                   // $0 is the product, of type expr.inputs[0]; no steps: the product is stored
+  int64_t run = 0;             // k is walked in runs of this length, which divides it; 0: one run
+  int64_t k_parts = 1;         // sums over parts of k, each stored as batches of its own; no epilogue
+  Region region = {};          // what is computed: all of it unless the product is cut
+
+  std::string key() const;
+  DType sum_type() const;  // f32 for floats, i32 or u32 for integers
+  int64_t rows() const { return region.rows.length(); }
+};
+
+// The number of workgroups and the constants with which a tile loop is launched.
+struct Launch {
+  std::string_view name;
+  std::string_view wgsl;
+  Access a = Access::one, b = Access::one;
+  bool four_columns = false;  // stores four columns at a time where it can
+  int64_t tile_rows = 1, tile_cols = 1;
+  int64_t tiles_per_group = 1;
+  std::vector<SpecValue> specs = {};
+};
+Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch);
+
+// A tile loop is a row of the table of kernels that all product ops share.
+using Loop = Variant<Product, Dispatch>;
+std::span<const Loop> loops();
+std::vector<std::string> variant_names();  // for OpInfo::variants: the loops, and this
+inline constexpr std::string_view kSplitK = "split_k";
+
+// The time at `share` of the device's speed, but no less than reading a and b and writing y takes.
+double estimate_ns(const Rates& r, const Product& p, Share share);
+
+// Emits the product, cut into regions that the device can bind. `op` is the op whose kernels may be forced.
+void lower(Lowering& l, std::string_view op, Product p);
+
+}  // namespace rlx::products
