@@ -3,33 +3,10 @@
 
 #include "base/checked.h"
 #include "ops/products/product.h"
+#include "ops/products/rename.h"
 
 namespace rlx::products {
 namespace {
-
-bool part_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
-// The text with `name` in place of x: in names that begin with x_, and in `//@ in x`.
-std::string named(std::string_view text, std::string_view name) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    if (!part_of_name(text[at])) {
-      out += text[at++];
-      continue;
-    }
-    size_t end = at;
-    while (end < text.size() && part_of_name(text[end])) ++end;
-    const std::string_view word = text.substr(at, end - at);
-    if (word.starts_with("x_")) {
-      out += name;
-      out += word.substr(1);
-    } else {
-      out += word == "x" && out.ends_with("//@ in ") ? name : word;
-    }
-    at = end;
-  }
-  return out;
-}
 
 // What a load does not write is derived from what it does.
 constexpr std::string_view kFourK = R"(fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> {
@@ -41,6 +18,7 @@ constexpr std::string_view kFourLines = R"(fn x_four_lines(q: x_Quad, k: u32) ->
 }
 )";
 constexpr std::string_view kSkips = "fn x_skips(batch: u32) -> bool { return false; }\n";
+constexpr std::string_view kZero = "fn x_zero(batch: u32) -> bool { return false; }\n";
 
 // Four neighbouring lines; past the last one it is repeated. `x_four_by_four` has four lines at k, k + 1, ..
 constexpr std::string_view kQuads = R"(struct x_QuadLine { l0: x_Line, l1: x_Line, l2: x_Line, l3: x_Line, }
@@ -92,7 +70,8 @@ fn tile_at(g: u32, rows: u32, cols: u32) -> Tile {
   let batch = params.batch_begin + slice % params.batches;
   let part = slice / params.batches;
   let k_begin = params.k_begin + part * params.k_part;
-  return Tile(batch, row, col, k_begin, min(k_begin + params.k_part, params.k_end), part * params.batches + batch);
+  let k_end = select(min(k_begin + params.k_part, params.k_end), k_begin, a_zero(batch) || b_zero(batch));
+  return Tile(batch, row, col, k_begin, k_end, part * params.batches + batch);
 }
 fn tile_count() -> u32 { return params.tiles; }
 
@@ -141,11 +120,12 @@ std::string load_text(const Load& load, std::string_view name, std::string_view 
   const auto uses = [&](std::string_view hook) { return loop.contains(formatted("{}_{}(", name, hook)); };
   if (!own.contains("fn x_four_k(")) text += kFourK;
   if (!own.contains("fn x_skips(")) text += kSkips;
+  if (!own.contains("fn x_zero(")) text += kZero;
   if (!own.contains("fn x_four_lines(")) text += kFourLines;
   text += kQuads;
   if (uses("stage") && !own.contains("fn x_stage(")) text += kStage;
   text += load.along_k() ? "const x_ALONG_K: bool = true;\n" : "const x_ALONG_K: bool = false;\n";
-  return formatted("//# load_{}.h 1\n", load.name()) + named(text, name);
+  return formatted("//# load_{}.h 1\n", load.name()) + for_operand(text, name);
 }
 
 struct Tail {
@@ -214,7 +194,7 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
   const auto add = [&](Binding part_of, std::string_view name) {
     std::ranges::move(part_of.operands, std::back_inserter(operands));
     words.insert(words.end(), part_of.words.begin(), part_of.words.end());
-    for (SpecValue& s : part_of.specs) specs.push_back({named(s.name, name), std::move(s.value)});
+    for (SpecValue& s : part_of.specs) specs.push_back({for_operand(s.name, name), std::move(s.value)});
   };
   add(p.a->bind(launch.a, {r.batch, r.rows, r.k}), "a");
   add(p.b->bind(launch.b, {r.batch, r.cols, r.k}), "b");

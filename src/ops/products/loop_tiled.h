@@ -6,13 +6,20 @@
 
 namespace rlx::products::tiled {
 
-inline constexpr std::string_view kWgsl = R"(@compute @workgroup_size(256)
+inline constexpr std::string_view kWgsl = R"(// From and to where the tile sums along k, the same for all lanes.
+var<workgroup> depth: vec2u;
+
+@compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let g = group_index(group, groups);
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
   let t = tile_at(g, 64u, 64u);
-  if (a_skips(t.batch) || b_skips(t.batch)) { return; }
+  if (lane == 0u) {
+    depth = select(vec2u(t.k_begin, t.k_end), vec2u(1u, 0u), a_skips(t.batch) || b_skips(t.batch));
+  }
+  let k_range = workgroupUniformLoad(&depth);
+  if (k_range.x > k_range.y) { return; }
   let x = lane % 16u;
   let y = lane / 16u;
   var a_lines: array<a_Line, 4>;
@@ -22,8 +29,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     b_lines[i] = b_stage_line(t.batch, t.col, i, lane);
   }
   var sum: array<vec4<sum_t>, 4>;
-  for (var k = t.k_begin; k < t.k_end;) {
-    let s = span_at(k, t.k_end);
+  for (var k = k_range.x; k < k_range.y;) {
+    let s = span_at(k, k_range.y);
     var a: array<a_Run, 4>;
     var b: array<b_Run, 4>;
     for (var i = 0u; i < 4u; i++) {

@@ -1,0 +1,145 @@
+// Loads the windows of a convolution: a line is an output pixel, a run a tap of the kernel, and k within the
+// run a channel. What lies in the padding is zero. No matrix of windows is ever written.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "base/checked.h"
+#include "ops/products/product.h"
+
+namespace rlx::products {
+
+// One spatial axis.
+struct WindowAxis {
+  int64_t in = 1, out = 1, kernel = 1;
+  int64_t stride = 1, dilation = 1, pad = 0;  // pad: before the first element
+};
+
+class LoadWindow final : public Load {
+ public:
+  // x is a view [batch.., spatial (three axes), channels].
+  LoadWindow(Operand x, const std::array<WindowAxis, 3>& axes) : x_(std::move(x)), axes_(axes) {
+    x_.outer_rank = x_.view.rank() - 4;
+  }
+
+  std::string_view name() const override { return "window"; }
+  std::string wgsl() const override {
+    return R"(//@ in x any x4
+//@ param x_out1: u32
+//@ param x_out2: u32
+//@ param x_kernel1: u32
+//@ param x_kernel2: u32
+//@ param x_in0: u32
+//@ param x_in1: u32
+//@ param x_in2: u32
+//@ param x_window0: u32
+//@ param x_window1: u32
+//@ param x_window2: u32
+//@ param x_dilation0: u32
+//@ param x_dilation1: u32
+//@ param x_dilation2: u32
+//@ param x_pad0: u32
+//@ param x_pad1: u32
+//@ param x_pad2: u32
+//@ param x_axis0: u32
+//@ param x_axis1: u32
+//@ param x_axis2: u32
+//@ param x_channel: u32
+const x_FOUR_K: bool = false;  //@ spec
+
+// The first tap of the window; modulo 2^32, so that what lies before the image is a large number.
+struct x_Line { at: u32, i0: u32, i1: u32, i2: u32, }
+fn x_line(batch: u32, line: u32) -> x_Line {
+  let rest = line / params.x_out2;
+  let o0 = rest / params.x_out1;
+  return x_Line(x_base(batch), o0 * params.x_window0 - params.x_pad0,
+                (rest - o0 * params.x_out1) * params.x_window1 - params.x_pad1,
+                (line - rest * params.x_out2) * params.x_window2 - params.x_pad2);
+}
+
+struct x_Run { at: u32, inside: bool, }
+fn x_run(l: x_Line, run: u32) -> x_Run {
+  let rest = run / params.x_kernel2;
+  let t0 = rest / params.x_kernel1;
+  let i0 = l.i0 + t0 * params.x_dilation0;
+  let i1 = l.i1 + (rest - t0 * params.x_kernel1) * params.x_dilation1;
+  let i2 = l.i2 + (run - rest * params.x_kernel2) * params.x_dilation2;
+  let inside = i0 < params.x_in0 && i1 < params.x_in1 && i2 < params.x_in2;
+  return x_Run(l.at + i0 * params.x_axis0 + i1 * params.x_axis1 + i2 * params.x_axis2, inside);
+}
+
+fn x_one(r: x_Run, k: u32) -> sum_t {
+  if (!r.inside) { return sum_t(); }
+  return sum_t(x_get(r.at + k * params.x_channel));
+}
+fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> {
+  if (!r.inside) { return vec4<sum_t>(); }
+  if (x_FOUR_K) { return vec4<sum_t>(x_get4(r.at + k)); }
+  return vec4<sum_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
+}
+)";
+  }
+
+  bool offers(Access access) const override {
+    if (access != Access::four_k) return false;
+    return Grouped{x_, x_.view.rank() - 4, 3}.quads(2);
+  }
+  bool along_k() const override { return x_.view.strides.back() == 1 && x_.view.dims.back() > 1; }
+
+  Binding bind(Access access, const Lines& lines) const override {
+    Binding b;
+    Operand x = x_;
+    x.x4 = offers(access);
+    if (lines.is_part(x_.view.slice_axes(0, x_.view.rank() - 4).elements(), lines_of(0), lines.k.length()))
+      x.window = reach(lines);
+    b.operands = {x};
+    const auto each = [&](auto&& value) {
+      for (const WindowAxis& axis : axes_) b.words.push_back(to_u32(value(axis)));
+    };
+    b.words = {to_u32(axes_[1].out), to_u32(axes_[2].out), to_u32(axes_[1].kernel), to_u32(axes_[2].kernel)};
+    each([](const WindowAxis& a) { return a.in; });
+    each([](const WindowAxis& a) { return a.stride; });
+    each([](const WindowAxis& a) { return a.dilation; });
+    each([](const WindowAxis& a) { return a.pad; });
+    for (auto stride = x_.view.strides.end() - 4; stride != x_.view.strides.end(); ++stride)
+      b.words.push_back(static_cast<uint32_t>(to_i32(*stride)));
+    b.specs = {spec_value("x_FOUR_K", x.x4)};
+    return b;
+  }
+  DType dtype() const override { return x_.dtype; }
+
+ private:
+  // Output pixels for each index of the axes before this one.
+  int64_t lines_of(size_t axis) const {
+    int64_t n = 1;
+    for (; axis < axes_.size(); ++axis) n *= axes_[axis].out;
+    return n;
+  }
+
+  // The first axis along which the lines differ is cut; those after it are taken whole.
+  View::Range reach(const Lines& lines) const {
+    View box = x_.view;
+    int64_t first = lines.lines.begin;
+    int64_t last = lines.lines.end - 1;
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      const WindowAxis& axis = axes_[i];
+      const int64_t begin = first / lines_of(i + 1);
+      const int64_t end = last / lines_of(i + 1);
+      const int64_t low = std::clamp<int64_t>(begin * axis.stride - axis.pad, 0, axis.in - 1);
+      const int64_t high =
+          std::clamp<int64_t>(end * axis.stride - axis.pad + (axis.kernel - 1) * axis.dilation, low, axis.in - 1);
+      box = box.slice(box.rank() - 4 + static_cast<int64_t>(i), low, high - low + 1);
+      if (begin != end) break;
+      first %= lines_of(i + 1);
+      last %= lines_of(i + 1);
+    }
+    return Grouped{{.view = box}, box.rank() - 4, 3}.reach(lines.batch, {0, box.slice_axes(box.rank() - 4, box.rank() - 1).elements()},
+                                                           {0, box.dims.back()});
+  }
+
+  Operand x_;
+  std::array<WindowAxis, 3> axes_;
+};
+
+}  // namespace rlx::products
