@@ -143,6 +143,23 @@ Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation 
 Value dot_general(Value a, Value b, std::vector<int64_t> a_contracting, std::vector<int64_t> b_contracting,
                   std::vector<int64_t> a_batch = {}, std::vector<int64_t> b_batch = {});
 
+// --- Convolution ---
+
+enum class ConvLayout {
+  channels_first,  // [batch, channels, spatial...]
+  channels_last,   // [batch, spatial..., channels]
+};
+struct ConvOptions {
+  std::vector<int64_t> strides = {};    // one for each spatial axis; all 1 when empty
+  std::vector<int64_t> dilations = {};  // likewise
+  std::vector<int64_t> pads = {};       // zeros around x: all begins, then all ends; none when empty
+  int64_t groups = 1;                   // as many as channels: depthwise
+  ConvLayout layout = ConvLayout::channels_first;  // of x and the result
+};
+// Over 1 to 3 spatial axes. `w` is [filters, channels / groups, kernel...] in either layout, `bias`
+// [filters].
+Value conv(Value x, Value w, Value bias = {}, const ConvOptions& options = {});
+
 // --- Shape ---
 
 Value reshape(Value x, Shape shape);                       // one dim may be -1

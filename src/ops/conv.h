@@ -1,0 +1,51 @@
+// Convolutions with an optional bias and an optional scalar expression on the result.
+#pragma once
+
+#include <array>
+
+#include "ir/op.h"
+#include "ops/expr.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+
+// conv(x, w, bias, extra...): y[n, m, o..] = sum over c and k.. of x[n, c, o * stride + k * dilation - pad..]
+// * w[m, c, k..], where c runs over the channels of m's group, plus bias[m]; then `epilogue` with $0 that
+// result and $1.. the extra inputs, which broadcast to its shape. x is [n, channels, spatial...] or, if the
+// layout is channels_last, [n, spatial..., channels], and so is y; w is [m, channels / groups, kernel...] in
+// both. Outside x there are zeros that are multiplied like its elements: y is what a pad before a conv
+// without pads gives, also for weights that are infinite.
+struct Conv final : OpOf<Conv> {
+  static constexpr auto kName = "conv";
+  std::vector<int64_t> strides, dilations;  // one for each spatial axis; empty: all 1
+  std::vector<int64_t> pads;                // all begins, then all ends; empty: all 0
+  int64_t groups = 1;
+  ConvLayout layout = ConvLayout::channels_first;
+  ExprAttr epilogue;
+
+  void visit_attributes(AttributeVisitor& v) override;
+  bool optional_input(int64_t input) const override { return input == 2; }
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  Tolerance tolerance(std::span<const TensorType> inputs) const override;
+
+  // The epilogue for a result and extra inputs of these types; it has no steps if there is none.
+  Expr expr(DType result, std::span<const DType> extra) const;
+};
+
+// The numbers of a convolution, always for three spatial axes: those that x does not have come first, with
+// length 1, a kernel of 1 and no padding.
+struct ConvSizes {
+  int64_t batch, groups;
+  int64_t channels, filters;  // of one group
+  std::array<int64_t, 3> in, kernel, out;
+  std::array<int64_t, 3> stride, dilation;
+  std::array<int64_t, 3> before, after;  // padding
+};
+
+ConvSizes conv_sizes(const Conv& op, const std::vector<int64_t>& x, const std::vector<int64_t>& w);
+
+// x or y of a convolution, of either layout, as [batch, channels, 3 spatial axes].
+View conv_view(const View& v, ConvLayout layout);
+
+}  // namespace rlx
