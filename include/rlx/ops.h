@@ -142,6 +142,9 @@ Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation 
 // Contracts pairs of axes; the result has the batch axes, then the rest of `a`'s, then the rest of `b`'s.
 Value dot_general(Value a, Value b, std::vector<int64_t> a_contracting, std::vector<int64_t> b_contracting,
                   std::vector<int64_t> a_batch = {}, std::vector<int64_t> b_batch = {});
+// Each row of x [.., k] times the matrix of w [experts, k, n] that `expert` [..] names; a row is zero if
+// there is no such expert (an index below 0, or past the last one).
+Value grouped_matmul(Value x, Value w, Value expert);
 
 // --- Convolution ---
 
