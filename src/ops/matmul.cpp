@@ -182,21 +182,9 @@ void MatMul::reference(RefContext& r) const {
       }
     }
   }
-  std::vector<DType> extra_types;
-  std::vector<const RefTensor*> inputs = {&y};
-  for (int64_t i = 2; i < r.input_count(); ++i) {
-    extra_types.push_back(r.in(i).dtype);
-    inputs.push_back(&r.in(i));
-  }
-  const Expr tail = expr(a.dtype, extra_types);
-  if (tail.steps.empty()) {
-    r.out() = std::move(y);
-    return;
-  }
-  const TensorType type{tail.result_type(), Shape(out)};
-  RefContext context(inputs, std::span(&type, 1));
-  rlx::reference(tail, context);
-  r.out() = std::move(context.out());
+  std::vector<DType> extra;
+  for (int64_t i = 2; i < r.input_count(); ++i) extra.push_back(r.in(i).dtype);
+  reference_epilogue(expr(a.dtype, extra), std::move(y), 2, r);
 }
 
 Tolerance MatMul::tolerance(std::span<const TensorType> inputs) const {
