@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/parallel.h"
-#include "ir/reference.h"
-#include "ops/epilogue.h"
+#include "base/checked.h"
+#include "ops/copy.h"
 #include "ops/op_table.h"
+#include "ops/products/load_strided.h"
+#include "ops/products/load_window.h"
+#include "ops/products/store_strided.h"
 
 namespace rlx {
 
@@ -19,10 +21,24 @@ void Conv::visit_attributes(AttributeVisitor& v) {
   v("epilogue", epilogue, {});
 }
 
-Expr Conv::expr(DType result, std::span<const DType> extra) const {
-  std::vector<DType> types = {result};
-  types.insert(types.end(), extra.begin(), extra.end());
-  return epilogue.typed(std::move(types));
+std::shared_ptr<Op> Conv::with_epilogue(ExprAttr other) const {
+  auto op = std::make_shared<Conv>(*this);
+  op->epilogue = std::move(other);
+  return op;
+}
+
+std::optional<ProductOp::Join> Conv::join(std::span<const TensorType> inputs) const {
+  if (groups != 1 || inputs.size() > 3) return std::nullopt;
+  return Join{.weight_axis = 0, .result_axis = layout == ConvLayout::channels_first ? 1 : -1};
+}
+
+// Taps outside, then channels, and filters side by side.
+std::optional<std::vector<int64_t>> Conv::weight_order(std::span<const TensorType> inputs) const {
+  std::vector<int64_t> order;
+  for (int64_t axis = 2; axis < inputs[1].shape.rank(); ++axis) order.push_back(axis);
+  order.push_back(1);
+  order.push_back(0);
+  return order;
 }
 
 namespace {
@@ -123,9 +139,9 @@ std::vector<TensorType> Conv::infer(const InferArgs& in) const {
            w[0].text());
   }
   const Shape out = output_shape(*this, x, w);
-  std::vector<DType> extra;
+  std::vector<DType> types = {in.dtype(0), in.dtype(1), in.dtype(0)};
   for (int64_t i = 3; i < in.count(); ++i) {
-    extra.push_back(in.dtype(i));
+    types.push_back(in.dtype(i));
     if (!(broadcast(out, in.shape(i), "conv") == out)) {
       fail("conv: the epilogue's input {} has the shape {}, which does not broadcast to the result {}", i,
            in.shape(i).text(), out.text());
@@ -133,7 +149,7 @@ std::vector<TensorType> Conv::infer(const InferArgs& in) const {
   }
   if (in.count() > 3 && epilogue.empty())
     fail("conv: takes 2 or 3 inputs when it has no epilogue, not {}", in.count());
-  return {TensorType{expr(in.dtype(0), extra).result_type(), out}};
+  return {TensorType{typed_epilogue(types).result_type(), out}};
 }
 
 ConvSizes conv_sizes(const Conv& op, const std::vector<int64_t>& x, const std::vector<int64_t>& w) {
@@ -171,91 +187,169 @@ View conv_view(const View& v, ConvLayout layout) {
 
 namespace {
 
-// x, channels first, with its padding.
-struct Padded {
-  std::array<int64_t, 3> dims;
-  std::vector<double> values;
+using products::Grouped;
+using products::LoadStrided;
+using products::LoadWindow;
+using products::Product;
+using products::StoreStrided;
 
-  int64_t at(int64_t channel, int64_t i, int64_t j) const {
-    return ((channel * dims[0] + i) * dims[1] + j) * dims[2];
-  }
+// A convolution, or some rows of one, in views whose axes are by group: [batch, groups, filters or channels,
+// 3 spatial axes] for x, y and what the epilogue reads, [groups, filters, channels, kernel] for w.
+struct Problem {
+  ConvLayout layout = ConvLayout::channels_first;
+  std::array<products::WindowAxis, 3> axes;
+  Operand x, w, y;
+  std::vector<Operand> extra;
+  Expr expr;
 };
 
-Padded padded_input(const ConvSizes& s, const RefTensor& x, ConvLayout layout) {
-  Padded p;
-  for (size_t i = 0; i < 3; ++i) p.dims[i] = s.before[i] + s.in[i] + s.after[i];
-  const int64_t images = s.batch * s.groups * s.channels;
-  p.values.resize(static_cast<size_t>(images * p.dims[0] * p.dims[1] * p.dims[2]));
-  const std::vector<double> source = gather_view(x.real, conv_view(View::contiguous(x.dims), layout));
-  auto from = source.begin();
-  for (int64_t image = 0; image < images; ++image) {
-    for (int64_t i = 0; i < s.in[0]; ++i) {
-      for (int64_t j = 0; j < s.in[1]; ++j, from += s.in[2]) {
-        std::copy_n(from, s.in[2],
-                    p.values.begin() + p.at(image, s.before[0] + i, s.before[1] + j) + s.before[2]);
-      }
+View by_group(const View& v, ConvLayout layout, int64_t groups) {
+  return conv_view(v, layout).split_axis(1, groups);
+}
+
+// $0 becomes the sum without the bias, which is $1, in the type in which it is summed.
+Expr with_bias(const Expr& tail, DType type) {
+  Expr out;
+  out.inputs = {DType::f32, type};
+  out.inputs.insert(out.inputs.end(), tail.inputs.begin() + 1, tail.inputs.end());
+  const Expr::Arg bias = type == DType::f32 ? Expr::input(1) : out.cast(Expr::input(1), DType::f32);
+  Expr::Arg result = out.apply(*find_scalar("add"), {Expr::input(0), bias});
+  if (type != DType::f32) result = out.cast(result, type);
+  std::vector<Expr::Arg> made;  // by the steps of the tail
+  for (const Expr::Step& step : tail.steps) {
+    std::vector<Expr::Arg> args;
+    for (const Expr::Arg& a : step.args) {
+      args.push_back(a.kind == ExprArg::Kind::step     ? made[static_cast<size_t>(a.index)]
+                     : a.kind == ExprArg::Kind::number ? a
+                     : a.index == 0                    ? result
+                                                       : Expr::input(a.index + 1));
     }
+    made.push_back(step.fn ? out.apply(*step.fn, std::move(args)) : out.cast(args[0], step.type));
+  }
+  return out;
+}
+
+Problem make_problem(const Conv& op, const Lowering& l) {
+  Problem p;
+  p.layout = op.layout;
+  const ConvSizes s = conv_sizes(op, l.in(0).view.dims, l.in(1).view.dims);
+  for (size_t i = 0; i < 3; ++i) {
+    p.axes[i] = {.in = s.in[i],
+                 .out = s.out[i],
+                 .kernel = s.kernel[i],
+                 .stride = s.stride[i],
+                 .dilation = s.dilation[i],
+                 .pad = s.before[i]};
+  }
+  p.x = l.in(0).with_view(by_group(l.in(0).view, op.layout, s.groups));
+  p.w = l.in(1).with_view(conv_view(l.in(1).view, ConvLayout::channels_first).split_axis(0, s.groups));
+  p.y = l.out().with_view(by_group(l.out().view, op.layout, s.groups));
+  std::vector<DType> types;
+  for (int64_t i = 0; i < l.input_count(); ++i) types.push_back(l.in(i).dtype);
+  for (int64_t i = 3; i < l.input_count(); ++i) {
+    const View full = l.in(i).view.broadcast_to(l.out().view.dims);
+    p.extra.push_back(l.in(i).with_view(by_group(full, op.layout, s.groups)));
+  }
+  p.expr = op.typed_epilogue(types);
+  if (const Operand bias = l.optional_in(2); bias.present()) {
+    View v = p.y.view;
+    std::ranges::fill(v.strides, 0);
+    v.strides[2] = bias.view.strides[0];
+    v.strides[1] = v.strides[2] * s.filters;
+    v.offset = bias.view.offset;
+    p.extra.insert(p.extra.begin(), bias.with_view(v));
+    p.expr = with_bias(p.expr, l.in(0).dtype);
   }
   return p;
 }
 
-// One row of the result, along the last spatial axis: row[o] += the sum for filter m of image n.
-void add_row(const ConvSizes& s, const Padded& x, const double* w, int64_t n, int64_t m, int64_t i, int64_t j,
-             std::vector<double>& row) {
-  const int64_t group = m / s.filters;
-  const double* weight = w + m * s.channels * s.kernel[0] * s.kernel[1] * s.kernel[2];
-  for (int64_t c = 0; c < s.channels; ++c) {
-    const int64_t channel = (n * s.groups + group) * s.channels + c;
-    for (int64_t a = 0; a < s.kernel[0]; ++a) {
-      for (int64_t b = 0; b < s.kernel[1]; ++b) {
-        const double* line = x.values.data() + x.at(channel, i * s.stride[0] + a * s.dilation[0],
-                                                    j * s.stride[1] + b * s.dilation[1]);
-        for (int64_t k = 0; k < s.kernel[2]; ++k, ++weight) {
-          const double* from = line + k * s.dilation[2];
-          for (size_t o = 0; o < row.size(); ++o)
-            row[o] += *weight * from[static_cast<int64_t>(o) * s.stride[2]];
-        }
-      }
-    }
+// Filters are rows and pixels columns if pixels are side by side in memory, else the other way round.
+Product make_product(const Problem& p) {
+  const std::vector<int64_t>& dims = p.y.view.dims;
+  const int64_t pixels = dims[3] * dims[4] * dims[5];
+  const int64_t channels = p.x.view.dims[2];
+  const bool last = p.layout == ConvLayout::channels_last;
+  const std::vector<int64_t> pixels_first = {0, 1, 3, 4, 5, 2};
+  const auto as_result = [&](const Operand& o) {
+    return last ? Grouped{o.with_view(o.view.permute(pixels_first)), 2, 3} : Grouped{o, 2, 1};
+  };
+  Product out;
+  out.size = {dims[0] * dims[1], last ? pixels : dims[2], last ? dims[2] : pixels, channels};
+  for (const products::WindowAxis& axis : p.axes) out.size.k *= axis.kernel;
+  out.run = channels;
+  out.expr = p.expr;
+  for (const Operand& e : p.extra) out.extra.push_back(as_result(e));
+
+  View w = p.w.view.permute({0, 1, 3, 4, 5, 2});  // [groups, filters, kernel, channels]
+  w.dims.insert(w.dims.begin(), dims[0]);
+  w.strides.insert(w.strides.begin(), 0);
+  const auto filters = std::make_shared<LoadStrided>(Grouped{p.w.with_view(w), 2, 1});
+
+  View x = p.x.view.permute(pixels_first);
+  const bool plain = std::ranges::all_of(
+      p.axes, [](const products::WindowAxis& a) { return a.kernel == 1 && a.pad == 0 && a.out * a.stride <= a.in + a.stride - 1; });
+  products::LoadPtr windows;
+  if (plain) {
+    for (size_t i = 0; i < 3; ++i)
+      x = x.slice(2 + static_cast<int64_t>(i), 0, p.axes[i].out, p.axes[i].stride);
+    windows = std::make_shared<LoadStrided>(Grouped{p.x.with_view(x), 2, 3});
+  } else {
+    windows = std::make_shared<LoadWindow>(p.x.with_view(x), p.axes);
+  }
+  out.a = last ? windows : filters;
+  out.b = last ? filters : windows;
+  out.y = std::make_shared<StoreStrided>(as_result(p.y));
+  return out;
+}
+
+// Some of the output along a spatial axis, and what of x it needs.
+Problem some_rows(const Problem& p, size_t axis, int64_t begin, int64_t end) {
+  Problem part = p;
+  products::WindowAxis& a = part.axes[axis];
+  const int64_t first = begin * a.stride - a.pad;
+  const int64_t last = (end - 1) * a.stride - a.pad + (a.kernel - 1) * a.dilation;
+  const int64_t low = std::clamp<int64_t>(first, 0, a.in);
+  const int64_t high = std::clamp<int64_t>(last + 1, low, a.in);
+  a.in = high - low;
+  a.out = end - begin;
+  a.pad = low - first;
+  const auto spatial = static_cast<int64_t>(axis) + 3;
+  part.x.view = p.x.view.slice(spatial, low, high - low);
+  part.y.view = p.y.view.slice(spatial, begin, end - begin);
+  for (Operand& e : part.extra) e.view = e.view.slice(spatial, begin, end - begin);
+  return part;
+}
+
+void lower_problem(Lowering& l, const Problem& p) {
+  Product whole = make_product(p);
+  Product bare = whole;
+  bare.extra.clear();
+  bare.expr = Expr{};
+  const auto axis = std::ranges::find_if(p.axes, [](const products::WindowAxis& a) { return a.out > 1; });
+  if (axis == p.axes.end() || whole.run == whole.size.k || products::can_bind(l, Conv::kName, bare)) {
+    products::lower(l, Conv::kName, std::move(whole));
+    return;
+  }
+  // The rows of x that some rows of y need are far apart in memory: they get their own.
+  const auto index = static_cast<size_t>(axis - p.axes.begin());
+  const int64_t half = ceil_div(axis->out, 2);
+  for (Problem part : {some_rows(p, index, 0, half), some_rows(p, index, half, axis->out)}) {
+    part.x = lower_contiguous(l, part.x);
+    lower_problem(l, part);
   }
 }
 
 }  // namespace
 
-void Conv::reference(RefContext& r) const {
-  const RefTensor& w = r.in(1);
-  const ConvSizes s = conv_sizes(*this, r.in(0).dims, w.dims);
-  const Padded x = padded_input(s, r.in(0), layout);
-  const RefTensor* bias = r.optional_in(2);
-  RefTensor y = RefTensor::zeros(r.in(0).dtype, r.out().dims);
-  const View to = conv_view(View::contiguous(y.dims), layout);
-  const int64_t filters = s.groups * s.filters;
-  const int64_t rows = s.out[0] * s.out[1];
-  parallel_for(s.batch * filters * rows, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t index = begin; index < end; ++index) {
-      const int64_t n = index / rows / filters;
-      const int64_t m = index / rows % filters;
-      const int64_t i = index % rows / s.out[1];
-      const int64_t j = index % s.out[1];
-      std::vector<double> row(static_cast<size_t>(s.out[2]), bias ? bias->real[static_cast<size_t>(m)] : 0);
-      add_row(s, x, w.real.data(), n, m, i, j, row);
-      double* at =
-          y.real.data() + n * to.strides[0] + m * to.strides[1] + i * to.strides[2] + j * to.strides[3];
-      for (size_t o = 0; o < row.size(); ++o) at[static_cast<int64_t>(o) * to.strides[4]] = row[o];
-    }
-  });
-  std::vector<DType> extra;
-  for (int64_t i = 3; i < r.input_count(); ++i) extra.push_back(r.in(i).dtype);
-  reference_epilogue(expr(r.in(0).dtype, extra), std::move(y), 3, r);
+void Conv::lower(Lowering& l) const {
+  if (l.out().view.elements() > 0) lower_problem(l, make_problem(*this, l));
 }
 
 Tolerance Conv::tolerance(std::span<const TensorType> inputs) const {
-  std::vector<DType> extra;
-  for (size_t i = 3; i < inputs.size(); ++i) extra.push_back(inputs[i].dtype);
   const Shape& w = inputs[1].shape;
   double terms = 1;
   for (int64_t i = 1; i < w.rank(); ++i) terms *= static_cast<double>(w[i].value());
-  const Expr tail = expr(inputs[0].dtype, extra);
+  const Expr tail = typed_epilogue(input_dtypes(inputs));
   // As in matmul: the result is rounded to its type before the epilogue reads it, and partial sums of
   // products of numbers in [-2, 2] grow to about 2 sqrt(terms).
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
@@ -274,12 +368,12 @@ Value conv(Value x, Value w, Value bias, const ConvOptions& options) {
 
 namespace ops {
 void register_conv(OpTable& table) {
-  table.add(
-      {.name = Conv::kName,
-       .formula =
+  table.add<Conv>(
+      {.formula =
            "y[n, m, o..] = epilogue(bias[m] + sum_c,k x[n, c, o*stride + k*dilation - pad] * w[m, c, k])",
        .operands = "x w bias extra...",
        .types = "f32 f16 bf16",
+       .variants = products::variant_names(),
        .samples =
            {
                "conv(T[2,5,7,6], T[3,5,1,1])",
@@ -319,11 +413,11 @@ void register_conv(OpTable& table) {
                // Past one binding of 64 KiB, and past all bindings together: x, y and w.
                "conv(T[2,16,40,40], T[24,16,3,3], T[24]) {pads=[1,1,1,1]}",
                "conv(T[1,64,66,64], T[8,64,1,1])",
+               "conv(T[1,80,57,63], T[3,80,3,2], T[3])",
                "conv(T[1,66,64,64], T[8,64,3,3]) {layout=\"channels_last\", strides=[2,2]}",
                "conv(T[1,128,5,5], T[256,128,3,3], T[256])",
                "conv(T[1,3,65,66], T[64,3,3,3]) {pads=[1,1,1,1], epilogue=\"relu($0)\"}",
-           },
-       .make = [] { return std::make_shared<Conv>(); }});
+           }});
 }
 }  // namespace ops
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "ir/op.h"
-#include "ops/expr.h"
+#include "ops/product_op.h"
 #include "rlx/ops.h"
 
 namespace rlx {
@@ -15,22 +15,25 @@ namespace rlx {
 // layout is channels_last, [n, spatial..., channels], and so is y; w is [m, channels / groups, kernel...] in
 // both. Outside x there are zeros that are multiplied like its elements: y is what a pad before a conv
 // without pads gives, also for weights that are infinite.
-struct Conv final : OpOf<Conv> {
+struct Conv final : OpOf<Conv>, ProductOp {
   static constexpr auto kName = "conv";
   std::vector<int64_t> strides, dilations;  // one for each spatial axis; empty: all 1
   std::vector<int64_t> pads;                // all begins, then all ends; empty: all 0
   int64_t groups = 1;
   ConvLayout layout = ConvLayout::channels_first;
-  ExprAttr epilogue;
 
   void visit_attributes(AttributeVisitor& v) override;
   bool optional_input(int64_t input) const override { return input == 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
-  // The epilogue for a result and extra inputs of these types; it has no steps if there is none.
-  Expr expr(DType result, std::span<const DType> extra) const;
+  int64_t own_inputs() const override { return 3; }
+  DType product_type(std::span<const DType> inputs) const override { return inputs[0]; }
+  std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
+  std::optional<Join> join(std::span<const TensorType> inputs) const override;
+  std::optional<std::vector<int64_t>> weight_order(std::span<const TensorType> inputs) const override;
 };
 
 // The numbers of a convolution, always for three spatial axes: those that x does not have come first, with

@@ -1,6 +1,7 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "ir/reference.h"
 #include "kernels/lowering.h"
 #include "ops/elementwise.h"
+#include "ops/epilogue.h"
 #include "ops/op_table.h"
 #include "ops/products/load_strided.h"
 #include "ops/products/store_strided.h"
@@ -15,17 +17,44 @@
 
 namespace rlx {
 
-Expr MatMul::expr(DType product, std::span<const DType> extra) const {
-  std::vector<DType> types = {product};
-  types.insert(types.end(), extra.begin(), extra.end());
-  return epilogue.typed(std::move(types));
+namespace {
+
+bool is_byte(DType t) { return t == DType::i8 || t == DType::u8; }
+
+}  // namespace
+
+DType MatMul::product_type(std::span<const DType> inputs) const {
+  return is_byte(inputs[0]) ? DType::i32 : inputs[0];
+}
+
+std::shared_ptr<Op> MatMul::with_epilogue(ExprAttr other) const {
+  auto op = std::make_shared<MatMul>(*this);
+  op->epilogue = std::move(other);
+  return op;
+}
+
+// A matrix of weights, and in the epilogue only vectors with a number for each column.
+std::optional<ProductOp::Join> MatMul::join(std::span<const TensorType> inputs) const {
+  const Shape& b = inputs[1].shape;
+  if (b.rank() != 2 || !b.is_static() || inputs[0].shape.rank() < 2) return std::nullopt;
+  for (const TensorType& extra : inputs.subspan(2)) {
+    if (!(extra.shape == Shape{b[1]})) return std::nullopt;
+  }
+  return Join{.weight_axis = 1, .result_axis = -1};
+}
+
+std::optional<std::vector<int64_t>> MatMul::weight_order(std::span<const TensorType> inputs) const {
+  std::vector<int64_t> order(static_cast<size_t>(inputs[1].shape.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
 }
 
 std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
   if (in.count() < 2) fail("matmul: takes 2 inputs and those of its epilogue, not {}", in.count());
-  in.expect_same_dtype(0, 1);
-  in.expect_dtype(0, is_float(in.dtype(0)) || in.dtype(0) == DType::i32 || in.dtype(0) == DType::u32,
-                  "a float type, i32 or u32");
+  const DType type = in.dtype(0);
+  in.expect_dtype(0, is_float(type) || is_byte(type) || type == DType::i32 || type == DType::u32,
+                  "a float type, i32, u32, i8 or u8");
+  if (!is_byte(type) || !is_byte(in.dtype(1))) in.expect_same_dtype(0, 1);
   Shape a = in.shape(0);
   Shape b = in.shape(1);
   if (a.rank() == 0 || b.rank() == 0) fail("matmul: input {} is a scalar; use mul", a.rank() == 0 ? 0 : 1);
@@ -42,9 +71,9 @@ std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
   Shape out = broadcast(batch(a), batch(b), "matmul");
   if (!a_vector) out.push_back(a[a.rank() - 2]);
   if (!b_vector) out.push_back(b[b.rank() - 1]);
-  std::vector<DType> extra;
+  std::vector<DType> types = {in.dtype(0), in.dtype(1)};
   for (int64_t i = 2; i < in.count(); ++i) {
-    extra.push_back(in.dtype(i));
+    types.push_back(in.dtype(i));
     if (!(broadcast(out, in.shape(i), "matmul") == out)) {
       fail("matmul: the epilogue's input {} has the shape {}, which does not broadcast to the product {}", i,
            in.shape(i).text(), out.text());
@@ -52,7 +81,7 @@ std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
   }
   if (in.count() > 2 && epilogue.empty())
     fail("matmul: takes 2 inputs when it has no epilogue, not {}", in.count());
-  return {TensorType{expr(in.dtype(0), extra).result_type(), out}};
+  return {TensorType{typed_epilogue(types).result_type(), out}};
 }
 
 namespace {
@@ -124,16 +153,16 @@ void MatMul::lower(Lowering& l) const {
   const int64_t n = b_vector ? 1 : l.in(1).view.dims.back();
   const std::vector<int64_t> dims = matrix_dims(out, a_vector, b_vector, m, n);
   const std::vector<int64_t> batch(dims.begin(), dims.end() - 2);
-  std::vector<DType> extra_types;
+  std::vector<DType> types = {l.in(0).dtype, l.in(1).dtype};
   std::vector<Operand> extra;
   for (int64_t i = 2; i < l.input_count(); ++i) {
-    extra_types.push_back(l.in(i).dtype);
+    types.push_back(l.in(i).dtype);
     const auto as_matrix = l.in(i).view.broadcast_to(out).reshape(dims);  // only axes of length 1 are added
     extra.push_back(l.in(i).with_view(*as_matrix));
   }
   lower_matrices(l, kName, l.in(0).with_view(matrix_view(l.in(0).view, true, batch)),
                  l.in(1).with_view(matrix_view(l.in(1).view, false, batch)),
-                 l.out().with_view(View::contiguous(dims)), extra, expr(l.in(0).dtype, extra_types));
+                 l.out().with_view(View::contiguous(dims)), extra, typed_epilogue(types));
 }
 
 void lower_product(Lowering& l, const Operand& a, const Operand& b, const Operand& y) {
@@ -153,7 +182,8 @@ void MatMul::reference(RefContext& r) const {
   const std::vector<int64_t> batch(dims.begin(), dims.end() - 2);
   const View a_view = matrix_view(View::contiguous(a.dims), true, batch);
   const View b_view = matrix_view(View::contiguous(b.dims), false, batch);
-  RefTensor y = RefTensor::zeros(a.dtype, out);
+  const DType type = product_type(std::array{a.dtype, b.dtype});
+  RefTensor y = RefTensor::zeros(type, out);
   const View a_batch = a_view.slice_axes(0, static_cast<int64_t>(batch.size()));
   const View b_batch = b_view.slice_axes(0, static_cast<int64_t>(batch.size()));
   const std::vector<int64_t> batch_strides = row_major_strides(batch);
@@ -177,21 +207,19 @@ void MatMul::reference(RefContext& r) const {
                  static_cast<uint64_t>(b.ints[static_cast<size_t>(pb + p * n + col)]);
         }
         y.ints[static_cast<size_t>((i * m + row) * n + col)] =
-            a.dtype == DType::u32 ? static_cast<int64_t>(static_cast<uint32_t>(sum))
+            type == DType::u32 ? static_cast<int64_t>(static_cast<uint32_t>(sum))
                                   : static_cast<int32_t>(sum);
       }
     }
   }
-  std::vector<DType> extra;
-  for (int64_t i = 2; i < r.input_count(); ++i) extra.push_back(r.in(i).dtype);
-  reference_epilogue(expr(a.dtype, extra), std::move(y), 2, r);
+  std::vector<DType> types;
+  for (int64_t i = 0; i < r.input_count(); ++i) types.push_back(r.in(i).dtype);
+  reference_epilogue(typed_epilogue(types), std::move(y), 2, r);
 }
 
 Tolerance MatMul::tolerance(std::span<const TensorType> inputs) const {
-  std::vector<DType> extra;
-  for (size_t i = 2; i < inputs.size(); ++i) extra.push_back(inputs[i].dtype);
   const auto k = static_cast<double>(inputs[0].shape[inputs[0].shape.rank() - 1].value());
-  const Expr tail = expr(inputs[0].dtype, extra);
+  const Expr tail = typed_epilogue(input_dtypes(inputs));
   // The product is rounded to its type before the epilogue reads it.
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
   // Inputs are in [-2, 2]: partial sums of k products grow to about 2 sqrt(k), whatever the result is.
@@ -233,6 +261,11 @@ void register_matmul(OpTable& table) {
            "matmul(T[3,17], T[17,5], T[5]) {epilogue=\"less($0,$1)\"}",
            "matmul(i32[3,17] in -2000000..2000000, i32[17,5] in -2000000..2000000) "
            "{epilogue=\"t0=cast_f32($0); mul(t0,0.5)\"}",
+           // Bytes, exact in i32.
+           "matmul(i8[5,36] in -128..127, i8[36,20] in -128..127)",
+           "matmul(u8[3,17] in 0..255, i8[17,9] in -128..127)",
+           "matmul(i8[2,7,300] in -128..127, u8[300,64] in 0..255, f32[64]) "
+           "{epilogue=\"t0=cast_f32($0); mul(t0,$1)\"}",
            // Too large for all bindings of 64 KiB: many batches, also with an epilogue that keeps them apart.
            "matmul(T[40,33,31], T[40,31,35])",
            "matmul(T[130,7,64], T[64,90], T[7,90]) {epilogue=\"t0=add($0,$1); relu(t0)\"}"}});

@@ -3,15 +3,15 @@
 
 #include "ir/op.h"
 #include "kernels/dispatch.h"
-#include "ops/expr.h"
+#include "ops/product_op.h"
 
 namespace rlx {
 
 // matmul(a, b, extra...): NumPy's matmul, then `epilogue` with $0 the product and $1.. the extra inputs,
 // which broadcast to the product's shape. Strided operands (transposes, slices) are read in place.
-struct MatMul final : OpOf<MatMul> {
+// Products of 8-bit integers are exact in i32.
+struct MatMul final : OpOf<MatMul>, ProductOp {
   static constexpr auto kName = "matmul";
-  ExprAttr epilogue;
 
   void visit_attributes(AttributeVisitor& v) override { v("epilogue", epilogue, {}); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
@@ -19,8 +19,12 @@ struct MatMul final : OpOf<MatMul> {
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
-  // The epilogue for a product and extra inputs of these types; it has no steps if there is none.
-  Expr expr(DType product, std::span<const DType> extra) const;
+  int64_t own_inputs() const override { return 2; }
+  DType product_type(std::span<const DType> inputs) const override;
+  std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
+  bool is_plain_matmul() const override { return epilogue.empty(); }
+  std::optional<Join> join(std::span<const TensorType> inputs) const override;
+  std::optional<std::vector<int64_t>> weight_order(std::span<const TensorType> inputs) const override;
 };
 
 // y = a x b for operands [batch..., m, k], [batch..., k, n] (batches already broadcast) and a contiguous y.

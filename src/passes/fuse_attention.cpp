@@ -8,7 +8,7 @@
 #include "ir/states.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
-#include "ops/matmul.h"
+#include "ops/product_op.h"
 #include "ops/softmax.h"
 #include "ops/transpose.h"
 #include "passes/passes.h"
@@ -50,8 +50,8 @@ class Matcher {
 
  private:
   static bool plain_matmul(const Node& n) {
-    const auto* op = op_cast<MatMul>(*n.op);
-    return op && op->epilogue.empty();
+    const ProductOp* const product = as_product(*n.op);
+    return product && product->is_plain_matmul();
   }
   bool only_use(ValueId v) const { return uses_.at(v).size() == 1; }
   const Shape& shape(ValueId v) const { return graph_.type(v).shape; }

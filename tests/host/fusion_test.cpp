@@ -269,7 +269,7 @@ std::string product(const std::string& rest) {
 }
 
 TEST(FuseMatmulEpilogue, TakesWhatHasTheShapeOfTheProduct) {
-  const auto fuse = [](const Graph& g) { return fuse_matmul_epilogue(g, 7); };
+  const auto fuse = [](const Graph& g) { return fuse_epilogue(g, 7); };
   expect_cases(
       fuse, "epilogue=",
       {
@@ -319,8 +319,8 @@ TEST(FuseMatmulEpilogue, StopsAtTheNumberOfInputs) {
   const std::string body = product(
       "%c = input : f32[6]\n%d = add(%m, %c)\n%e = input : f32[4, 6]\n%y = mul(%d, %e)\n"
       "output y = %y");
-  EXPECT_TRUE(print(fuse_matmul_epilogue(graph_of(body), 4)).contains("mul(t0,$2)"));
-  EXPECT_TRUE(print(fuse_matmul_epilogue(graph_of(body), 3)).contains("%y = mul(%d, %e)"));
+  EXPECT_TRUE(print(fuse_epilogue(graph_of(body), 4)).contains("mul(t0,$2)"));
+  EXPECT_TRUE(print(fuse_epilogue(graph_of(body), 3)).contains("%y = mul(%d, %e)"));
 }
 
 // --- Norms of sums ---
@@ -376,7 +376,7 @@ std::string two_products(const std::string& a, const std::string& b, const std::
 TEST(JoinMatmuls, JoinsWeightsOfOneInput) {
   const std::string ends = "%p = matmul(%x, %w)\n%q = matmul(%x, %u)\noutput p = %p\noutput q = %q";
   expect_cases(
-      join_matmuls, ".joined",
+      join_products, ".joined",
       {
           {"two weights", two_products("param : f32[8, 3]", "param : f32[8, 4]", ends), true},
           {"one twice", two_products("param : f32[8, 3]", "neg(%w)", ends), true},
@@ -443,7 +443,7 @@ TEST(PackWeights, PacksTransposedParamsOnly) {
 // What is read before a write is not read after it.
 TEST(Fusions, DoNotMoveReadsPastAWrite) {
   const auto expect_schedule = [](const Graph& g) { EXPECT_NO_THROW(schedule(g)) << print(g); };
-  expect_schedule(fuse_matmul_epilogue(graph_of("%s = state : f32[4, 4]\n%u = input : f32[4, 4]\n"
+  expect_schedule(fuse_epilogue(graph_of("%s = state : f32[4, 4]\n%u = input : f32[4, 4]\n"
                                                 "%m = matmul(%s, %u)\n%n = write_state(%s, %u) {start=0}\n"
                                                 "%y = add(%m, %n)\noutput y = %y"),
                                        7));

@@ -210,7 +210,7 @@ TEST(FuseElementwise, StopsAtTheNumberOfInputs) {
 }
 
 TEST(FuseMatmulEpilogue, TakesBiasActivationAndResidual) {
-  const auto fuse = [](const Graph& g) { return fuse_matmul_epilogue(g, 7); };
+  const auto fuse = [](const Graph& g) { return fuse_epilogue(g, 7); };
   expect_pass(fuse,
               R"g(%x = input : f32[4, 8]
                  %w = param : f32[8, 6]
@@ -232,7 +232,7 @@ TEST(FuseMatmulEpilogue, TakesBiasActivationAndResidual) {
 }
 
 TEST(JoinMatmuls, PutsTheWeightsOfOneInputSideBySide) {
-  expect_pass(join_matmuls,
+  expect_pass(join_products,
               R"g(%x = input : f32[batch, 8]
                  %wq = param : f32[8, 4]
                  %bq = param : f32[4]

@@ -180,8 +180,7 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
   const int64_t n_tiles = ceil_div(r.cols.length(), launch.tile_cols);
   const int64_t tiles = m_tiles * n_tiles * r.batch.length() * p.k_parts;
   const int64_t run = p.run == 0 ? std::max<int64_t>(p.size.k, 1) : p.run;
-  // Parts of k begin with runs or, if there is only one, at multiples of four.
-  const int64_t part = round_up(ceil_div(r.k.length(), p.k_parts), p.run == 0 ? 4 : run);
+  const int64_t part = round_up(ceil_div(r.k.length(), p.k_parts), std::max<int64_t>(p.grain(), 4));
   std::vector<uint32_t> words;
   for (const int64_t word : {r.batch.begin, r.batch.length(), r.rows.begin, r.rows.end, r.cols.begin, r.cols.end,
                              r.k.begin, r.k.end, p.k_parts == 1 ? r.k.length() : part, p.size.m, p.size.n, run,

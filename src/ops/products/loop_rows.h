@@ -1,6 +1,6 @@
-// In registers alone: an invocation makes ROWS rows of COLS times four neighbouring columns. The lanes of a
-// workgroup are side by side along n, so that a is the same for all of them and b is read in one piece. No
-// barriers: good for small m and for software devices.
+// In registers alone: an invocation makes ROWS rows of four neighbouring columns. The lanes of a workgroup are
+// side by side along n, so that a is the same for all of them and b is read in one piece. No barriers: good for
+// small m.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 namespace rlx::products::rows {
 
 inline constexpr std::string_view kWgsl = R"(const ROWS: u32 = 8u;  //@ spec
-const COLS: u32 = 1u;  //@ spec
 const LANES: u32 = 8u;  //@ spec
 const BY_FOUR: bool = false;  //@ spec
 const A_FOUR_ROWS: bool = false;  //@ spec
@@ -21,76 +20,68 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         @builtin(local_invocation_index) lane: u32) {
   let g = group_index(group, groups);
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
-  let t = tile_at(g, ROWS, 4u * COLS * LANES);
+  let t = tile_at(g, ROWS, 4u * LANES);
   let col = t.col + 4u * lane;
   if (col >= params.col_end || a_skips(t.batch) || b_skips(t.batch)) { return; }
   var rows: array<a_Line, ROWS>;
   for (var r = 0u; r < ROWS; r++) { rows[r] = a_line(t.batch, min(t.row + r, params.row_end - 1u)); }
-  var cols: array<b_QuadLine, COLS>;
-  for (var c = 0u; c < COLS; c++) { cols[c] = b_quad_line(t.batch, col + 4u * LANES * c); }
-  var sum: array<array<vec4<sum_t>, COLS>, ROWS>;
+  let cols = b_quad_line(t.batch, col);
+  var sum: array<vec4<sum_t>, ROWS>;
   for (var k = t.k_begin; k < t.k_end;) {
     let s = span_at(k, t.k_end);
     var a: array<a_Run, ROWS>;
     for (var r = 0u; r < ROWS; r++) { a[r] = a_run(rows[r], s.run); }
-    var b: array<b_Quad, COLS>;
-    for (var c = 0u; c < COLS; c++) { b[c] = b_quad(cols[c], s.run); }
+    let b = b_quad(cols, s.run);
     var i = s.first;
     if (BY_FOUR) {
       for (; i + 4u <= s.end; i += 4u) {
-        for (var c = 0u; c < COLS; c++) {
-          let bv = b_four_by_four(b[c], i);
-          for (var r = 0u; r < ROWS; r++) {
-            let av = a_four_k(a[r], i);
-            sum[r][c] = mad(vec4<sum_t>(av.x), bv[0], sum[r][c]);
-            sum[r][c] = mad(vec4<sum_t>(av.y), bv[1], sum[r][c]);
-            sum[r][c] = mad(vec4<sum_t>(av.z), bv[2], sum[r][c]);
-            sum[r][c] = mad(vec4<sum_t>(av.w), bv[3], sum[r][c]);
-          }
+        let bv = b_four_by_four(b, i);
+        for (var r = 0u; r < ROWS; r++) {
+          let av = a_four_k(a[r], i);
+          sum[r] = mad(vec4<sum_t>(av.x), bv[0], sum[r]);
+          sum[r] = mad(vec4<sum_t>(av.y), bv[1], sum[r]);
+          sum[r] = mad(vec4<sum_t>(av.z), bv[2], sum[r]);
+          sum[r] = mad(vec4<sum_t>(av.w), bv[3], sum[r]);
         }
       }
     }
     for (; i < s.end; i++) {
-      for (var c = 0u; c < COLS; c++) {
-        let bv = b_four_lines(b[c], i);
-        if (A_FOUR_ROWS) {
-          for (var r = 0u; r < ROWS; r += 4u) {
-            let av = a_four_lines(a_Quad(a[r], a[r + 1u], a[r + 2u], a[r + 3u]), i);
-            sum[r][c] = mad(vec4<sum_t>(av.x), bv, sum[r][c]);
-            sum[r + 1u][c] = mad(vec4<sum_t>(av.y), bv, sum[r + 1u][c]);
-            sum[r + 2u][c] = mad(vec4<sum_t>(av.z), bv, sum[r + 2u][c]);
-            sum[r + 3u][c] = mad(vec4<sum_t>(av.w), bv, sum[r + 3u][c]);
-          }
-        } else {
-          for (var r = 0u; r < ROWS; r++) { sum[r][c] = mad(vec4<sum_t>(a_one(a[r], i)), bv, sum[r][c]); }
+      let bv = b_four_lines(b, i);
+      if (A_FOUR_ROWS) {
+        for (var r = 0u; r < ROWS; r += 4u) {
+          let av = a_four_lines(a_Quad(a[r], a[r + 1u], a[r + 2u], a[r + 3u]), i);
+          sum[r] = mad(vec4<sum_t>(av.x), bv, sum[r]);
+          sum[r + 1u] = mad(vec4<sum_t>(av.y), bv, sum[r + 1u]);
+          sum[r + 2u] = mad(vec4<sum_t>(av.z), bv, sum[r + 2u]);
+          sum[r + 3u] = mad(vec4<sum_t>(av.w), bv, sum[r + 3u]);
         }
+      } else {
+        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_one(a[r], i)), bv, sum[r]); }
       }
     }
     k += s.end - s.first;
   }
   for (var r = 0u; r < ROWS; r++) {
     if (t.row + r >= params.row_end) { break; }
-    for (var c = 0u; c < COLS; c++) {
-      let at = col + 4u * LANES * c;
-      if (at < params.col_end) { put4(t, t.row + r, at, sum[r][c]); }
-    }
+    put4(t, t.row + r, col, sum[r]);
   }
 }
 )";
 
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
   const Rates r = rates_of(target.caps);
-  const bool by_lines = !p.b->along_k();
-  const double gpu = p.rows() <= 8 && by_lines ? 1 : 0.25;
-  const double ns = estimate_ns(r, p, {.cpu = by_lines ? 1 : 0.25, .gpu = gpu});
+  const bool few = p.rows() <= 4;
+  const double gpu = p.rows() > 8 || p.b->along_k() ? 0.25 : 1;
+  const double ns = estimate_ns(r, p, {.cpu = few ? 1 : 0.5, .gpu = gpu});
   // As many rows as possible share a load of b, but none should go to waste.
   const auto wanted =
-      static_cast<double>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(p.rows(), 16))));
+      few ? p.rows() : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(p.rows(), 16))));
   std::vector<Candidate> out;
-  for (const uint32_t rows : {1u, 2u, 4u, 8u, 16u}) {
+  for (const uint32_t rows : {1u, 2u, 3u, 4u, 8u, 16u}) {
     if (rows / 2 >= p.rows()) break;
     for (const uint32_t lanes : {8u, 32u, 64u, 128u}) {
-      out.push_back({ns * misfit(rows, wanted) * misfit(lanes, r.group_lanes), {{"ROWS", rows}, {"LANES", lanes}}});
+      out.push_back({ns * misfit(rows, static_cast<double>(wanted)) * misfit(lanes, r.group_lanes),
+                     {{"ROWS", rows}, {"LANES", lanes}}});
     }
   }
   return out;
@@ -100,21 +91,21 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const uint32_t rows = c.at("ROWS");
   const uint32_t lanes = c.at("LANES");
   const Extent& row = p.region.rows;
-  const bool a_four_k = p.a->offers(Access::four_k);
+  const bool a_four_k = p.reads_four_k(*p.a);
   // Rows past the last repeat it, which four at a time cannot do.
-  const bool four_rows = !a_four_k && rows >= 4 && p.a->offers(Access::four_lines) && row.begin % 4 == 0 &&
+  const bool four_rows = !a_four_k && rows % 4 == 0 && p.a->offers(Access::four_lines) && row.begin % 4 == 0 &&
                          row.length() % 4 == 0;
-  const bool by_four = a_four_k || (p.b->along_k() && p.b->offers(Access::four_k));
+  const bool b_four_k = p.b->along_k() && p.reads_four_k(*p.b);
   return make_dispatch(l, p,
                        {.name = "rows",
                         .wgsl = kWgsl,
                         .a = a_four_k ? Access::four_k : four_rows ? Access::four_lines : Access::one,
-                        .b = p.b->along_k() ? Access::four_k : Access::four_lines,
+                        .b = b_four_k ? Access::four_k : p.b->along_k() ? Access::one : Access::four_lines,
                         .four_columns = true,
                         .tile_rows = rows,
                         .tile_cols = int64_t{4} * lanes,
                         .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes),
-                                  spec_value("BY_FOUR", by_four), spec_value("A_FOUR_ROWS", four_rows)}});
+                                  spec_value("BY_FOUR", a_four_k || b_four_k), spec_value("A_FOUR_ROWS", four_rows)}});
 }
 
 inline constexpr Loop kLoop{"rows", always, candidates, make};

@@ -1,8 +1,10 @@
 // The table of tile loops.
 #include <algorithm>
 
+#include "ops/products/loop_dot.h"
 #include "ops/products/loop_plain.h"
 #include "ops/products/loop_rows.h"
+#include "ops/products/loop_staged.h"
 #include "ops/products/loop_tiled.h"
 #include "ops/products/product.h"
 
@@ -11,7 +13,7 @@ namespace {
 
 double bytes_per_element(DType dtype) { return static_cast<double>(device_bytes(dtype)); }
 
-constexpr Loop kLoops[] = {rows::kLoop, tiled::kLoop, plain::kLoop};
+constexpr Loop kLoops[] = {rows::kLoop, staged::kLoop, dot::kLoop, tiled::kLoop, plain::kLoop};
 
 }  // namespace
 

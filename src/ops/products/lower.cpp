@@ -27,7 +27,7 @@ class Cutter {
     const Grouped* const y = p.y->whole();
     const bool plain = y && p.expr.steps.empty() && y->operand.dtype == p.sum_type() &&
                        y->operand.view.is_contiguous();
-    const int64_t half = half_of(p.region.k.length(), p.run == 0 ? 1 : p.run);
+    const int64_t half = half_of(p.region.k.length(), p.grain());
     if (y && !plain) {
       lower_apart(p);
     } else if (y && half > 0) {
@@ -35,6 +35,35 @@ class Cutter {
     } else {
       l_.emit(make(p));  // reports what does not fit
     }
+  }
+
+  // Dispatches for regions of y that can be bound; nothing if not even those of single elements can.
+  std::optional<std::vector<Dispatch>> regions(const Product& p) {
+    Dispatch whole = make(p);
+    if (fits(whole, l_.caps())) return std::vector{std::move(whole)};
+    if (!fits(make(part(p, smallest(p.region))), l_.caps())) return std::nullopt;
+    // Cut in half along the axis for which the halves touch the least memory.
+    Region low, high;
+    std::optional<double> least;
+    for (Extent Region::* const axis : {&Region::batch, &Region::rows, &Region::cols}) {
+      const Extent& extent = p.region.*axis;
+      const int64_t half = half_of(extent.length(), 1);
+      if (half == 0) continue;
+      Region first = p.region;
+      Region second = p.region;
+      (first.*axis).end = (second.*axis).begin = extent.begin + half;
+      const double bytes = std::max(bound_bytes(make(part(p, first))), bound_bytes(make(part(p, second))));
+      if (least && bytes >= *least) continue;
+      least = bytes;
+      low = first;
+      high = second;
+    }
+    if (!least) return std::nullopt;
+    std::optional<std::vector<Dispatch>> out = regions(part(p, low));
+    std::optional<std::vector<Dispatch>> rest = out ? regions(part(p, high)) : std::nullopt;
+    if (!rest) return std::nullopt;
+    std::ranges::move(*rest, std::back_inserter(*out));
+    return out;
   }
 
   // y = epilogue(p), where p is the product alone, made by `make_product` in the memory it is given.
@@ -110,35 +139,6 @@ class Cutter {
     return bytes;
   }
 
-  // Dispatches for regions of y that can be bound; nothing if not even those of single elements can.
-  std::optional<std::vector<Dispatch>> regions(const Product& p) {
-    Dispatch whole = make(p);
-    if (fits(whole, l_.caps())) return std::vector{std::move(whole)};
-    if (!fits(make(part(p, smallest(p.region))), l_.caps())) return std::nullopt;
-    // Cut in half along the axis for which the halves touch the least memory.
-    Region low, high;
-    std::optional<double> least;
-    for (Extent Region::* const axis : {&Region::batch, &Region::rows, &Region::cols}) {
-      const Extent& extent = p.region.*axis;
-      const int64_t half = half_of(extent.length(), 1);
-      if (half == 0) continue;
-      Region first = p.region;
-      Region second = p.region;
-      (first.*axis).end = (second.*axis).begin = extent.begin + half;
-      const double bytes = std::max(bound_bytes(make(part(p, first))), bound_bytes(make(part(p, second))));
-      if (least && bytes >= *least) continue;
-      least = bytes;
-      low = first;
-      high = second;
-    }
-    if (!least) return std::nullopt;
-    std::optional<std::vector<Dispatch>> out = regions(part(p, low));
-    std::optional<std::vector<Dispatch>> rest = out ? regions(part(p, high)) : std::nullopt;
-    if (!rest) return std::nullopt;
-    std::ranges::move(*rest, std::back_inserter(*out));
-    return out;
-  }
-
   static Region smallest(Region r) {
     r.batch.end = r.batch.begin + 1;
     r.rows.end = r.rows.begin + 1;
@@ -190,7 +190,7 @@ class Cutter {
 // How many parts of k are summed at the same time: more than one if results alone leave the device idle.
 int64_t wanted_parts(const Lowering& l, std::string_view op, const Product& p) {
   const auto forced = l.target().forced.find(op);
-  const int64_t grain = p.run == 0 ? 4 : p.run;
+  const int64_t grain = std::max<int64_t>(p.grain(), 4);
   if (forced != l.target().forced.end() && forced->second == kSplitK) {
     return std::clamp<int64_t>(p.size.k / grain, 1, 4);
   }
@@ -201,12 +201,20 @@ int64_t wanted_parts(const Lowering& l, std::string_view op, const Product& p) {
   return std::clamp<int64_t>(static_cast<int64_t>(r.lanes / 4 / results), 1, std::max<int64_t>(p.size.k / kLeast, 1));
 }
 
+Region everything(const Product& p) {
+  return {{0, p.size.batch}, {0, p.size.m}, {0, p.size.n}, {0, p.size.k}};
+}
+
 }  // namespace
+
+bool can_bind(Lowering& l, std::string_view op, Product p) {
+  p.region = everything(p);
+  return Cutter(l, op).regions(p).has_value();
+}
 
 void lower(Lowering& l, std::string_view op, Product p) {
   if (p.size.batch * p.size.m * p.size.n == 0) return;
-  p.region = {{0, p.size.batch}, {0, p.size.m}, {0, p.size.n}, {0, p.size.k}};
-  if (p.expr.steps.empty()) p.expr.inputs = {p.sum_type()};
+  p.region = everything(p);
   Cutter cutter(l, op);
   const int64_t parts = p.y->whole() ? wanted_parts(l, op, p) : 1;
   if (parts > 1) {

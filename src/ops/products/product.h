@@ -7,6 +7,7 @@
 // every load and store. What their WGSL provides and may call: docs/products.md.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -59,6 +60,8 @@ class Load {
   virtual bool offers(Access access) const = 0;
   // Whether neighbours along k are closer in memory than neighbouring lines.
   virtual bool along_k() const = 0;
+  // k can be cut at multiples of this.
+  virtual int64_t grain() const { return 1; }
   // Only the elements that these lines need have to be bound.
   virtual Binding bind(Access access, const Lines& lines) const = 0;
   virtual DType dtype() const = 0;
@@ -97,6 +100,8 @@ struct Product {
   std::string key() const;
   DType sum_type() const;  // f32 for floats, i32 or u32 for integers
   int64_t rows() const { return region.rows.length(); }
+  bool reads_four_k(const Load& load) const { return load.offers(Access::four_k) && region.k.begin % 4 == 0; }
+  int64_t grain() const { return std::max(a->grain(), b->grain()); }
 };
 
 // The number of workgroups and the constants with which a tile loop is launched.
@@ -119,6 +124,9 @@ inline constexpr std::string_view kSplitK = "split_k";
 
 // The time at `share` of the device's speed, but no less than reading a and b and writing y takes.
 double estimate_ns(const Rates& r, const Product& p, Share share);
+
+// Whether regions of the product can be bound as they are, without cutting sums or taking the epilogue apart.
+bool can_bind(Lowering& l, std::string_view op, Product p);
 
 // Emits the product, cut into regions that the device can bind. `op` is the op whose kernels may be forced.
 void lower(Lowering& l, std::string_view op, Product p);

@@ -1,11 +1,12 @@
 // Products of one input with several weights (q, k and v; gate and up) become one product with the weights
-// side by side. The weights are joined in the load phase; each former result is a view of the joint one,
+// concatenated. The weights are joined in the load phase; each former result is a view of the joint one,
 // which its readers read in place.
 #include <algorithm>
 
+#include "base/format.h"
 #include "ir/load_phase.h"
 #include "ops/concat.h"
-#include "ops/matmul.h"
+#include "ops/product_op.h"
 #include "ops/slice.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -42,42 +43,50 @@ class Joiner {
   }
 
  private:
-  // What products must have in common to be joined.
-  struct Key {
-    ValueId input;
-    ExprAttr epilogue;
-    std::vector<DType> weights;  // the matrix and what the epilogue reads
-    friend auto operator<=>(const Key&, const Key&) = default;
-  };
-
-  Key key_of(const Node& n) const {
-    Key key{n.inputs[0], op_cast<MatMul>(*n.op)->epilogue, {}};
-    for (size_t i = 1; i < n.inputs.size(); ++i)
-      key.weights.push_back(rewriter_.source().type(n.inputs[i]).dtype);
+  // What products must have in common to be joined: x, the op and its attributes, and the types of the other
+  // inputs but for the axis along which they are concatenated.
+  std::string key_of(const Node& n) const {
+    const Graph& g = rewriter_.source();
+    std::string key = formatted("%{}:{} {}", n.inputs[0].node, n.inputs[0].output, n.op->name());
+    for (const auto& [name, value] : attributes(*n.op)) key += formatted(" {}={}", name, attribute_text(value));
+    const int64_t axis = join_of(n)->weight_axis;
+    for (size_t i = 1; i < n.inputs.size(); ++i) {
+      if (n.inputs[i].is_absent()) {
+        key += " none";
+        continue;
+      }
+      TensorType type = g.type(n.inputs[i]);
+      type.shape[i == 1 ? axis : 0] = 0;
+      key += " " + type.text();
+    }
     return key;
   }
 
-  // A product with a weight matrix whose epilogue reads only vectors of weights, one number per column.
+  std::optional<ProductOp::Join> join_of(const Node& n) const {
+    const ProductOp* const product = as_product(*n.op);
+    return product ? product->join(input_types(rewriter_.source(), n)) : std::nullopt;
+  }
+
   bool candidate(int32_t id) const {
-    const Graph& g = rewriter_.source();
-    const Node& n = g.node(id);
-    if (!op_cast<MatMul>(*n.op) || weights_[static_cast<size_t>(id)]) return false;
-    const Shape& b = g.type(n.inputs[1]).shape;
-    if (b.rank() != 2 || !b.is_static() || g.type(n.inputs[0]).shape.rank() < 2) return false;
-    for (size_t i = 1; i < n.inputs.size(); ++i) {
-      if (!weights_[static_cast<size_t>(n.inputs[i].node)]) return false;
-      if (i > 1 && !(g.type(n.inputs[i]).shape == Shape{b[1]})) return false;
-    }
-    return true;
+    const Node& n = rewriter_.source().node(id);
+    if (weights_[static_cast<size_t>(id)] || !join_of(n)) return false;
+    return std::ranges::all_of(n.inputs.begin() + 1, n.inputs.end(), [&](ValueId v) {
+      return v.is_absent() || weights_[static_cast<size_t>(v.node)];
+    });
   }
 
   void join(const std::vector<int32_t>& members) {
     const Graph& g = rewriter_.source();
     const Node& first = g.node(members[0]);
     std::vector<ValueId> inputs = {rewriter_.mapped(first.inputs[0])};
+    const ProductOp::Join how = *join_of(first);
     for (size_t i = 1; i < first.inputs.size(); ++i) {
+      if (first.inputs[i].is_absent()) {
+        inputs.emplace_back();
+        continue;
+      }
       auto side_by_side = std::make_shared<Concat>();
-      side_by_side->axis = i == 1 ? 1 : 0;
+      side_by_side->axis = i == 1 ? how.weight_axis : 0;
       std::vector<ValueId> parts;
       for (int32_t m : members) parts.push_back(rewriter_.mapped(g.node(m).inputs[i]));
       inputs.push_back(rewriter_.target().add(side_by_side, std::move(parts), first.name + ".joined_weight"));
@@ -86,9 +95,10 @@ class Joiner {
     int64_t start = 0;
     for (int32_t m : members) {
       auto part = std::make_shared<Slice>();
-      part->axis = -1;
+      part->axis = how.result_axis;
       part->start = start;
-      part->length = g.node(m).outputs[0].shape[g.node(m).outputs[0].shape.rank() - 1];
+      const Shape& shape = g.node(m).outputs[0].shape;
+      part->length = shape[normal_axis(how.result_axis, shape.rank())];
       start += part->length.value();
       rewriter_.replace(m, part, {joint});
     }
@@ -96,11 +106,11 @@ class Joiner {
 
   Rewriter rewriter_;
   std::vector<bool> weights_;
-  std::map<Key, std::vector<int32_t>> groups_;
+  std::map<std::string, std::vector<int32_t>> groups_;
 };
 
 }  // namespace
 
-Graph join_matmuls(const Graph& graph) { return Joiner(graph).run(); }
+Graph join_products(const Graph& graph) { return Joiner(graph).run(); }
 
 }  // namespace rlx

@@ -1,12 +1,12 @@
-// Element-wise ops on a product move into the matmul: bias, activation, scale, residual. The matmul takes the
-// place of the last of them, where all their inputs exist.
+// Element-wise ops on a product move into it: bias, activation, scale, residual. The product takes the place
+// of the last of them, where all their inputs exist.
 #include <algorithm>
 #include <set>
 
 #include "ir/load_phase.h"
 #include "ir/states.h"
 #include "ops/elementwise.h"
-#include "ops/matmul.h"
+#include "ops/product_op.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"
@@ -38,48 +38,47 @@ class Fuser {
     if (!op || !is_float(n.outputs[0].dtype)) return false;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Node& producer = rewriter_.target().producer(rewriter_.mapped(n.inputs[i]));
-      const auto* matmul = op_cast<MatMul>(*producer.op);
-      if (!matmul || uses_.at(n.inputs[i]).size() != 1 || !is_float(producer.outputs[0].dtype)) continue;
+      const ProductOp* const product = as_product(*producer.op);
+      if (!product || uses_.at(n.inputs[i]).size() != 1 || !is_float(producer.outputs[0].dtype)) continue;
       if (!(producer.outputs[0].shape == n.outputs[0].shape)) continue;
       // What the load phase computes once must not be computed in each run.
       if (in_load(n.inputs[i].node) && !in_load(id)) continue;
       // The product now reads its inputs later, perhaps after a write.
       if (std::ranges::any_of(producer.inputs, [&](ValueId v) { return overwritten_.contains(v); })) continue;
-      return merge(id, *op, n, i, *matmul, producer);
+      return merge(id, *op, n, i, *product, producer);
     }
     return false;
   }
 
-  bool merge(int32_t id, const ElementwiseOp& op, const Node& n, size_t product, const MatMul& matmul,
+  bool merge(int32_t id, const ElementwiseOp& op, const Node& n, size_t at, const ProductOp& product,
              const Node& producer) {
     const Graph& target = rewriter_.target();
+    const std::vector<DType> producer_types = input_dtypes(input_types(target, producer));
+    const auto own = static_cast<size_t>(product.own_inputs());
     // Input 0 of the expression is the product itself, which is not a value of the graph.
     Region region(target);
     region.inputs.push_back(ValueId{});
-    region.expr.inputs.push_back(target.type(producer.inputs[0]).dtype);
-    std::vector<DType> extra;
+    const Expr before = product.typed_epilogue(producer_types);
+    region.expr.inputs.push_back(before.inputs[0]);
     std::vector<Expr::Arg> inner = {Expr::input(0)};
-    for (size_t i = 2; i < producer.inputs.size(); ++i) {
-      extra.push_back(target.type(producer.inputs[i]).dtype);
-      inner.push_back(region.use(producer.inputs[i]));
-    }
-    const Expr::Arg value = region.splice(matmul.expr(region.expr.inputs[0], extra), inner);
+    for (size_t i = own; i < producer.inputs.size(); ++i) inner.push_back(region.use(producer.inputs[i]));
+    const Expr::Arg value = region.splice(before, inner);
     std::vector<Expr::Arg> args;
     std::vector<DType> types;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = rewriter_.mapped(n.inputs[i]);
       types.push_back(target.type(v).dtype);
-      args.push_back(i == product ? value : region.use(v));
+      args.push_back(i == at ? value : region.use(v));
     }
     region.splice(op.expr(types), args);
-    // a, b and y are bound besides the extra inputs.
-    if (static_cast<int64_t>(region.inputs.size()) - 1 + 3 > max_inputs_ + 1) return false;
+    // Its own inputs and y are bound besides the extra inputs.
+    if (static_cast<int64_t>(region.inputs.size() - 1 + own) + 1 > max_inputs_ + 1) return false;
     if (region.expr.cost() > kRegionBudget) return false;
-    auto fused = std::make_shared<MatMul>();
-    fused->epilogue = region.expr.untyped();
-    std::vector<ValueId> inputs = {producer.inputs[0], producer.inputs[1]};
+    std::vector<ValueId> inputs(producer.inputs.begin(),
+                                producer.inputs.begin() + static_cast<int64_t>(std::min(own, producer.inputs.size())));
+    if (region.inputs.size() > 1) inputs.resize(own);  // absent ones before the epilogue's
     inputs.insert(inputs.end(), region.inputs.begin() + 1, region.inputs.end());
-    rewriter_.replace(id, fused, std::move(inputs));
+    rewriter_.replace(id, product.with_epilogue(region.expr.untyped()), std::move(inputs));
     return true;
   }
 
@@ -95,6 +94,6 @@ class Fuser {
 
 }  // namespace
 
-Graph fuse_matmul_epilogue(const Graph& graph, int64_t max_inputs) { return Fuser(graph, max_inputs).run(); }
+Graph fuse_epilogue(const Graph& graph, int64_t max_inputs) { return Fuser(graph, max_inputs).run(); }
 
 }  // namespace rlx

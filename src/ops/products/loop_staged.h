@@ -1,0 +1,130 @@
+// Rows of a in workgroup memory: an invocation makes ROWS rows of four neighbouring columns, and the lanes of a
+// workgroup, side by side along n, share the rows. Each element of b is read once for ROWS results, straight
+// into registers.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "base/checked.h"
+#include "ops/products/product.h"
+
+namespace rlx::products::staged {
+
+inline constexpr std::string_view kWgsl = R"(const ROWS: u32 = 16u;  //@ spec
+const LANES: u32 = 64u;  //@ spec
+const STEP: u32 = 64u;  //@ spec
+const PER_LANE: u32 = (ROWS * STEP / 4u + LANES - 1u) / LANES;
+
+// Four neighbours along k of each row, for each four of the step.
+var<workgroup> a_rows: array<vec4<sum_t>, ROWS * STEP / 4u>;
+// From and to where the tile sums along k, the same for all lanes.
+var<workgroup> depth: vec2u;
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let g = group_index(group, groups);
+  if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
+  let t = tile_at(g, ROWS, 4u * LANES);
+  if (lane == 0u) {
+    depth = select(vec2u(t.k_begin, t.k_end), vec2u(1u, 0u), a_skips(t.batch) || b_skips(t.batch));
+  }
+  let k_range = workgroupUniformLoad(&depth);
+  if (k_range.x > k_range.y) { return; }
+  let col = t.col + 4u * lane;
+  let cols = b_quad_line(t.batch, col);
+  var rows: array<a_Line, PER_LANE>;
+  for (var i = 0u; i < PER_LANE; i++) {
+    rows[i] = a_line(t.batch, min(t.row + (lane + i * LANES) % ROWS, params.row_end - 1u));
+  }
+  var sum: array<vec4<sum_t>, ROWS>;
+  for (var k = k_range.x; k < k_range.y;) {
+    let s = span_at(k, k_range.y);
+    let b = b_quad(cols, s.run);
+    var a: array<a_Run, PER_LANE>;
+    for (var i = 0u; i < PER_LANE; i++) { a[i] = a_run(rows[i], s.run); }
+    for (var first = s.first; first < s.end; first += STEP) {
+      workgroupBarrier();
+      for (var i = 0u; i < PER_LANE; i++) {
+        let e = lane + i * LANES;
+        let at = first + e / ROWS * 4u;
+        if (e < ROWS * STEP / 4u && at < s.end) {
+          if (at + 4u <= s.end) {
+            a_rows[e] = a_four_k(a[i], at);
+          } else {
+            var v = vec4<sum_t>();
+            for (var j = 0u; j < s.end - at; j++) { v[j] = a_one(a[i], at + j); }
+            a_rows[e] = v;
+          }
+        }
+      }
+      workgroupBarrier();
+      let end = min(first + STEP, s.end);
+      var i = first;
+      for (; i + 4u <= end; i += 4u) {
+        let bv = b_four_by_four(b, i);
+        let at = (i - first) / 4u * ROWS;
+        for (var r = 0u; r < ROWS; r++) {
+          let av = a_rows[at + r];
+          sum[r] = mad(vec4<sum_t>(av.x), bv[0], sum[r]);
+          sum[r] = mad(vec4<sum_t>(av.y), bv[1], sum[r]);
+          sum[r] = mad(vec4<sum_t>(av.z), bv[2], sum[r]);
+          sum[r] = mad(vec4<sum_t>(av.w), bv[3], sum[r]);
+        }
+      }
+      for (; i < end; i++) {
+        let bv = b_four_lines(b, i);
+        let at = (i - first) / 4u * ROWS;
+        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_rows[at + r][(i - first) % 4u]), bv, sum[r]); }
+      }
+    }
+    k += s.end - s.first;
+  }
+  if (col >= params.col_end) { return; }
+  for (var r = 0u; r < ROWS; r++) {
+    if (t.row + r >= params.row_end) { break; }
+    put4(t, t.row + r, col, sum[r]);
+  }
+}
+)";
+
+inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
+  const Rates r = rates_of(target.caps);
+  const double ns = estimate_ns(r, p, {.cpu = p.rows() <= 4 ? 0.25 : 1, .gpu = p.rows() <= 8 ? 0.2 : 0.5});
+  std::vector<Candidate> out;
+  for (const int64_t most : {16, 32}) {
+    // As many rows as fit evenly: none go to waste.
+    const int64_t rows = ceil_div(p.rows(), ceil_div(p.rows(), most));
+    for (const uint32_t lanes : {64u, 128u}) {
+      if (lanes > target.caps.max_invocations_per_workgroup) continue;
+      out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, r.cpu ? 128 : r.group_lanes),
+                     {{"ROWS", to_u32(rows)}, {"LANES", lanes}}});
+    }
+  }
+  return out;
+}
+
+inline bool applies(const Target& target, const Product&) {
+  return target.caps.max_invocations_per_workgroup >= 64;
+}
+
+inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
+  const uint32_t rows = c.at("ROWS");
+  const uint32_t lanes = c.at("LANES");
+  const uint32_t step = rows <= 16 ? 128 : 64;
+  const bool b_four_k = p.b->along_k() && p.reads_four_k(*p.b);
+  return make_dispatch(l, p,
+                       {.name = "staged",
+                        .wgsl = kWgsl,
+                        .a = p.reads_four_k(*p.a) ? Access::four_k : Access::one,
+                        .b = b_four_k ? Access::four_k : p.b->along_k() ? Access::one : Access::four_lines,
+                        .four_columns = true,
+                        .tile_rows = rows,
+                        .tile_cols = int64_t{4} * lanes,
+                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes), spec_value("STEP", step)}});
+}
+
+inline constexpr Loop kLoop{"staged", applies, candidates, make};
+
+}  // namespace rlx::products::staged
