@@ -1,4 +1,4 @@
-# Sources generated during the build: the embedded kernels and the table of ops.
+# Sources generated during the build: the embedded kernels and the tables of ops and encodings.
 # Result: RLX_GENERATED_SOURCES. The generators leave a file alone when its content would not change.
 
 # Kernels: generated/kernels/<stem>.wgsl.h for each kernel, kernels.cpp with the texts of all of them and a list (a
@@ -26,14 +26,22 @@ add_custom_command(
   COMMENT "Embedding kernels"
   VERBATIM)
 
-file(GLOB op_sources CONFIGURE_DEPENDS src/ops/*.cpp)
-set(op_table ${RLX_GENERATED_DIR}/op_table.cpp)
-set(op_table_script ${PROJECT_SOURCE_DIR}/tools/op_table.py)
-add_custom_command(
-  OUTPUT ${op_table}
-  COMMAND Python3::Interpreter ${op_table_script} --out ${op_table} ${op_sources}
-  DEPENDS ${op_table_script} ${op_sources}
-  COMMENT "Generating the table of ops"
-  VERBATIM)
+# The tables of ops and of encodings: generated/NAME.cpp calls the register functions of all sources in a folder.
+set(tables)
+set(table_script ${PROJECT_SOURCE_DIR}/tools/register_table.py)
+function(add_table name folder table header)
+  file(GLOB sources CONFIGURE_DEPENDS src/${folder}/*.cpp)
+  set(out ${RLX_GENERATED_DIR}/${name}.cpp)
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND Python3::Interpreter ${table_script} --out ${out} --table ${table} --namespace rlx::${folder}
+      --header ${header} ${sources}
+    DEPENDS ${table_script} ${sources}
+    COMMENT "Generating ${name}.cpp"
+    VERBATIM)
+  set(tables ${tables} ${out} PARENT_SCOPE)
+endfunction()
+add_table(op_table ops OpTable ops/op_table.h)
+add_table(encoding_table encodings EncodingTable encodings/encoding.h)
 
-set(RLX_GENERATED_SOURCES ${embedded} ${op_table})
+set(RLX_GENERATED_SOURCES ${embedded} ${tables})

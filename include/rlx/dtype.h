@@ -19,15 +19,27 @@ enum class DType : uint8_t {
   i8,
   u8,
   c64,  // two f32: real, imaginary
+  // Encoded types: blocks of elements along the last axis, as GGUF files store them (docs/encodings.md). Only
+  // inputs, params and constants have them; every op sees their values as f32.
+  q8_0,
+  q4_k,
 };
 
+// Those whose elements are stored one by one.
 inline constexpr DType kAllDTypes[] = {DType::f32, DType::f16,   DType::bf16, DType::i32, DType::u32,
                                        DType::i64, DType::bool_, DType::i8,   DType::u8,  DType::c64};
 
 std::string_view to_string(DType type);
 std::optional<DType> parse_dtype(std::string_view text);
 
-size_t host_bytes(DType type);  // of one element in a host tensor
+constexpr bool is_encoded(DType t) { return t > DType::c64; }
+// The type of an element's value: f32 for an encoded type, otherwise the type itself.
+constexpr DType value_dtype(DType t) { return is_encoded(t) ? DType::f32 : t; }
+int64_t block_elements(DType type);  // that are stored together; 1 for types that are not encoded
+
+size_t host_bytes(DType type);  // of one element in a host tensor; not for encoded types
+// Of a number of elements in a host tensor, whole blocks if the type is encoded.
+size_t host_bytes_of(DType type, int64_t elements);
 
 constexpr bool is_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 constexpr bool is_integer(DType t) {

@@ -35,6 +35,8 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 std::ostream& operator<<(std::ostream& out, const TensorType& type);
+// What ops see of it: an encoded type as f32.
+inline TensorType value_type(const TensorType& type) { return {value_dtype(type.dtype), type.shape}; }
 
 // Output `output` of node number `node`; -1 stands for an optional input that is not given.
 struct ValueId {
@@ -62,7 +64,7 @@ class Value {
   ValueId id() const { return id_; }
   const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
-  DType dtype() const { return type().dtype; }
+  DType dtype() const { return type().dtype; }  // of a leaf it may be encoded; ops see value_dtype(dtype())
   // Names the node that makes this value: messages, dumps and traces use this name.
   Value named(std::string name) const;
   explicit operator bool() const { return graph_ != nullptr; }

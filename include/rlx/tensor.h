@@ -82,7 +82,8 @@ class Tensor {
   // One value everywhere, stored once until all elements are requested.
   static Tensor full(DType dtype, std::vector<int64_t> shape, double value);
   static Tensor zeros(DType dtype, std::vector<int64_t> shape) { return full(dtype, std::move(shape), 0); }
-  // Converted as `cast` does: floats to nearest even; to integers truncated and saturated, NaN becomes 0.
+  // Converted as `cast` does: floats to nearest even; to integers truncated and saturated, NaN becomes 0. An
+  // encoded type is given the scales that are simplest to find, which is not the best that it can do.
   static Tensor from_doubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values);
   // Integers that do not fit keep their low bits.
   static Tensor from_ints(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values);
@@ -91,10 +92,11 @@ class Tensor {
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
   int64_t elements() const { return elements_; }
-  size_t byte_size() const { return static_cast<size_t>(elements_) * host_bytes(dtype_); }
+  size_t byte_size() const { return host_bytes_of(dtype_, elements_); }
   std::string type_text() const;  // f32[2, 3]
 
-  // The elements in row-major order. T must be the C++ type of dtype(), and a foreign view aligned for it.
+  // The elements in row-major order. T must be the C++ type of dtype(), and a foreign view aligned for it. An
+  // encoded type has none: doubles() decodes.
   template <ElementType T>
   std::span<const T> span() const {
     const std::span<const std::byte> all = typed_bytes(DTypeOf<T>::value, alignof(T));
@@ -113,7 +115,7 @@ class Tensor {
   }
 
   // One element by its row-major index, converted from whatever type the tensor has.
-  double real(int64_t index) const;                   // any type; the real part of a c64
+  double real(int64_t index) const;                   // any type, decoded; the real part of a c64
   int64_t integer(int64_t index) const;               // integers and bool
   std::complex<double> complex(int64_t index) const;  // any type
   std::vector<double> doubles() const;

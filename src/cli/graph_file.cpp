@@ -153,7 +153,7 @@ Tensor random_leaf(const Graph& graph, int32_t id, uint64_t seed) {
   const auto count = static_cast<size_t>(type.shape.elements().value());
   // The distributions of <random> differ between libraries; the engine itself does not.
   std::mt19937_64 engine(Hash().number(seed).text(n.name).value());
-  if (is_float(type.dtype) || type.dtype == DType::c64) {
+  if (is_float(value_dtype(type.dtype)) || type.dtype == DType::c64) {
     const bool complex = type.dtype == DType::c64;
     std::vector<double> values(complex ? 2 * count : count);
     for (double& v : values) v = static_cast<double>(engine() >> 11) * 0x1p-52 - 1;

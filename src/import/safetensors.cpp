@@ -285,7 +285,7 @@ std::vector<std::byte> to_safetensors(const NamedTensors& tensors,
   for (const auto& [name, tensor] : tensors) order.emplace_back(name, &tensor);
   // Wide elements first, so that every tensor is aligned to its element in a mapped file.
   std::ranges::stable_sort(order, std::greater<>(),
-                           [](const auto& item) { return host_bytes(item.second->dtype()); });
+                           [](const auto& item) { return host_bytes(value_dtype(item.second->dtype())); });
 
   json header = json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;

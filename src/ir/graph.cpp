@@ -144,8 +144,15 @@ std::string Graph::unique_name(std::string wanted) const {
 
 namespace {
 
-// Refuses a type that no tensor can have: plans count bytes in 64 bits, padded to whole vec4s.
+// Refuses a type that no tensor can have, or not one that this op makes: plans count bytes in 64 bits, padded to whole vec4s.
 void check_output(const Op& op, const TensorType& t) {
+  if (is_encoded(t.dtype)) {
+    if (!op.is_leaf() || op.is(LeafKind::state)) {
+      fail("{}: the result cannot have the encoded type {}; only inputs, params and constants can", op.name(),
+           excerpt(t.text()));
+    }
+    expect_whole_blocks(t.dtype, t.shape);
+  }
   int64_t bytes = 16;
   for (const Dim& d : t.shape) {
     if (!d.is_static()) continue;
@@ -171,7 +178,7 @@ std::vector<TensorType> infer_outputs(const Graph& graph, const Op& op, const st
   std::vector<TensorType> types;
   std::vector<bool> present;
   for (ValueId v : inputs) {
-    types.push_back(v.is_absent() ? TensorType{} : graph.type(v));
+    types.push_back(v.is_absent() ? TensorType{} : value_type(graph.type(v)));
     present.push_back(!v.is_absent());
   }
   std::vector<TensorType> outputs = op.infer(InferArgs(op.name(), types, present));

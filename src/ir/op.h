@@ -72,7 +72,7 @@ class AttributeVisitor {
                       std::optional<size_t> otherwise);
 };
 
-// The input types that inference sees, with the checks every op needs.
+// The input types that inference sees (f32 for those that are encoded), with the checks every op needs.
 class InferArgs {
  public:
   // `present` is empty if all inputs are present; the type of an absent one is ignored.
@@ -164,6 +164,9 @@ class Op {
   bool is_leaf() const { return leaf().has_value(); }
   // Whether the kernels read this layout of the input as it is; else materialize_views puts a copy before it.
   virtual bool reads_view(int64_t /*input*/, const View& /*view*/) const { return true; }
+  // Whether the kernels read this layout of an encoded input, decoding it themselves; else it is decoded to f32
+  // first, likewise.
+  virtual bool reads_encoded(int64_t /*input*/, DType /*encoding*/, const View& /*view*/) const { return false; }
   // For Trait::view: the output as a layout of the input's memory; nothing if that needs a copy.
   virtual std::optional<View> view(const View& /*input*/, const std::vector<int64_t>& /*out_dims*/) const {
     return std::nullopt;

@@ -7,14 +7,15 @@
 namespace rlx {
 
 RefTensor RefTensor::zeros(DType dtype, std::vector<int64_t> dims) {
-  RefTensor t{.dtype = dtype, .dims = std::move(dims), .real = {}, .ints = {}, .complex = {}};
+  RefTensor t{.dtype = value_dtype(dtype), .dims = std::move(dims), .real = {}, .ints = {}, .complex = {}};
   const auto n = static_cast<size_t>(product(t.dims));
   t.visit([n](auto& values) { values.resize(n); });
   return t;
 }
 
 RefTensor RefTensor::from(const Tensor& tensor) {
-  RefTensor t{.dtype = tensor.dtype(), .dims = tensor.shape(), .real = {}, .ints = {}, .complex = {}};
+  RefTensor t{
+      .dtype = value_dtype(tensor.dtype()), .dims = tensor.shape(), .real = {}, .ints = {}, .complex = {}};
   if (t.dtype == DType::c64) {
     for (int64_t i = 0; i < tensor.elements(); ++i) t.complex.push_back(tensor.complex(i));
   } else if (is_float(t.dtype)) {

@@ -10,19 +10,22 @@
 #include "base/checked.h"
 #include "base/fail.h"
 #include "base/half.h"
+#include "encodings/encoding.h"
+#include "ir/dtype.h"
 #include "ir/view.h"
 #include "rlx/shape.h"
 
 namespace rlx {
 namespace {
 
-int64_t count(const std::vector<int64_t>& shape) {
+int64_t count(DType dtype, const std::vector<int64_t>& shape) {
   int64_t n = 1;
   for (int64_t d : shape) {
     if (d < 0) fail(ErrorKind::invalid_argument, "a tensor cannot have the dimension {}", d);
     n = checked_mul(n, d);
   }
   checked_mul(n, 8);  // the bytes of the largest type
+  if (is_encoded(dtype)) expect_whole_blocks(dtype, Shape(shape));
   return n;
 }
 
@@ -72,7 +75,25 @@ void store_double(DType type, std::byte* at, double value) {
       return store(at, saturate<uint8_t>(value));
     case DType::c64:
       return store(at, std::complex<float>(static_cast<float>(value), 0));
+    default:
+      fail(ErrorKind::internal, "a value of the encoded type {} was to be stored by itself", to_string(type));
   }
+}
+
+// The last block is filled up with zeros.
+std::vector<std::byte> encoded(DType type, std::span<const double> values) {
+  const Encoding& e = encoding_of(type);
+  const auto length = static_cast<size_t>(e.block_elements);
+  const auto bytes = static_cast<size_t>(e.block_bytes);
+  std::vector<std::byte> out((values.size() + length - 1) / length * bytes);
+  std::vector<float> block(length);
+  for (size_t first = 0; first < values.size(); first += length) {
+    std::ranges::fill(block, 0.0F);
+    std::ranges::transform(values.subspan(first, std::min(length, values.size() - first)), block.begin(),
+                           [](double v) { return static_cast<float>(v); });
+    e.encode(block.data(), out.data() + first / length * bytes);
+  }
+  return out;
 }
 
 // Integers wrap to the width of the type, as device arithmetic does.
@@ -98,7 +119,7 @@ void store_int(DType type, std::byte* at, int64_t value) {
 }  // namespace
 
 struct Tensor::Uniform {
-  std::vector<std::byte> value;  // one element
+  std::vector<std::byte> value;  // one element, or one block if the type is encoded
   std::once_flag expand;
   std::vector<std::byte> all;
 };
@@ -112,7 +133,7 @@ Tensor::Tensor(DType dtype, std::vector<int64_t> shape, std::span<const std::byt
                std::shared_ptr<const void> owner)
     : dtype_(dtype),
       shape_(std::move(shape)),
-      elements_(count(shape_)),
+      elements_(count(dtype, shape_)),
       bytes_(bytes),
       owner_(std::move(owner)) {
   if (bytes.size() != byte_size()) {
@@ -141,14 +162,20 @@ Tensor Tensor::full(DType dtype, std::vector<int64_t> shape, double value) {
   Tensor t;
   t.dtype_ = dtype;
   t.shape_ = std::move(shape);
-  t.elements_ = count(t.shape_);
+  t.elements_ = count(dtype, t.shape_);
   t.uniform_ = std::make_shared<Uniform>();
+  if (is_encoded(dtype)) {
+    t.uniform_->value =
+        encoded(dtype, std::vector<double>(static_cast<size_t>(block_elements(dtype)), value));
+    return t;
+  }
   t.uniform_->value.resize(host_bytes(dtype));
   store_double(dtype, t.uniform_->value.data(), value);
   return t;
 }
 
 Tensor Tensor::from_doubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values) {
+  if (is_encoded(dtype)) return Tensor(dtype, std::move(shape), encoded(dtype, values));
   std::vector<std::byte> bytes(values.size() * host_bytes(dtype));
   for (size_t i = 0; i < values.size(); ++i)
     store_double(dtype, bytes.data() + i * host_bytes(dtype), values[i]);
@@ -156,6 +183,8 @@ Tensor Tensor::from_doubles(DType dtype, std::vector<int64_t> shape, std::span<c
 }
 
 Tensor Tensor::from_ints(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values) {
+  if (is_encoded(dtype))
+    return from_doubles(dtype, std::move(shape), std::vector<double>(values.begin(), values.end()));
   std::vector<std::byte> bytes(values.size() * host_bytes(dtype));
   for (size_t i = 0; i < values.size(); ++i)
     store_int(dtype, bytes.data() + i * host_bytes(dtype), values[i]);
@@ -181,6 +210,12 @@ std::span<const std::byte> Tensor::bytes() const {
 }
 
 std::span<const std::byte> Tensor::typed_bytes(DType wanted, size_t alignment) const {
+  if (is_encoded(dtype_)) {
+    fail(ErrorKind::invalid_argument,
+         "the tensor has the encoded type {}, whose elements are not stored one by one; read them with real() "
+         "or doubles(), or the blocks with bytes()",
+         to_string(dtype_));
+  }
   if (dtype_ != wanted) {
     fail(ErrorKind::invalid_argument, "the tensor has type {}, not {}", to_string(dtype_), to_string(wanted));
   }
@@ -200,12 +235,15 @@ void Tensor::require_one_element() const {
   }
 }
 
+// For an encoded type the block that holds it.
 const std::byte* Tensor::element(int64_t index) const {
   if (index < 0 || index >= elements_) {
     fail(ErrorKind::invalid_argument, "element {} was requested from a tensor {} with {} elements", index,
          type_text(), elements_);
   }
-  return uniform_ ? uniform_->value.data() : bytes_.data() + static_cast<size_t>(index) * host_bytes(dtype_);
+  if (uniform_) return uniform_->value.data();
+  const int64_t block = block_elements(dtype_);
+  return bytes_.data() + host_bytes_of(dtype_, index / block * block);
 }
 
 double Tensor::real(int64_t index) const {
@@ -220,6 +258,12 @@ double Tensor::real(int64_t index) const {
     case DType::c64:
       return load<std::complex<float>>(at).real();
     default:
+      if (is_encoded(dtype_)) {
+        const Encoding& e = encoding_of(dtype_);
+        std::vector<float> block(static_cast<size_t>(e.block_elements));
+        e.decode(at, block.data());
+        return block[static_cast<size_t>(index % e.block_elements)];
+      }
       return static_cast<double>(integer(index));
   }
 }
@@ -251,6 +295,15 @@ std::complex<double> Tensor::complex(int64_t index) const {
 
 std::vector<double> Tensor::doubles() const {
   std::vector<double> out(static_cast<size_t>(elements_));
+  if (is_encoded(dtype_)) {
+    const Encoding& e = encoding_of(dtype_);
+    std::vector<float> block(static_cast<size_t>(e.block_elements));
+    for (int64_t i = 0; i < elements_; i += e.block_elements) {
+      e.decode(element(i), block.data());
+      std::ranges::copy(block, out.begin() + i);
+    }
+    return out;
+  }
   for (int64_t i = 0; i < elements_; ++i) out[static_cast<size_t>(i)] = real(i);
   return out;
 }
@@ -268,10 +321,11 @@ Tensor Tensor::head(int64_t axis, int64_t n) const {
   const auto at = static_cast<size_t>(normal_axis(axis, rank()));
   std::vector<int64_t> shape = shape_;
   shape[at] = std::clamp<int64_t>(n, 0, shape[at]);
+  if (is_encoded(dtype_)) expect_whole_blocks(dtype_, Shape(shape));
   const auto tail = static_cast<std::ptrdiff_t>(at) + 1;
-  const auto row = static_cast<size_t>(product({shape.begin() + tail, shape.end()})) * host_bytes(dtype_);
-  const size_t stride = static_cast<size_t>(shape_[at]) * row;
-  const size_t taken = static_cast<size_t>(shape[at]) * row;
+  const int64_t row = product({shape.begin() + tail, shape.end()});
+  const size_t stride = host_bytes_of(dtype_, shape_[at] * row);
+  const size_t taken = host_bytes_of(dtype_, shape[at] * row);
   const std::span<const std::byte> source = bytes();
   std::vector<std::byte> out;
   for (size_t begin = 0; begin < source.size(); begin += stride) {
@@ -300,7 +354,8 @@ std::string element_text(const Tensor& t, int64_t index) {
     return formatted("{:.6g}{:+.6g}i", c.real(), c.imag());
   }
   if (t.dtype() == DType::bool_) return t.integer(index) ? "true" : "false";
-  return is_float(t.dtype()) ? formatted("{:.6g}", t.real(index)) : std::to_string(t.integer(index));
+  return is_float(value_dtype(t.dtype())) ? formatted("{:.6g}", t.real(index))
+                                          : std::to_string(t.integer(index));
 }
 
 void append_axis(std::string& out, const Tensor& t, int64_t axis, int64_t first) {

@@ -17,6 +17,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "encodings/encoding.h"
 #include "ir/literal.h"
 #include "ir/op.h"
 #include "ir/text.h"
@@ -173,7 +174,7 @@ class Parser {
     std::optional<DType> dtype;
     for (size_t i = 0; i < inputs.size() && !dtype; ++i) {
       if (!inputs[i].is_absent() && op.types_numbers(static_cast<int64_t>(i)))
-        dtype = graph.type(inputs[i]).dtype;
+        dtype = value_dtype(graph.type(inputs[i]).dtype);
     }
     if (!dtype) {
       fail(
@@ -290,8 +291,10 @@ class Parser {
   TensorType type() {
     const std::string w = word();
     const auto dtype = parse_dtype(w);
-    if (!dtype)
-      wrong("'" + excerpt(w) + "' is not an element type (f32, f16, bf16, i32, u32, i64, bool, i8, u8, c64)");
+    if (!dtype) {
+      wrong(formatted("'{}' is not an element type ({}, {})", excerpt(w), joined(kAllDTypes, [](DType t) { return to_string(t); }),
+                      joined(encoding_table().all(), &Encoding::name)));
+    }
     return TensorType{*dtype, dims()};
   }
 

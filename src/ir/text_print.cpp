@@ -56,13 +56,13 @@ std::string tensor_text(const Tensor& t, int64_t max_constant) {
     }
     return is_float(t.dtype()) ? number_text(t.real(i)) : std::to_string(t.integer(i));
   };
-  if (t.is_uniform() && t.elements() > 0)
+  if (t.is_uniform() && t.elements() > 0 && !is_encoded(t.dtype()))
     return out + " fill " +
            (is_integer(t.dtype()) || t.dtype() == DType::bool_ ? std::to_string(t.integer(0))
                                                                : number_text(t.real(0)));
   if (max_constant > 0 && t.elements() > max_constant) return out + " (...)";
-  // Long constants as raw bytes: exact, and half the size of numbers.
-  if (t.elements() > 64) return out + " hex " + hex_text(t.bytes());
+  // Long constants as raw bytes: exact, and half the size of numbers. Of encoded ones only the bytes are exact.
+  if (t.elements() > 64 || is_encoded(t.dtype())) return out + " hex " + hex_text(t.bytes());
   out += " (";
   for (int64_t i = 0; i < t.elements(); ++i) out += (i ? "," : "") + value(i);
   return out + ")";

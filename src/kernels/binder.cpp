@@ -42,14 +42,20 @@ namespace {
 
 bool is_packed(DType dtype, bool f16) { return device_bytes(dtype) < 4 && !(dtype == DType::f16 && f16); }
 
+// The bytes of a storage in which these elements lie: whole blocks if they are encoded.
+View::Range bytes_of(DType dtype, View::Range elements) {
+  const int64_t block = block_elements(dtype);
+  return {device_bytes_of(dtype, elements.begin / block * block),
+          device_bytes_of(dtype, round_up(elements.end, block))};
+}
+
 // The bytes of its storage that an operand touches, widened to what can be bound.
 View::Range byte_range(const Operand& o) {
-  View::Range r = o.view.range();
-  if (o.window.end > o.window.begin) r = o.window;
-  const auto bytes = static_cast<int64_t>(device_bytes(o.dtype));
-  const int64_t begin = r.begin * bytes / kBindingAlignment * kBindingAlignment;
+  const bool windowed = o.window.end > o.window.begin;
+  const View::Range r = bytes_of(o.dtype, windowed ? o.window : o.view.range());
+  const int64_t begin = r.begin / kBindingAlignment * kBindingAlignment;
   // Reads of whole vec4s and words may reach a little beyond the last element; slots are padded for it.
-  return {begin, std::max(round_up(r.end * bytes, 16), begin + 16)};
+  return {begin, std::max(round_up(r.end, 16), begin + 16)};
 }
 
 Element natural_element(DType dtype, bool f16, bool x4) {
@@ -251,7 +257,9 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
     p.aligned4 = decl.x4 && aligned4(o);
     p.windowed = o.window.end > o.window.begin && decl.calls.has;
     const std::array<Walk, 3> walks = make_walks(decl, o, like ? &like->operands[i] : nullptr, p);
-    const auto bytes = static_cast<int64_t>(device_bytes(o.dtype));
+    const bool encoded = is_encoded(o.dtype);
+    if (encoded) to_u32(byte_range(o).end);  // the shader counts its bytes
+    const int64_t bytes = encoded ? 4 : static_cast<int64_t>(device_bytes(o.dtype));
     const Placement& place = placements[static_cast<size_t>(o.storage)];
     for_each_view_word(decl, p, [&](const ViewWord& w) {
       const View& walked = walks[static_cast<size_t>(w.part)].view;
@@ -259,7 +267,9 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
       const auto value = [&]() -> int64_t {
         switch (w.kind) {
           case ViewWord::Kind::offset:
-            return place.offset / bytes + o.view.offset - cluster_begin[i] / bytes;
+            return o.view.offset + (encoded ? 0 : (place.offset - cluster_begin[i]) / bytes);
+          case ViewWord::Kind::start:
+            return (place.offset - cluster_begin[i]) / bytes;
           case ViewWord::Kind::window_begin:
             return o.window.begin - o.view.offset;
           case ViewWord::Kind::window_length:
@@ -289,8 +299,8 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
 }
 
 int64_t reach_bytes(const Operand& o) {
-  const View::Range r = o.view.range();
-  return (r.end - r.begin) * static_cast<int64_t>(device_bytes(o.dtype));
+  const View::Range r = bytes_of(o.dtype, o.view.range());
+  return r.end - r.begin;
 }
 
 int64_t bindings_needed(const Dispatch& d, const Caps& caps) {

@@ -3,7 +3,7 @@
 // WebGPU wants access modes in the module, forbids binding a buffer for both reading and writing, or the same
 // bytes twice, and limits the size and number of bindings. So kernels touch operands only through accessors,
 // and this is the one place that knows where the bytes are:
-//   x_t               the value type (f32, i32, u32, bool or vec2f)
+//   x_t               the value type (f32, i32, u32, bool or vec2f; f32 of an encoded operand)
 //   x_present         false for an optional operand that is not given
 //   x_base(o)         the position in the view's memory of index o over the outer axes (Operand::outer_rank)
 //   x_step(i)         what index i over the inner axes adds to it
@@ -16,6 +16,12 @@
 //                     change an element atomically and return its old value (declared atomic)
 //   y_from_bits(w)    a value from its bits (bool: 0 or 1), for constants in parameters
 //   y_pack, y_store(first)      whole words of element(i), for kernels that use lib/flat
+// Operands of an encoded type (src/encodings) can be read by x_get, x_at and x_get4 as any other. Kernels that
+// declare one `encoded` also have
+//   x_GROUP           how many neighbours a group has, a multiple of four
+//   x_Group           what they share, decoded
+//   x_group(p)        the group that holds position p
+//   x_group_four(g, i)          elements 4i to 4i+3 of a group
 #pragma once
 
 #include <cstdint>
@@ -73,7 +79,9 @@ bool calls_walk(const OperandDecl& operand, WalkPart part);
 // The layout is defined here only: the binder fills it in, and module_text declares it, in this order.
 inline constexpr std::string_view kViewsHead[] = {"first_group", "group_count"};
 struct ViewWord {
-  enum class Kind : uint8_t { offset, window_begin, window_length, dim, stride } kind;
+  // start: where an encoded operand's storage begins, in words from the begin of the binding. Its offset counts
+  // elements from there; that of other operands counts from the begin of the binding.
+  enum class Kind : uint8_t { offset, start, window_begin, window_length, dim, stride } kind;
   WalkPart part = WalkPart::outer;
   int32_t axis = 0;
 };
@@ -82,6 +90,7 @@ void for_each_view_word(const OperandDecl& operand, const OperandPattern& p, F&&
   using enum ViewWord::Kind;
   if (!p.present) return;
   word(ViewWord{offset});
+  if (is_encoded(p.dtype)) word(ViewWord{start});
   if (p.windowed) {
     word(ViewWord{window_begin});
     word(ViewWord{window_length});
@@ -145,7 +154,7 @@ bool fits(const Dispatch& dispatch, const Caps& caps);
 int64_t bindings_needed(const Dispatch& dispatch, const Caps& caps);
 
 // The module with all operands contiguous and f32 (i32 if declared int), which tests of kernel sources
-// compile.
-std::string default_module_text(const KernelPtr& kernel);
+// compile. Those declared encoded have this encoding.
+std::string default_module_text(const KernelPtr& kernel, DType encoding = DType::q8_0);
 
 }  // namespace rlx

@@ -70,7 +70,7 @@ KernelPtr parse_kernel(std::string text) {
 }
 
 KernelPtr make_kernel(const Kernel& parts) {
-  static constexpr std::string_view kKinds[] = {"float", "int", "any"};
+  static constexpr std::string_view kKinds[] = {"float", "int", "any", "encoded"};
   std::string text = formatted("//# {}.wgsl 1\n", parts.name);
   for (const OperandDecl& o : parts.operands) {
     text += formatted("//@ {} {} {}{}{}\n", o.out ? "out" : "in", o.name, kKinds[static_cast<size_t>(o.kind)],

@@ -22,9 +22,9 @@ struct AccessorCalls {
   bool walks_flat() const { return at || flat; }
 };
 
-// `//@ in x float`, `//@ out y any`, `//@ in b float x4`, `//@ out y any atomic`.
+// `//@ in x float`, `//@ out y any`, `//@ in b float x4`, `//@ in w encoded`, `//@ out y any atomic`.
 struct OperandDecl {
-  enum class Kind : uint8_t { float_, int_, any };
+  enum class Kind : uint8_t { float_, int_, any, encoded };
   std::string name;
   Kind kind = Kind::any;
   bool out = false;

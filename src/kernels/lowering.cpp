@@ -20,7 +20,7 @@ bool has_extension(const Caps& caps, std::string_view name) {
 }
 
 // What the kernel needs besides bindings.
-void check_extensions(const Dispatch& d, const Caps& caps) {
+void check_needs(const Dispatch& d, const Caps& caps) {
   for (const std::string& name : d.kernel->enables) {
     if (!has_extension(caps, name))
       fail(ErrorKind::unsupported,
@@ -28,6 +28,10 @@ void check_extensions(const Dispatch& d, const Caps& caps) {
            name, caps.adapter);
   }
   for (size_t i = 0; i < d.operands.size(); ++i) {
+    const OperandDecl& decl = d.kernel->operands[i];
+    check(decl.kind != OperandDecl::Kind::encoded || is_encoded(d.operands[i].dtype),
+          "an operand that is declared encoded has an encoded type");
+    check(!decl.out || !is_encoded(d.operands[i].dtype), "no kernel writes an encoded operand");
     if (d.kernel->operands[i].atomic && d.operands[i].dtype == DType::c64)
       fail(ErrorKind::unsupported, "kernel {} changes {} atomically, which cannot be done with c64",
            d.kernel->name, d.kernel->operands[i].name);
@@ -89,7 +93,7 @@ Dispatch Lowering::make(KernelPtr kernel, std::vector<Operand> operands, std::sp
 
 void Lowering::emit(Dispatch d) {
   if (d.groups == 0) return;
-  check_extensions(d, caps_);
+  check_needs(d, caps_);
   if (!fits(d, caps_)) {
     fail(ErrorKind::unsupported,
          "kernel {} needs {} storage bindings of at most {} bytes, but the device has {} per shader",
@@ -178,8 +182,8 @@ void Lowering::split_windows(Dispatch d) {
     return;
   }
   const View::Range all = d.operands[largest].view.range();
-  const auto element = static_cast<int64_t>(device_bytes(d.operands[largest].dtype));
-  const int64_t grain = kBindingAlignment / element;
+  const DType dtype = d.operands[largest].dtype;
+  const int64_t grain = device_elements_in(dtype, kBindingAlignment);
   const auto part = [&](int64_t begin, int64_t length) {
     Dispatch piece = d;
     piece.operands[largest].window = {all.begin + begin, std::min(all.begin + begin + length, all.end)};
@@ -187,8 +191,8 @@ void Lowering::split_windows(Dispatch d) {
   };
   // A piece of half a binding lies in one or two bindings; if that is still too much, another input must be
   // bound in pieces too.
-  const int64_t least =
-      std::max(grain, static_cast<int64_t>(caps_.max_binding_bytes) / 2 / element / grain * grain);
+  const int64_t half = device_elements_in(dtype, static_cast<int64_t>(caps_.max_binding_bytes) / 2);
+  const int64_t least = std::max(grain, half / grain * grain);
   int64_t length = all.end - all.begin;
   while (length > least && !fits(part(0, length), caps_))
     length = std::max(least, round_up(ceil_div(length, 2), grain));

@@ -33,7 +33,7 @@ struct Storage {
 
 inline int64_t storage_bytes(DType dtype, int64_t elements) {
   // Padded, since kernels read and write whole vec4s and words.
-  return round_up(std::max<int64_t>(elements, 1) * static_cast<int64_t>(device_bytes(dtype)), 16);
+  return round_up(std::max<int64_t>(device_bytes_of(dtype, elements), 1), 16);
 }
 
 // Invocations per workgroup of flat kernels.

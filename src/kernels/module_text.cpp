@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/format.h"
+#include "encodings/encoding.h"
 #include "kernels/binder.h"
 #include "kernels/fragment.h"
 
@@ -46,6 +47,36 @@ std::string as_kind(const std::string& value, DType dtype, OperandDecl::Kind kin
   return "i32(" + value + ")";
 }
 
+// What the WGSL of an encoding may call besides x_word(i), word i of the storage. Bytes are counted from the
+// storage's begin.
+constexpr std::pair<std::string_view, std::string_view> kBlockAccessors[] = {
+    {"x_half",  // the f16 at an even byte
+     "fn x_half(at: u32) -> f32 { return unpack2x16float(x_word(at / 4u) >> (8u * (at % 4u))).x; }\n"},
+    {"x_bytes",  // the four bytes from an even byte on
+     "fn x_bytes(at: u32) -> u32 {\n"
+     "  let w = x_word(at / 4u);\n"
+     "  if (at % 4u == 0u) { return w; }\n"
+     "  return (w >> 16u) | (x_word(at / 4u + 1u) << 16u);\n}\n"},
+    {"x_byte",
+     "fn x_byte(at: u32) -> u32 { return extractBits(x_word(at / 4u), 8u * (at % 4u), 8u); }\n"},
+};
+
+constexpr std::string_view kGroupAccessors = R"(
+fn x_group(p: u32) -> x_Group { return x_group_at((views.x_offset + p) / x_GROUP); }
+fn x_get(p: u32) -> f32 {
+  let q = views.x_offset + p;
+  return x_group_four(x_group_at(q / x_GROUP), q % x_GROUP / 4u)[q % 4u];
+}
+)";
+constexpr std::string_view kGetFour = R"(
+fn x_get4(p: u32) -> vec4f {
+  let q = views.x_offset + p;
+  return x_group_four(x_group_at(q / x_GROUP), q % x_GROUP / 4u);
+}
+)";
+constexpr std::string_view kGetFourUnaligned =
+    "fn x_get4(p: u32) -> vec4f { return vec4f(x_get(p), x_get(p + 1u), x_get(p + 2u), x_get(p + 3u)); }\n";
+
 class OperandWriter {
  public:
   OperandWriter(const Kernel& kernel, const Pattern& pattern, size_t index)
@@ -67,8 +98,12 @@ class OperandWriter {
       absent(out);
       return;
     }
-    if (!decl_.out || reads()) get(out);
-    if (decl_.x4) get4(out);
+    if (is_encoded(p_.dtype)) {
+      decoding(out);
+    } else {
+      if (!decl_.out || reads()) get(out);
+      if (decl_.x4) get4(out);
+    }
     for (const WalkPart part : kWalkParts) {
       if (calls_walk(decl_, part)) walk(out, part);
     }
@@ -85,7 +120,7 @@ class OperandWriter {
 
   // Of the struct `views`.
   std::string member(const ViewWord& w) const {
-    static constexpr std::string_view kNames[] = {"offset", "window_begin", "window_length"};
+    static constexpr std::string_view kNames[] = {"offset", "start", "window_begin", "window_length"};
     static constexpr std::string_view kParts[] = {"outer", "inner", "flat"};
     if (w.kind < ViewWord::Kind::dim) return formatted("{}_{}", x_, kNames[static_cast<size_t>(w.kind)]);
     return formatted("{}_{}_{}{}", x_, kParts[static_cast<size_t>(w.part)],
@@ -262,6 +297,33 @@ class OperandWriter {
     raw(out);
     out += formatted("fn {0}_get(p: u32) -> {0}_t {{\n  let q = views.{0}_offset + p;\n  return {1};\n}}\n",
                      x_, read("q"));
+  }
+
+  // Everything that reads an encoded operand.
+  void decoding(std::string& out) const {
+    const Encoding& e = encoding_of(p_.dtype);
+    raw(out);
+    out += formatted("fn {0}_word(i: u32) -> u32 {{ return {0}_raw(views.{0}_start + i); }}\n", x_);
+    const std::vector<std::string_view> used = identifiers(e.wgsl);
+    for (const auto& [name, text] : kBlockAccessors) {
+      if (std::ranges::contains(used, name)) out += for_operand(text);
+    }
+    out += formatted("const {}_GROUP: u32 = {}u;\n", x_, e.group_elements);
+    out += for_operand(e.wgsl) + for_operand(kGroupAccessors);
+    if (!decl_.x4) return;
+    out += for_operand(p_.aligned4 ? kGetFour : kGetFourUnaligned);
+  }
+
+  // A text about the operand x, for this one: x_get becomes weight_get.
+  std::string for_operand(std::string_view text) const {
+    std::string out;
+    const char* at = text.data();
+    for (const std::string_view name : identifiers(text)) {
+      if (!name.starts_with("x_")) continue;
+      out.append(at, name.data()).append(x_);
+      at = name.data() + 1;
+    }
+    return out.append(at, text.data() + text.size());
   }
 
   void get4(std::string& out) const {
@@ -517,7 +579,7 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern) {
   return out + needed_declarations(kernel, own) + own;
 }
 
-std::string default_module_text(const KernelPtr& kernel) {
+std::string default_module_text(const KernelPtr& kernel, DType encoding) {
   Dispatch d;
   d.kernel = kernel;
   d.groups = 1;
@@ -525,8 +587,10 @@ std::string default_module_text(const KernelPtr& kernel) {
   for (const OperandDecl& decl : kernel->operands) {
     Operand o;
     o.storage = static_cast<int32_t>(placements.size());
-    o.dtype = decl.kind == OperandDecl::Kind::int_ ? DType::i32 : DType::f32;
-    o.view = View::contiguous({2, 2});
+    o.dtype = decl.kind == OperandDecl::Kind::int_      ? DType::i32
+              : decl.kind == OperandDecl::Kind::encoded ? encoding
+                                                        : DType::f32;
+    o.view = View::contiguous({2, 2 * block_elements(o.dtype)});
     o.outer_rank = 1;
     d.operands.push_back(o);
     placements.push_back({static_cast<int32_t>(placements.size()), 0, 256});

@@ -16,7 +16,7 @@ Value apply(std::string_view function, const std::vector<Value>& inputs) {
 
 namespace {
 
-Value number(Value like, double value) { return like.graph().scalar(like.dtype(), value); }
+Value number(Value like, double value) { return like.graph().scalar(value_dtype(like.dtype()), value); }
 
 Value operand(const Argument& argument, const Value& like) {
   return argument.is_number() ? number(like, argument.number()) : argument.value();

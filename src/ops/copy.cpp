@@ -13,7 +13,7 @@ void lower_copy(Lowering& l, const Operand& x, const Operand& y) {
 }
 
 Operand lower_contiguous(Lowering& l, const Operand& x) {
-  const Operand copy = l.scratch(x.dtype, x.view.dims);
+  const Operand copy = l.scratch(value_dtype(x.dtype), x.view.dims);
   lower_copy(l, x, copy);
   return copy.with_view(copy.view, x.outer_rank);
 }
@@ -64,7 +64,7 @@ void Contiguous::reference(RefContext& r) const { r.out() = r.in(0); }
 
 namespace ops {
 void register_contiguous(OpTable& table) {
-  table.add<Contiguous>({.formula = "y = x, in its own memory",
+  table.add<Contiguous>({.formula = "y = x, in its own memory, decoded",
                          .operands = "x",
                          .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
                          .variants = {"copy"},

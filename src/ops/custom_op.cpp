@@ -475,12 +475,14 @@ Declared declare(CustomOp op) {
   }
   if (d.inputs.empty()) wrong("has a kernel without an input: `//@ in x float`");
   if (d.outputs.empty()) wrong("has a kernel without an output: `//@ out y float`");
+  if (std::ranges::contains(d.kernel->operands, OperandDecl::Kind::encoded, &OperandDecl::kind))
+    wrong("has a kernel with an encoded operand; custom ops see decoded values: `//@ in x float`");
   if (d.kernel->flat && d.outputs.size() > 1) wrong("has a kernel that uses flat, which writes one output");
   for (const auto part : std::views::split(op.types, ' ')) {
     const std::string word{std::string_view(part)};
     if (word.empty()) continue;
     const std::optional<DType> type = parse_dtype(word);
-    if (!type || *type == DType::c64)
+    if (!type || *type == DType::c64 || is_encoded(*type))
       wrong(formatted("takes '{}', which no input of a custom op can be", word));
     d.types.push_back(word);
   }

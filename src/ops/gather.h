@@ -14,6 +14,7 @@ struct Gather final : OpOf<Gather> {
   void visit_attributes(AttributeVisitor& v) override { v("axis", axis, 0); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
+  bool reads_encoded(int64_t input, DType, const View&) const override { return input == 0; }
   void lower(Lowering& l) const override;
 };
 

@@ -487,8 +487,9 @@ bool defined_for(const ScalarFn& fn, DType dtype) {
       return !fn.boolean.empty();
     case DType::c64:
       return !fn.c64.empty();
+    default:
+      return false;  // encoded: expressions see f32
   }
-  return false;
 }
 
 }  // namespace rlx

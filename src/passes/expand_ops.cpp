@@ -26,7 +26,7 @@ void check_outputs(const Node& n, const Body& body) {
     const Value& v = body.outputs[o];
     if (!v || &v.graph() != &body.graph)
       fail(ErrorKind::internal, "output {} of the expansion belongs to another graph", o);
-    if (!(v.type() == n.outputs[o]))
+    if (!(value_type(v.type()) == n.outputs[o]))
       fail(ErrorKind::internal, "output {} of the expansion is {} instead of {}", o, v.type().text(),
            n.outputs[o].text());
   }
@@ -39,7 +39,8 @@ bool make_body(const Node& n, const std::vector<TensorType>& input_types, Body& 
     body.inputs.push_back(
         n.inputs[i].is_absent()
             ? Value()
-            : body.graph.input(formatted("input {}", i), input_types[i].dtype, input_types[i].shape));
+            : body.graph.input(formatted("input {}", i), value_dtype(input_types[i].dtype),
+                               input_types[i].shape));
   }
   std::optional<std::vector<Value>> outputs = n.op->expand({body.graph, body.inputs});
   if (!outputs) return false;

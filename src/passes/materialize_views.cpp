@@ -1,5 +1,5 @@
-// Decides where a view needs its own memory: before a consumer that cannot read its strides, where
-// strides cannot express it at all, and for outputs, which are read back as plain bytes.
+// Decides where a view needs its own memory: before a consumer that cannot read its strides or its encoding,
+// where strides cannot express it at all, and for outputs, which are read back as plain bytes.
 #include "ops/copy.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -9,6 +9,7 @@ namespace {
 
 struct Placed {
   View view;
+  DType dtype;        // as stored: of the leaf, if it is a view of an encoded one
   bool leaf = false;  // lies in the memory of an input, param, constant or state
 };
 
@@ -21,38 +22,42 @@ class Materializer {
     for (int32_t id = 0; id < g.size(); ++id) node(id);
     for (const Graph::Output& out : g.outputs()) {
       const Placed& p = placed_.at(out.value);
-      const bool aligned =
-          p.view.offset * static_cast<int64_t>(device_bytes(g.type(out.value).dtype)) % 4 == 0;
-      if (p.leaf || !p.view.is_contiguous() || !aligned) rewriter_.map(out.value, contiguous(out.value));
+      const auto aligned = [&] { return p.view.offset * static_cast<int64_t>(device_bytes(p.dtype)) % 4 == 0; };
+      if (p.leaf || !p.view.is_contiguous() || !aligned()) rewriter_.map(out.value, contiguous(out.value));
     }
     return rewriter_.finish();
   }
 
  private:
+  static bool reads(const Op& op, int64_t input, const Placed& p) {
+    return op.reads_view(input, p.view) &&
+           (!is_encoded(p.dtype) || op.reads_encoded(input, p.dtype, p.view));
+  }
+
   void node(int32_t id) {
     const Node& n = rewriter_.source().node(id);
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
-      const bool readable = v.is_absent() || n.op->has(Trait::view) ||
-                            n.op->reads_view(static_cast<int64_t>(i), placed_.at(v).view);
+      const bool readable =
+          v.is_absent() || n.op->has(Trait::view) || reads(*n.op, static_cast<int64_t>(i), placed_.at(v));
       inputs.push_back(readable ? rewriter_.mapped(v) : contiguous(v));
     }
     if (n.op->has(Trait::view)) {
       const std::vector<int64_t> dims = n.outputs[0].shape.values();
       const Placed& source = placed_.at(n.inputs[0]);
       if (auto view = n.op->view(source.view, dims)) {
-        placed_[{id, 0}] = {*view, source.leaf};
+        placed_[{id, 0}] = {*view, source.dtype, source.leaf};
       } else {
         inputs[0] = contiguous(n.inputs[0]);
         const auto dense = n.op->view(View::contiguous(source.view.dims), dims);
         check(dense.has_value(), "a view of contiguous memory can be expressed");
-        placed_[{id, 0}] = {*dense, false};
+        placed_[{id, 0}] = {*dense, n.outputs[0].dtype, false};
       }
     } else {
       for (size_t o = 0; o < n.outputs.size(); ++o) {
         placed_[{id, static_cast<int32_t>(o)}] = {View::contiguous(n.outputs[o].shape.values()),
-                                                  n.op->is_leaf()};
+                                                  n.outputs[o].dtype, n.op->is_leaf()};
       }
       if (!n.inputs.empty() && n.op->overwrites(0)) placed_[{id, 0}].leaf = true;
     }

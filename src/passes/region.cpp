@@ -21,7 +21,7 @@ Expr::Arg Region::use(ValueId value) {
   const auto it = std::ranges::find(inputs, value);
   if (it != inputs.end()) return Expr::input(static_cast<int32_t>(it - inputs.begin()));
   inputs.push_back(value);
-  expr.inputs.push_back(graph_.type(value).dtype);
+  expr.inputs.push_back(value_dtype(graph_.type(value).dtype));
   return Expr::input(static_cast<int32_t>(inputs.size()) - 1);
 }
 

@@ -40,7 +40,8 @@ Program lower(const Graph& graph, const Target& target) {
     }
     Operand& o = program.values[value];
     o.storage = storage_of[layout.root];
-    o.dtype = graph.type(value).dtype;
+    // A view of an encoded leaf has the type f32 in the graph, but its memory is the leaf's.
+    o.dtype = is_encoded(root_type.dtype) ? root_type.dtype : graph.type(value).dtype;
     o.view = layout.view;
   }
 

@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "ir/op.h"
+#include "ir/reference.h"
 #include "runtime/transfer.h"
 
 namespace rlx {
@@ -115,8 +116,9 @@ void DevicePlan::read_slots() {
     if (!n.op->is(LeafKind::input)) continue;
     const ValueId v{graph_.find(n.name), 0};
     const Placement& place = plan_.placements[static_cast<size_t>(program_.values.at(v).storage)];
-    const auto elements = static_cast<size_t>(n.outputs[0].shape.elements().value());
-    inputs_.push_back({n.name, n.outputs[0], place, elements * host_bytes(n.outputs[0].dtype), false});
+    const TensorType& type = n.outputs[0];
+    inputs_.push_back(
+        {n.name, type, place, host_bytes_of(type.dtype, type.shape.elements().value()), false});
   }
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
     const Operand& o = program_.outputs[i].operand;
@@ -155,6 +157,12 @@ Tensor DevicePlan::read_value(std::string_view node, int32_t output) const {
   // Reads the whole storage and applies the view here.
   std::vector<std::byte> raw(static_cast<size_t>(place.bytes));
   if (place.buffer >= 0) device_->read(buffer(place.buffer), static_cast<uint64_t>(place.offset), raw);
+  if (is_encoded(o.dtype)) {
+    const int64_t elements = device_elements_in(o.dtype, place.bytes);
+    raw.resize(host_bytes_of(o.dtype, elements));
+    const std::vector<double> values = Tensor(o.dtype, {elements}, std::move(raw)).doubles();
+    return Tensor::from_doubles(DType::f32, o.view.dims, gather_view(values, o.view));
+  }
   const size_t element = host_bytes(o.dtype);
   std::vector<std::byte> host(raw.size() / device_bytes(o.dtype) * element);
   from_device(o.dtype, raw, host);

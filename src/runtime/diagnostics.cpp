@@ -79,10 +79,8 @@ std::optional<BadNode> find_first_nan(const Graph& graph, const ReadValue& read)
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     for (int32_t o = 0; o < static_cast<int32_t>(n.outputs.size()); ++o) {
-      if (!is_float(n.outputs[static_cast<size_t>(o)].dtype) &&
-          n.outputs[static_cast<size_t>(o)].dtype != DType::c64) {
-        continue;
-      }
+      const DType dtype = value_dtype(n.outputs[static_cast<size_t>(o)].dtype);
+      if (!is_float(dtype) && dtype != DType::c64) continue;
       BadNode bad{.node = summarize_node(graph, {id, o}, read), .inputs = {}};
       if (!is_bad(n, bad.node.value)) continue;
       for (ValueId v : n.inputs) {

@@ -309,7 +309,7 @@ std::vector<TensorInfo> Executable::outputs() const {
   std::vector<TensorInfo> out;
   for (const Graph::Output& o : impl().source.outputs()) {
     const TensorType& type = impl().source.type(o.value);
-    out.push_back({o.name, {type.dtype, type.shape.bind(impl().options.symbols)}});
+    out.push_back({o.name, {value_dtype(type.dtype), type.shape.bind(impl().options.symbols)}});
   }
   return out;
 }
@@ -361,9 +361,10 @@ void Executable::feed(std::string_view input, std::string_view output) {
   const auto out = std::ranges::find(g.outputs(), output, &Graph::Output::name);
   if (out == g.outputs().end())
     fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", g.name, output);
-  if (!(g.type(out->value) == g.node(node).outputs[0])) {
-    fail(ErrorKind::invalid_argument, "the output '{}' ({}) cannot feed the input '{}' ({})", output,
-         g.type(out->value).text(), input, g.node(node).outputs[0].text());
+  const TensorType made = value_type(g.type(out->value));
+  if (!(made == g.node(node).outputs[0])) {
+    fail(ErrorKind::invalid_argument, "the output '{}' ({}) cannot feed the input '{}' ({})", output, made.text(),
+         input, g.node(node).outputs[0].text());
   }
   self.feeds.push_back({std::string(input), std::string(output)});
 }

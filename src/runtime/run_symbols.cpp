@@ -57,7 +57,7 @@ void RunSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
     }
   }
   if (!unknown) return;
-  const auto count = static_cast<int64_t>(input.bytes / host_bytes(input.dtype));
+  const int64_t count = host_elements_in(input.dtype, static_cast<int64_t>(input.bytes));
   if (known == 0 || count % known != 0) {
     fail(ErrorKind::invalid_argument, "the input '{}' is {}, which {} elements cannot fill", input.name,
          shape.text(), count);

@@ -23,7 +23,9 @@ bool has_decisions(const Graph& graph) {
     if (e && (e->fn->name == "floor" || e->fn->name == "ceil" || e->fn->name == "round" ||
               e->fn->name == "trunc" || e->fn->name == "sign"))
       return true;
-    const auto real = [](const TensorType& t) { return is_float(t.dtype) || t.dtype == DType::c64; };
+    const auto real = [](const TensorType& t) {
+      return is_float(value_dtype(t.dtype)) || t.dtype == DType::c64;
+    };
     return !n.op->is_leaf() && !std::ranges::all_of(n.outputs, real) &&
            std::ranges::any_of(n.inputs, [&](ValueId v) { return real(graph.type(v)); });
   });

@@ -112,9 +112,9 @@ void Weights::set_param(std::string_view name, DType dtype, std::span<const std:
     fail(ErrorKind::invalid_argument, "the param '{}' has type {}, but {} values were given", name,
          to_string(entry.type.dtype), to_string(dtype));
   }
-  if (host.size() != static_cast<size_t>(elements) * host_bytes(dtype)) {
+  if (const size_t bytes = host_bytes_of(dtype, elements); host.size() != bytes) {
     fail(ErrorKind::invalid_argument, "the param '{}' is {}, {} bytes, but {} bytes were given", name,
-         entry.type.text(), static_cast<size_t>(elements) * host_bytes(dtype), host.size());
+         entry.type.text(), bytes, host.size());
   }
   std::vector<std::byte> rounded;
   if (rounds) host = rounded = rounded_to(entry.type.dtype, host);

@@ -12,13 +12,14 @@ namespace {
 
 const std::map<std::string, std::set<std::string>> kSees = {
     {"base", {"base"}},
-    {"ir", {"base", "ir"}},
-    {"kernels", {"base", "ir", "kernels"}},
-    {"ops", {"base", "ir", "kernels", "ops"}},
-    {"passes", {"base", "ir", "kernels", "ops", "passes"}},
-    {"plan", {"base", "ir", "kernels", "ops", "plan"}},
+    {"encodings", {"base", "encodings"}},
+    {"ir", {"base", "encodings", "ir"}},
+    {"kernels", {"base", "encodings", "ir", "kernels"}},
+    {"ops", {"base", "encodings", "ir", "kernels", "ops"}},
+    {"passes", {"base", "encodings", "ir", "kernels", "ops", "passes"}},
+    {"plan", {"base", "encodings", "ir", "kernels", "ops", "plan"}},
     {"gpu", {"base", "gpu"}},
-    {"runtime", {"base", "ir", "kernels", "ops", "passes", "plan", "gpu", "runtime"}},
+    {"runtime", {"base", "encodings", "ir", "kernels", "ops", "passes", "plan", "gpu", "runtime"}},
     {"import", {"base", "ir", "ops", "import"}},
     {"models", {"base", "ir", "ops", "import", "models"}},
 };

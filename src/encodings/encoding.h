@@ -1,0 +1,49 @@
+// Encodings: tensor types that store several elements together in a block of bytes, as GGUF files do. Each is
+// one file in this folder and one enumerator of DType; docs/encodings.md says what the file has to contain.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "rlx/dtype.h"
+
+namespace rlx {
+
+struct Encoding {
+  DType dtype;
+  std::string_view name;  // in texts
+  int64_t block_elements;
+  int64_t block_bytes;
+  // Neighbours that share what the shader decodes once (the struct x_Group): a multiple of four that divides
+  // block_elements, and x_GROUP in the shader.
+  int64_t group_elements;
+  void (*decode)(const std::byte* block, float* values);
+  // To the nearest values that a simple choice of scales gives.
+  void (*encode)(const float* values, std::byte* block);
+  // WGSL for an operand named x: struct x_Group, x_group_at(i) for group i of the storage, and
+  // x_group_four(g, i) for elements 4i to 4i+3 of a group, by x_word, x_half, x_bytes and x_byte. The binder
+  // (kernels/module_text.cpp) provides these and puts the operand's own name in place of x.
+  std::string_view wgsl;
+};
+
+class EncodingTable {
+ public:
+  void add(const Encoding& encoding);
+  const std::vector<Encoding>& all() const { return encodings_; }  // in the order of DType
+
+ private:
+  std::vector<Encoding> encodings_;
+};
+
+const EncodingTable& encoding_table();
+// Of an encoded type.
+const Encoding& encoding_of(DType type);
+
+namespace encodings {
+// Generated: calls register_NAME of every file in this folder.
+void register_all(EncodingTable& table);
+}  // namespace encodings
+
+}  // namespace rlx

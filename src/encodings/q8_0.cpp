@@ -1,0 +1,46 @@
+// GGUF's Q8_0: 32 elements in 34 bytes, an f16 scale and 32 signed bytes. Element = scale * byte.
+#include "encodings/block.h"
+#include "encodings/encoding.h"
+
+namespace rlx {
+namespace {
+
+constexpr int kElements = 32;
+
+void decode(const std::byte* block, float* values) {
+  const float scale = half_at(block);
+  for (int i = 0; i < kElements; ++i) values[i] = scale * static_cast<float>(signed_byte_at(block + 2 + i));
+}
+
+void encode(const float* values, std::byte* block) {
+  float largest = 0;
+  for (int i = 0; i < kElements; ++i) largest = std::max(largest, std::abs(values[i]));
+  const float scale = put_half(block, largest / 127);
+  for (int i = 0; i < kElements; ++i) put_byte(block + 2 + i, quantum(values[i], scale, -127, 127));
+}
+
+constexpr std::string_view kWgsl = R"(
+struct x_Group {
+  scale: f32,
+  at: u32,  // the byte where the elements begin
+}
+fn x_group_at(i: u32) -> x_Group { return x_Group(x_half(34u * i), 34u * i + 2u); }
+fn x_group_four(g: x_Group, i: u32) -> vec4f { return g.scale * vec4f(unpack4xI8(x_bytes(g.at + 4u * i))); }
+)";
+
+}  // namespace
+
+namespace encodings {
+void register_q8_0(EncodingTable& table) {
+  table.add({.dtype = DType::q8_0,
+             .name = "q8_0",
+             .block_elements = kElements,
+             .block_bytes = 34,
+             .group_elements = kElements,
+             .decode = decode,
+             .encode = encode,
+             .wgsl = kWgsl});
+}
+}  // namespace encodings
+
+}  // namespace rlx
