@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/text.h"
+#include "encodings/encoding.h"
 #include "ops/op_table.h"
 
 namespace rlx::cli {
@@ -34,8 +35,9 @@ std::string listed(const std::vector<std::string>& words) {
 struct Operand {
   std::string name;
   bool optional = false;
-  bool repeated = false;     // stands for any number of operands
-  bool reads_views = false;  // if not, a transposed one is copied first
+  bool repeated = false;       // stands for any number of operands
+  bool reads_views = false;    // if not, a transposed one is copied first
+  bool reads_encoded = false;  // if not, an encoded one is decoded first
 };
 
 std::vector<Operand> operands_of(const OpInfo& info) {
@@ -46,7 +48,11 @@ std::vector<Operand> operands_of(const OpInfo& info) {
     const auto i = static_cast<int64_t>(out.size());
     const bool repeated = name.ends_with("...");
     if (repeated) name.resize(name.size() - 3);
-    out.push_back({name, op->optional_input(i), repeated, op->reads_view(i, transposed)});
+    const auto reads = [&](const Encoding& e) {
+      return op->reads_encoded(i, e.dtype, View::contiguous({2, e.block_elements}));
+    };
+    out.push_back({name, op->optional_input(i), repeated, op->reads_view(i, transposed),
+                   std::ranges::any_of(encoding_table().all(), reads)});
   }
   return out;
 }
@@ -83,8 +89,11 @@ std::vector<Attribute> attributes_of(const OpInfo& info) {
 }
 
 Json to_json(const Operand& o) {
-  return Json::object(
-      {{"name", o.name}, {"optional", o.optional}, {"repeated", o.repeated}, {"reads_views", o.reads_views}});
+  return Json::object({{"name", o.name},
+                       {"optional", o.optional},
+                       {"repeated", o.repeated},
+                       {"reads_views", o.reads_views},
+                       {"reads_encoded", o.reads_encoded}});
 }
 
 Json to_json(const Attribute& a) {
@@ -118,6 +127,8 @@ std::string operands_text(const OpInfo& info) {
   });
 }
 
+std::string encodings_text() { return joined(encoding_table().all(), &Encoding::name); }
+
 std::string kind_text(const Attribute& a) {
   return a.words.empty() ? std::string(a.kind) : "one of " + joined(a.words, attribute_text);
 }
@@ -147,7 +158,9 @@ std::string markdown() {
       "# Ops\n\n"
       "All {} ops, as `rlx ops --markdown` prints them; `rlx ops NAME` shows one with a sample. Internal "
       "ones are\n"
-      "made by passes and have no function in rlx/ops.h.\n\n"
+      "made by passes and have no function in rlx/ops.h. Inputs, params and constants may also be encoded; "
+      "every op\n"
+      "sees them as f32: [encodings.md](encodings.md).\n\n"
       "| op | operands | computes | types | kernels | attributes |\n|---|---|---|---|---|---|\n",
       op_table().all().size());
   for (const auto& [name, info] : op_table().all()) out += markdown_row(info);
@@ -167,6 +180,9 @@ void show_op(const OpInfo& info) {
   if (info.internal) print("internal: passes make it, and rlx/ops.h has no function for it\n\n");
   print(formatted("operands  {}\ntypes     {}\nruns on   {}\nkernels   {}\n", operands_text(info), info.types,
                   where(info), listed(info.variants)));
+  for (const Operand& o : operands_of(info)) {
+    if (o.reads_encoded) print(formatted("decodes   {} itself, if it is encoded\n", o.name));
+  }
   std::vector<std::vector<std::string>> rows = {{"  name", "kind", "default"}};
   for (const Attribute& a : attributes_of(info))
     rows.push_back({"  " + a.name, kind_text(a), default_text(a)});
@@ -194,8 +210,10 @@ void list_ops(const Options& o) {
   for (const auto& [name, info] : op_table().all())
     rows.push_back({listed_name(info), where(info), info.types, listed(info.variants)});
   print(table(rows));
-  print(formatted("\n{} ops; `rlx ops NAME` shows what one computes; passes make the internal ones\n",
-                  rows.size() - 1));
+  print(
+      formatted("\n{} ops; `rlx ops NAME` shows what one computes; passes make the internal ones\n"
+                "encoded inputs, params and constants are read as f32: {}\n",
+                rows.size() - 1, encodings_text()));
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ inline void put_byte(std::byte* at, int value) { *at = static_cast<std::byte>(va
 inline int quantum(float value, float step, int low, int high) {
   const float ratio = value / step;
   if (step == 0 || std::isnan(ratio)) return 0;
-  return static_cast<int>(std::clamp(std::nearbyint(ratio), static_cast<float>(low), static_cast<float>(high)));
+  return static_cast<int>(
+      std::clamp(std::nearbyint(ratio), static_cast<float>(low), static_cast<float>(high)));
 }
 
 }  // namespace rlx

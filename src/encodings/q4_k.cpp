@@ -1,6 +1,6 @@
 // GGUF's Q4_K: 256 elements in 144 bytes: f16 d, f16 dmin, 12 bytes with eight 6-bit scales and eight 6-bit
-// minima, 128 bytes of nibbles. Eight groups of 32; element = d * scale * nibble - dmin * minimum. Groups 2t and
-// 2t+1 are the low and the high nibbles of the bytes 32t to 32t+31.
+// minima, 128 bytes of nibbles. Eight groups of 32; element = d * scale * nibble - dmin * minimum. Groups 2t
+// and 2t+1 are the low and the high nibbles of the bytes 32t to 32t+31.
 #include <array>
 
 #include "encodings/block.h"
@@ -14,8 +14,8 @@ constexpr int kGroup = 32;
 constexpr int kScales = 4;    // the byte where they begin
 constexpr int kNibbles = 16;  // likewise
 
-// Those of groups 4 to 7 have their low four bits in the last four bytes, and their high two bits in the top of
-// the bytes of groups 0 to 3.
+// Those of groups 4 to 7 have their low four bits in the last four bytes, and their high two bits in the top
+// of the bytes of groups 0 to 3.
 int scale_of(const std::byte* s, int group) {
   if (group < 4) return byte_at(s + group) & 63;
   return (byte_at(s + group + 4) & 15) | (byte_at(s + group - 4) >> 6 << 4);
@@ -26,7 +26,8 @@ int minimum_of(const std::byte* s, int group) {
   return (byte_at(s + group + 4) >> 4) | (byte_at(s + group) >> 6 << 4);
 }
 
-void put_scales(std::byte* s, const std::array<int, kGroups>& scales, const std::array<int, kGroups>& minima) {
+void put_scales(std::byte* s, const std::array<int, kGroups>& scales,
+                const std::array<int, kGroups>& minima) {
   for (size_t g = 0; g < 4; ++g) {
     put_byte(s + g, scales[g] | (scales[g + 4] >> 4 << 6));
     put_byte(s + g + 4, minima[g] | (minima[g + 4] >> 4 << 6));

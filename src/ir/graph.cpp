@@ -144,7 +144,8 @@ std::string Graph::unique_name(std::string wanted) const {
 
 namespace {
 
-// Refuses a type that no tensor can have, or not one that this op makes: plans count bytes in 64 bits, padded to whole vec4s.
+// Refuses a type that no tensor can have, or not one that this op makes: plans count bytes in 64 bits, padded
+// to whole vec4s.
 void check_output(const Op& op, const TensorType& t) {
   if (is_encoded(t.dtype)) {
     if (!op.is_leaf() || op.is(LeafKind::state)) {

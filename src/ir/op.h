@@ -164,9 +164,11 @@ class Op {
   bool is_leaf() const { return leaf().has_value(); }
   // Whether the kernels read this layout of the input as it is; else materialize_views puts a copy before it.
   virtual bool reads_view(int64_t /*input*/, const View& /*view*/) const { return true; }
-  // Whether the kernels read this layout of an encoded input, decoding it themselves; else it is decoded to f32
-  // first, likewise.
-  virtual bool reads_encoded(int64_t /*input*/, DType /*encoding*/, const View& /*view*/) const { return false; }
+  // Whether the kernels read this layout of an encoded input, decoding it themselves; else it is decoded to
+  // f32 first, likewise.
+  virtual bool reads_encoded(int64_t /*input*/, DType /*encoding*/, const View& /*view*/) const {
+    return false;
+  }
   // For Trait::view: the output as a layout of the input's memory; nothing if that needs a copy.
   virtual std::optional<View> view(const View& /*input*/, const std::vector<int64_t>& /*out_dims*/) const {
     return std::nullopt;

@@ -211,10 +211,11 @@ std::span<const std::byte> Tensor::bytes() const {
 
 std::span<const std::byte> Tensor::typed_bytes(DType wanted, size_t alignment) const {
   if (is_encoded(dtype_)) {
-    fail(ErrorKind::invalid_argument,
-         "the tensor has the encoded type {}, whose elements are not stored one by one; read them with real() "
-         "or doubles(), or the blocks with bytes()",
-         to_string(dtype_));
+    fail(
+        ErrorKind::invalid_argument,
+        "the tensor has the encoded type {}, whose elements are not stored one by one; read them with real() "
+        "or doubles(), or the blocks with bytes()",
+        to_string(dtype_));
   }
   if (dtype_ != wanted) {
     fail(ErrorKind::invalid_argument, "the tensor has type {}, not {}", to_string(dtype_), to_string(wanted));

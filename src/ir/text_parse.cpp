@@ -292,7 +292,8 @@ class Parser {
     const std::string w = word();
     const auto dtype = parse_dtype(w);
     if (!dtype) {
-      wrong(formatted("'{}' is not an element type ({}, {})", excerpt(w), joined(kAllDTypes, [](DType t) { return to_string(t); }),
+      wrong(formatted("'{}' is not an element type ({}, {})", excerpt(w),
+                      joined(kAllDTypes, [](DType t) { return to_string(t); }),
                       joined(encoding_table().all(), &Encoding::name)));
     }
     return TensorType{*dtype, dims()};

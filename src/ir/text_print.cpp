@@ -61,7 +61,8 @@ std::string tensor_text(const Tensor& t, int64_t max_constant) {
            (is_integer(t.dtype()) || t.dtype() == DType::bool_ ? std::to_string(t.integer(0))
                                                                : number_text(t.real(0)));
   if (max_constant > 0 && t.elements() > max_constant) return out + " (...)";
-  // Long constants as raw bytes: exact, and half the size of numbers. Of encoded ones only the bytes are exact.
+  // Long constants as raw bytes: exact, and half the size of numbers. Of encoded ones only the bytes are
+  // exact.
   if (t.elements() > 64 || is_encoded(t.dtype())) return out + " hex " + hex_text(t.bytes());
   out += " (";
   for (int64_t i = 0; i < t.elements(); ++i) out += (i ? "," : "") + value(i);

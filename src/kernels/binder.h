@@ -16,8 +16,8 @@
 //                     change an element atomically and return its old value (declared atomic)
 //   y_from_bits(w)    a value from its bits (bool: 0 or 1), for constants in parameters
 //   y_pack, y_store(first)      whole words of element(i), for kernels that use lib/flat
-// Operands of an encoded type (src/encodings) can be read by x_get, x_at and x_get4 as any other. Kernels that
-// declare one `encoded` also have
+// Operands of an encoded type (src/encodings) can be read by x_get, x_at and x_get4 as any other. Kernels
+// that declare one `encoded` also have
 //   x_GROUP           how many neighbours a group has, a multiple of four
 //   x_Group           what they share, decoded
 //   x_group(p)        the group that holds position p
@@ -79,8 +79,8 @@ bool calls_walk(const OperandDecl& operand, WalkPart part);
 // The layout is defined here only: the binder fills it in, and module_text declares it, in this order.
 inline constexpr std::string_view kViewsHead[] = {"first_group", "group_count"};
 struct ViewWord {
-  // start: where an encoded operand's storage begins, in words from the begin of the binding. Its offset counts
-  // elements from there; that of other operands counts from the begin of the binding.
+  // start: where an encoded operand's storage begins, in words from the begin of the binding. Its offset
+  // counts elements from there; that of other operands counts from the begin of the binding.
   enum class Kind : uint8_t { offset, start, window_begin, window_length, dim, stride } kind;
   WalkPart part = WalkPart::outer;
   int32_t axis = 0;

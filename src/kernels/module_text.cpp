@@ -57,8 +57,7 @@ constexpr std::pair<std::string_view, std::string_view> kBlockAccessors[] = {
      "  let w = x_word(at / 4u);\n"
      "  if (at % 4u == 0u) { return w; }\n"
      "  return (w >> 16u) | (x_word(at / 4u + 1u) << 16u);\n}\n"},
-    {"x_byte",
-     "fn x_byte(at: u32) -> u32 { return extractBits(x_word(at / 4u), 8u * (at % 4u), 8u); }\n"},
+    {"x_byte", "fn x_byte(at: u32) -> u32 { return extractBits(x_word(at / 4u), 8u * (at % 4u), 8u); }\n"},
 };
 
 constexpr std::string_view kGroupAccessors = R"(

@@ -25,8 +25,8 @@ std::vector<TensorType> Call::infer(const InferArgs& in) const {
   for (int64_t i = 0; i < in.count(); ++i) {
     const Node& n = body->node(inputs[static_cast<size_t>(i)]);
     if (is_encoded(n.outputs[0].dtype)) {
-      fail("call: '{}' of the body '{}' is {}; a body sees decoded values, declare it as {}", n.name, body->name,
-           n.outputs[0].text(), value_type(n.outputs[0]).text());
+      fail("call: '{}' of the body '{}' is {}; a body sees decoded values, declare it as {}", n.name,
+           body->name, n.outputs[0].text(), value_type(n.outputs[0]).text());
     }
     if (!(n.outputs[0] == in[i])) {
       fail("call: input {} is {}, but '{}' of the body '{}' is {}", i, in[i].text(), n.name, body->name,

@@ -4,12 +4,36 @@
 #include "kernels/binder.h"
 #include "kernels/copy.wgsl.h"
 #include "kernels/copy_into.wgsl.h"
+#include "kernels/decode.wgsl.h"
 #include "ops/op_table.h"
 
 namespace rlx {
 
+namespace {
+
+// Whether elements 4i to 4i+3 of the view are a multiple of four and the positions after it.
+bool by_fours(const View& view) {
+  const View v = view.coalesced();
+  if (v.rank() == 0 || v.strides.back() != 1 || v.dims.back() % 4 != 0 || v.offset % 4 != 0) return false;
+  return std::ranges::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
+}
+
+// False, and nothing emitted, where the general copy is needed: it decodes a group for each element.
+bool lower_decode(Lowering& l, const Operand& x, const Operand& y) {
+  if (!is_encoded(x.dtype) || !by_fours(x.view)) return false;
+  const int64_t count = y.view.elements();
+  const Dispatch d = l.make<kernels::decode>({.x = x, .y = y}, {.count = to_u32(count)},
+                                             ceil_div(count, 4 * int64_t{kernels::decode::GROUP}));
+  if (!fits(d, l.caps())) return false;
+  l.emit(d);
+  return true;
+}
+
+}  // namespace
+
 void lower_copy(Lowering& l, const Operand& x, const Operand& y) {
-  l.flat<kernels::copy>({.x = x.with_view(x.view.broadcast_to(y.view.dims)), .y = y}, {});
+  const Operand from = x.with_view(x.view.broadcast_to(y.view.dims));
+  if (!lower_decode(l, from, y)) l.flat<kernels::copy>({.x = from, .y = y}, {});
 }
 
 Operand lower_contiguous(Lowering& l, const Operand& x) {

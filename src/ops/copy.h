@@ -13,8 +13,8 @@ Operand lower_contiguous(Lowering& l, const Operand& x);
 // The same for any y; each element of y's view is written, what lies between them is kept.
 void lower_copy_into(Lowering& l, const Operand& x, const Operand& y);
 
-// The input in its own memory, decoded and in row-major order; materialize_views puts it where a view cannot be
-// read.
+// The input in its own memory, decoded and in row-major order; materialize_views puts it where a view cannot
+// be read.
 struct Contiguous final : OpOf<Contiguous> {
   static constexpr auto kName = "contiguous";
   std::vector<TensorType> infer(const InferArgs& in) const override;

@@ -42,7 +42,7 @@ DType infer_scalar(const ScalarFn& fn, std::span<const DType> args) {
 
 DType Expr::arg_type(const Step& step, size_t index) const {
   const Arg& a = step.args[index];
-  if (a.kind == Arg::Kind::input) return inputs[static_cast<size_t>(a.index)];
+  if (a.kind == Arg::Kind::input) return value_dtype(inputs[static_cast<size_t>(a.index)]);
   if (a.kind == Arg::Kind::step) return steps[static_cast<size_t>(a.index)].type;
   const bool is_where = step.fn && step.fn->name == "where";
   if (is_where && index == 0) return DType::bool_;

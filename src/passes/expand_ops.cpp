@@ -36,11 +36,10 @@ void check_outputs(const Node& n, const Body& body) {
 // ignored.
 bool make_body(const Node& n, const std::vector<TensorType>& input_types, Body& body) {
   for (size_t i = 0; i < n.inputs.size(); ++i) {
-    body.inputs.push_back(
-        n.inputs[i].is_absent()
-            ? Value()
-            : body.graph.input(formatted("input {}", i), value_dtype(input_types[i].dtype),
-                               input_types[i].shape));
+    body.inputs.push_back(n.inputs[i].is_absent()
+                              ? Value()
+                              : body.graph.input(formatted("input {}", i), value_dtype(input_types[i].dtype),
+                                                 input_types[i].shape));
   }
   std::optional<std::vector<Value>> outputs = n.op->expand({body.graph, body.inputs});
   if (!outputs) return false;

@@ -22,7 +22,9 @@ class Materializer {
     for (int32_t id = 0; id < g.size(); ++id) node(id);
     for (const Graph::Output& out : g.outputs()) {
       const Placed& p = placed_.at(out.value);
-      const auto aligned = [&] { return p.view.offset * static_cast<int64_t>(device_bytes(p.dtype)) % 4 == 0; };
+      const auto aligned = [&] {
+        return p.view.offset * static_cast<int64_t>(device_bytes(p.dtype)) % 4 == 0;
+      };
       if (p.leaf || !p.view.is_contiguous() || !aligned()) rewriter_.map(out.value, contiguous(out.value));
     }
     return rewriter_.finish();
@@ -30,8 +32,7 @@ class Materializer {
 
  private:
   static bool reads(const Op& op, int64_t input, const Placed& p) {
-    return op.reads_view(input, p.view) &&
-           (!is_encoded(p.dtype) || op.reads_encoded(input, p.dtype, p.view));
+    return op.reads_view(input, p.view) && (!is_encoded(p.dtype) || op.reads_encoded(input, p.dtype, p.view));
   }
 
   void node(int32_t id) {

@@ -46,7 +46,7 @@ void reserve(Program& program, const Graph& graph, const Program& largest, const
       const ValueId slice{largest_graph.find(graph.producer(node.inputs[0]).name), node.inputs[0].output};
       if (slice.node < 0) continue;
       const TensorType& type = largest_graph.type(slice);
-      grow(ours[0], storage_bytes(type.dtype, type.shape.elements().value()));
+      grow(ours[0], storage_bytes(value_dtype(type.dtype), type.shape.elements().value()));
     }
   }
 }

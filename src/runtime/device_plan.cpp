@@ -117,8 +117,7 @@ void DevicePlan::read_slots() {
     const ValueId v{graph_.find(n.name), 0};
     const Placement& place = plan_.placements[static_cast<size_t>(program_.values.at(v).storage)];
     const TensorType& type = n.outputs[0];
-    inputs_.push_back(
-        {n.name, type, place, host_bytes_of(type.dtype, type.shape.elements().value()), false});
+    inputs_.push_back({n.name, type, place, host_bytes_of(type.dtype, type.shape.elements().value()), false});
   }
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
     const Operand& o = program_.outputs[i].operand;

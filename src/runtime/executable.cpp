@@ -363,8 +363,8 @@ void Executable::feed(std::string_view input, std::string_view output) {
     fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", g.name, output);
   const TensorType made = value_type(g.type(out->value));
   if (!(made == g.node(node).outputs[0])) {
-    fail(ErrorKind::invalid_argument, "the output '{}' ({}) cannot feed the input '{}' ({})", output, made.text(),
-         input, g.node(node).outputs[0].text());
+    fail(ErrorKind::invalid_argument, "the output '{}' ({}) cannot feed the input '{}' ({})", output,
+         made.text(), input, g.node(node).outputs[0].text());
   }
   self.feeds.push_back({std::string(input), std::string(output)});
 }

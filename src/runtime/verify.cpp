@@ -76,7 +76,7 @@ NodeCheck check_node(const Executable& exe, const Graph& graph, int32_t id) {
   for (ValueId v : n.inputs) {
     inputs.push_back(v.is_absent() ? RefTensor{}
                                    : RefTensor::from(exe.value(graph.producer(v).name, v.output)));
-    types.push_back(v.is_absent() ? TensorType{} : graph.type(v));
+    types.push_back(v.is_absent() ? TensorType{} : value_type(graph.type(v)));
   }
   for (size_t i = 0; i < inputs.size(); ++i)
     pointers.push_back(n.inputs[i].is_absent() ? nullptr : &inputs[i]);

@@ -183,11 +183,21 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
   EXPECT_EQ(softmax.at(0).at("attributes"),
             json::array({{{"name", "axis"}, {"kind", "whole number"}, {"default", "-1"}}}));
   const json norm = json::parse(rlx("ops layer_norm --json").out);
-  EXPECT_EQ(norm.at(0).at("operands").at(1),
-            (json{{"name", "gamma"}, {"optional", true}, {"repeated", false}, {"reads_views", true}}));
+  EXPECT_EQ(norm.at(0).at("operands").at(1), (json{{"name", "gamma"},
+                                                   {"optional", true},
+                                                   {"repeated", false},
+                                                   {"reads_views", true},
+                                                   {"reads_encoded", false}}));
   const json matmul = json::parse(rlx("ops matmul --json").out);
-  EXPECT_EQ(matmul.at(0).at("operands").at(2),
-            (json{{"name", "extra"}, {"optional", false}, {"repeated", true}, {"reads_views", true}}));
+  EXPECT_EQ(matmul.at(0).at("operands").at(2), (json{{"name", "extra"},
+                                                     {"optional", false},
+                                                     {"repeated", true},
+                                                     {"reads_views", true},
+                                                     {"reads_encoded", false}}));
+  const json gather = json::parse(rlx("ops gather --json").out);
+  EXPECT_EQ(gather[0]["operands"][0]["reads_encoded"], true);
+  EXPECT_EQ(gather[0]["operands"][1]["reads_encoded"], false);
+  EXPECT_TRUE(rlx("ops").out.contains("q8_0, q4_k"));
   const json pad = json::parse(rlx("ops pad --json").out);
   EXPECT_EQ(pad.at(0).at("attributes").at(2), (json{{"name", "mode"},
                                                     {"kind", "text"},

@@ -1,0 +1,210 @@
+// Encoded tensors without a device: decoding as libggml does, types, texts, and wrong uses.
+#include "encodings/encoding.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <random>
+
+#include "ir/op.h"
+#include "ir/reference.h"
+#include "kernels/binder.h"
+#include "kernels/copy.wgsl.h"
+#include "passes/passes.h"
+#include "rlx/rlx.h"
+#include "tests/support/encoded.h"
+#include "tests/support/message.h"
+
+namespace rlx::testing {
+namespace {
+
+class Encodings : public ::testing::TestWithParam<DType> {
+ protected:
+  const Encoding& encoding() const { return encoding_of(GetParam()); }
+  DType dtype() const { return GetParam(); }
+  int64_t block() const { return encoding().block_elements; }
+};
+
+std::vector<DType> all_types() {
+  std::vector<DType> out;
+  for (const Encoding& e : encoding_table().all()) out.push_back(e.dtype);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Encodings, ::testing::ValuesIn(all_types()),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
+
+TEST_P(Encodings, DecodeBitForBitWhatLibggmlDecodes) {
+  const Tensor values = encoded_fixture().tensor(formatted("{}.values", to_string(dtype())));
+  const Tensor encoded = ggml_tensor(dtype(), {values.elements()});
+  for (int64_t i = 0; i < values.elements(); ++i) {
+    const auto got = static_cast<float>(encoded.real(i));
+    const float want = values.span<float>()[static_cast<size_t>(i)];
+    ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << i << ": " << got << " " << want;
+  }
+  EXPECT_EQ(encoded.doubles(), values.doubles());
+}
+
+TEST_P(Encodings, EncoderIsWithinHalfAStepOrSo) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<double> values(static_cast<size_t>(3 * block()));
+  for (double& v : values) v = uniform(random);
+  const std::vector<double> decoded = Tensor::from_doubles(dtype(), {3 * block()}, values).doubles();
+  // Half a step, 2/15 for four bits and 2/255 for eight, and what the rounding of scales adds to it.
+  const auto bits = static_cast<int>(encoding().block_bytes * 8 / block());
+  const double allowed = 0.75 * 2 / (std::exp2(bits) - 1);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(decoded[i], values[i], allowed) << i;
+}
+
+TEST_P(Encodings, ZerosAndNonsenseEncodeToNumbersOrZero) {
+  for (const double v : Tensor::zeros(dtype(), {2, block()}).doubles()) EXPECT_EQ(v, 0);
+  const std::vector<double> nan(static_cast<size_t>(block()), std::nan(""));
+  EXPECT_EQ(Tensor::from_doubles(dtype(), {block()}, nan).elements(), block());
+}
+
+TEST_P(Encodings, TensorsKeepTheBytes) {
+  const Tensor t = ggml_tensor(dtype(), {4, 2 * block()});
+  EXPECT_EQ(t.byte_size(), static_cast<size_t>(8 * encoding().block_bytes));
+  EXPECT_EQ(t.bytes().size(), t.byte_size());
+  EXPECT_EQ(t.type_text(), formatted("{}[4, {}]", to_string(dtype()), 2 * block()));
+  EXPECT_EQ(t.head(0, 1), ggml_tensor(dtype(), {1, 2 * block()}));
+  EXPECT_EQ(t.head(1, block()).real(block()), t.real(2 * block()));
+  EXPECT_TRUE(to_string(t).contains(formatted("[{:.6g}, {:.6g}, ", t.real(0), t.real(1)))) << to_string(t);
+  const Tensor uniform = Tensor::full(dtype(), {2, block()}, 1);
+  EXPECT_EQ(uniform.bytes().size(), uniform.byte_size());
+  EXPECT_NEAR(uniform.real(block() + 3), 1, 0.01);
+}
+
+TEST_P(Encodings, MisuseOfTensorsIsAnError) {
+  const std::string name(to_string(dtype()));
+  const Tensor t = ggml_tensor(dtype(), {block()});
+  EXPECT_SAYS(t.span<float>(), formatted("the tensor has the encoded type {}", name));
+  EXPECT_SAYS(t.span<uint8_t>(), "whose elements are not stored one by one");
+  EXPECT_SAYS(Tensor(dtype(), {2, block()}, std::vector<std::byte>(3)),
+              formatted("needs {} bytes, not 3", 2 * encoding().block_bytes));
+  EXPECT_SAYS(Tensor(dtype(), {2, block() + 1}, std::vector<std::byte>(3)),
+              formatted("the last axis of {}[2, {}] must be a multiple of {}, the elements of a block", name,
+                        block() + 1, block()));
+  EXPECT_SAYS(Tensor::full(dtype(), {}, 1), formatted("{}[] has no axis", name));
+  EXPECT_SAYS(t.head(0, 3), "must be a multiple of");
+  EXPECT_SAYS(to_safetensors({{"t", t}}), "which safetensors files do not have");
+}
+
+TEST_P(Encodings, OnlyLeavesThatAreNotWrittenHaveThem) {
+  const std::string name(to_string(dtype()));
+  Graph g;
+  EXPECT_SAYS(g.state("s", dtype(), {block()}),
+              formatted("state: the result cannot have the encoded type {}[{}]", name, block()));
+  EXPECT_SAYS(g.input("a", dtype(), {block() / 2}), "must be a multiple of");
+  EXPECT_SAYS(g.input("b", dtype(), {4, "n"}), formatted("the last axis of {}[4, n] is symbolic", name));
+  EXPECT_SAYS(g.scalar(dtype(), 1), "has no axis");
+  const Value x = g.input("x", DType::f32, {block()});
+  EXPECT_SAYS(cast(x, dtype()), "cast: the result cannot have the encoded type");
+  const Value w = g.param("w", dtype(), {"n", block()});
+  EXPECT_EQ(w.dtype(), dtype());
+  EXPECT_EQ(transpose(w).type().text(), formatted("f32[{}, n]", block()));
+  EXPECT_EQ((w * 2.0 + x).dtype(), DType::f32);
+}
+
+TEST_P(Encodings, TheTextFormHasThem) {
+  const std::string text = formatted(R"(graph g {{
+  %w = param : {0}[4, {1}]
+  %c = constant {{value=tensor {0}[{1}] hex {2}}} : {0}[{1}]
+  %s = add(%w, %c) : f32[4, {1}]
+  output y = %s
+  output c = %c
+}}
+)",
+                                     to_string(dtype()), block(), [&] {
+                                       std::string hex;
+                                       const Tensor t = ggml_tensor(dtype(), {block()});
+                                       for (const std::byte b : t.bytes())
+                                         hex += formatted("{:02x}", std::to_integer<int>(b));
+                                       return hex;
+                                     }());
+  const Graph g = parse_graph(text);
+  EXPECT_EQ(print(g), text);
+  EXPECT_TRUE(op_cast<Constant>(*g.node(1).op)->value == ggml_tensor(dtype(), {block()}));
+  verify(g);
+  EXPECT_SAYS(parse_graph(formatted("graph g {{ %x = input : {}[3] output y = %x }}", to_string(dtype()))),
+              "must be a multiple of");
+  EXPECT_SAYS(parse_graph("graph g { %x = input : q9[3] output y = %x }"), to_string(dtype()));
+}
+
+TEST_P(Encodings, TheReferenceDecodes) {
+  Graph g;
+  const Value w = g.param("w", dtype(), {2, block()});
+  g.output("t", transpose(w));
+  g.output("w", w);
+  const Tensor value = ggml_tensor(dtype(), {2, block()});
+  const auto out = run_reference(g, {{"w", value}});
+  EXPECT_EQ(out.at("w").dtype, DType::f32);
+  EXPECT_EQ(out.at("w").real, value.doubles());
+  EXPECT_EQ(out.at("t").real[1], value.real(block()));
+}
+
+TEST_P(Encodings, ConstantsAreFoldedButNotTheirViews) {
+  Graph g;
+  const Value c = g.constant(ggml_tensor(dtype(), {2, block()}), "c");
+  g.output("sum", sum(c, {0, 1}));
+  g.output("view", slice(c, 0, 1, 1));
+  const Graph folded = fold_constants(g, 65536);
+  EXPECT_TRUE(folded.producer(folded.outputs()[0].value).op->is(LeafKind::constant));
+  EXPECT_EQ(folded.producer(folded.outputs()[1].value).op->name(), "slice");
+}
+
+TEST_P(Encodings, ConsumersThatCannotReadThemGetADecodedCopy) {
+  Graph g;
+  const Value w = g.param("w", dtype(), {4, block()});
+  const Value i = g.input("i", DType::i32, {2});
+  const Value rows = gather(slice(w, 0, 1, 2), i);
+  g.output("rows", rows);
+  g.output("exp", exp(transpose(w)));
+  g.output("w", w);
+  const Graph m = materialize_views(g);
+  EXPECT_EQ(m.producer(m.producer(m.outputs()[0].value).inputs[0]).op->name(), "slice");
+  EXPECT_EQ(m.producer(m.producer(m.outputs()[1].value).inputs[0]).op->name(), "contiguous");
+  EXPECT_EQ(m.producer(m.outputs()[2].value).op->name(), "contiguous");
+  verify(m);
+}
+
+TEST_P(Encodings, ASliceIsBoundInWholeBlocks) {
+  Dispatch d;
+  d.kernel = kernels::copy::kernel();
+  d.groups = 1;
+  d.params.resize(8);
+  Operand x{.storage = 0, .dtype = dtype(), .view = View::contiguous({1000, block()}).slice(0, 700, 1)};
+  x.view = x.view.slice(1, 5, 7);
+  Operand y{.storage = 1, .dtype = DType::f32, .view = View::contiguous({1, 7})};
+  d.operands = {x, y};
+  EXPECT_EQ(reach_bytes(x), encoding().block_bytes);
+  Caps caps;
+  caps.max_binding_bytes = 16384;  // less than the storage
+  const int64_t place = 4096;
+  const BoundDispatch bound =
+      bind_dispatch(d, {{0, place, 1000 * encoding().block_bytes}, {1, 0, 256}}, caps).at(0);
+  const int64_t begin = place + 700 * encoding().block_bytes;
+  EXPECT_EQ(bound.ranges[0].offset % 256, 0);
+  EXPECT_LE(bound.ranges[0].offset, begin);
+  EXPECT_GE(bound.ranges[0].offset + bound.ranges[0].bytes, begin + encoding().block_bytes);
+  EXPECT_LE(bound.ranges[0].bytes, 256 + 16 + encoding().block_bytes);
+  // After the two words of the head: the offset in elements, and where the storage begins, in words.
+  EXPECT_EQ(bound.views[2], static_cast<uint32_t>(700 * block() + 5));
+  EXPECT_EQ(static_cast<int32_t>(bound.views[3]) * 4, place - bound.ranges[0].offset);
+}
+
+TEST(Encodings, AreBytesForNumbersOfElements) {
+  EXPECT_EQ(host_bytes_of(DType::q8_0, 64), 68U);
+  EXPECT_EQ(host_bytes_of(DType::q4_k, 512), 288U);
+  EXPECT_EQ(host_bytes_of(DType::i64, 3), 24U);
+  EXPECT_EQ(block_elements(DType::q4_k), 256);
+  EXPECT_EQ(block_elements(DType::bf16), 1);
+  EXPECT_EQ(value_dtype(DType::q8_0), DType::f32);
+  EXPECT_EQ(value_dtype(DType::i8), DType::i8);
+  EXPECT_SAYS(host_bytes(DType::q8_0), "asked for blocks");
+  EXPECT_SAYS(host_bytes_of(DType::q8_0, 33), "whole blocks");
+}
+
+}  // namespace
+}  // namespace rlx::testing

@@ -1,0 +1,28 @@
+// Tensors that libggml has quantised (tests/fixtures/make_encodings.py).
+#pragma once
+
+#include <cstring>
+
+#include "encodings/encoding.h"
+#include "rlx/safetensors.h"
+#include "rlx/tensor.h"
+
+namespace rlx::testing {
+
+inline const SafetensorsFile& encoded_fixture() {
+  static const SafetensorsFile file =
+      SafetensorsFile::open(std::string(RLX_SOURCE_DIR) + "/tests/fixtures/encodings.safetensors");
+  return file;
+}
+
+// A tensor of this shape whose blocks are those of the fixture, again and again.
+inline Tensor ggml_tensor(DType type, std::vector<int64_t> shape) {
+  int64_t elements = 1;
+  for (const int64_t d : shape) elements *= d;
+  const std::span<const std::byte> blocks = encoded_fixture().bytes(formatted("{}.blocks", to_string(type)));
+  std::vector<std::byte> bytes(host_bytes_of(type, elements));
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = blocks[i % blocks.size()];
+  return Tensor(type, std::move(shape), std::move(bytes));
+}
+
+}  // namespace rlx::testing
