@@ -1,8 +1,10 @@
-// Every kernel file compiles as it is, with plain f32 operands, for each team that may make its rows.
+// Every kernel file compiles as it is, with plain f32 operands, for each team that may make its rows and each
+// encoding of an encoded operand.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "encodings/encoding.h"
 #include "gpu/device.h"
 #include "kernels/binder.h"
 #include "kernels/registry.h"
@@ -19,20 +21,27 @@ std::vector<KernelPtr> forms(const KernelPtr& kernel, const Caps& caps) {
   return out;
 }
 
+void compile(gpu::Device& device, const KernelPtr& kernel, DType encoding) {
+  gpu::PipelineRequest request{.label = kernel->name, .wgsl = default_module_text(kernel, encoding)};
+  request.bindings = {gpu::BindingKind::uniform, gpu::BindingKind::uniform};
+  for (const OperandDecl& o : kernel->operands) {
+    request.bindings.push_back(o.out ? gpu::BindingKind::read_write : gpu::BindingKind::read);
+  }
+  try {
+    device.pipeline(request);
+  } catch (const Error& e) {
+    ADD_FAILURE() << e.what();
+  }
+}
+
 TEST(Kernels, EachCompilesWithTheDefaultPrelude) {
   const auto device = gpu::Device::open();
   for (const auto& kernel : kernels::all()) {
-    for (const KernelPtr& form : forms(kernel, device->caps())) {
-      gpu::PipelineRequest request{.label = form->name, .wgsl = default_module_text(form)};
-      request.bindings = {gpu::BindingKind::uniform, gpu::BindingKind::uniform};
-      for (const OperandDecl& o : form->operands) {
-        request.bindings.push_back(o.out ? gpu::BindingKind::read_write : gpu::BindingKind::read);
-      }
-      try {
-        device->pipeline(request);
-      } catch (const Error& e) {
-        ADD_FAILURE() << e.what();
-      }
+    const bool encoded =
+        std::ranges::contains(kernel->operands, OperandDecl::Kind::encoded, &OperandDecl::kind);
+    for (const Encoding& e : encoding_table().all()) {
+      for (const KernelPtr& form : forms(kernel, device->caps())) compile(*device, form, e.dtype);
+      if (!encoded) break;  // one is like the other
     }
   }
 }
