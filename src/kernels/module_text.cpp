@@ -316,13 +316,15 @@ class OperandWriter {
   // A text about the operand x, for this one: x_get becomes weight_get.
   std::string for_operand(std::string_view text) const {
     std::string out;
-    const char* at = text.data();
+    size_t at = 0;
     for (const std::string_view name : identifiers(text)) {
       if (!name.starts_with("x_")) continue;
-      out.append(at, name.data()).append(x_);
-      at = name.data() + 1;
+      const auto begin = static_cast<size_t>(name.data() - text.data());
+      out += text.substr(at, begin - at);
+      out += x_;
+      at = begin + 1;
     }
-    return out.append(at, text.data() + text.size());
+    return out += text.substr(at);
   }
 
   void get4(std::string& out) const {

@@ -86,9 +86,7 @@ OperandDecl parse_operand(const Lines& lines, const std::vector<std::string_view
   } else if (words[3] == "encoded" && !o.out) {
     o.kind = OperandDecl::Kind::encoded;
   } else if (words[3] != "any") {
-    lines.fail_here(
-        "operand {} has the unknown kind {}; it can be float, int, any or, if it is read, encoded", o.name,
-        words[3]);
+    lines.fail_here("operand {} has the unknown kind {}; it can be float, int or any", o.name, words[3]);
   }
   for (const std::string_view word : std::span(words).subspan(4)) {
     if (word == "x4") {

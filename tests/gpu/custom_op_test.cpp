@@ -466,6 +466,9 @@ TEST_F(CustomOps, RegistrationSaysWhatIsWrong) {
                 op.name = "test_wrong";
                 op.initial = {};
               }).contains("changes y atomically, but `initial`"));
+  EXPECT_TRUE(registering([](CustomOp& op) {
+                op.wgsl = "//@ in x encoded\n//@ out y float\n";
+              }).contains("decoded values"));
   EXPECT_EQ(registering([](CustomOp& op) { op.wgsl = "\n//@ in x real"; }),
             "test_wrong.wgsl:2: operand x has the unknown kind real; it can be float, int or any");
   EXPECT_TRUE(registering([](CustomOp& op) {

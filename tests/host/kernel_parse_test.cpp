@@ -93,8 +93,7 @@ TEST(KernelParse, ErrorsNameTheFileAndTheLine) {
     return message([&] { parse_kernel("//# my/op.wgsl 1\n" + text); });
   };
   EXPECT_EQ(error("\n//@ in x real\n"),
-            "my/op.wgsl:2: operand x has the unknown kind real; it can be float, int, any or, if it is read, "
-            "encoded");
+            "my/op.wgsl:2: operand x has the unknown kind real; it can be float, int or any");
   EXPECT_EQ(error("//@ in x\n"), "my/op.wgsl:1: an operand has a name and a kind: //@ in x float");
   EXPECT_EQ(error("//@ in x any\n//@ out x any\n"), "my/op.wgsl:2: there are two operands named x");
   EXPECT_EQ(error("//@ in x any atomic\n"),
