@@ -20,7 +20,7 @@ const ElementwiseOp* as_elementwise(const Op& op) { return dynamic_cast<const El
 
 std::vector<DType> input_types(const Graph& graph, const Node& n) {
   std::vector<DType> types;
-  for (ValueId v : n.inputs) types.push_back(value_dtype(graph.type(v).dtype));
+  for (ValueId v : n.inputs) types.push_back(graph.type(v).dtype);
   return types;
 }
 

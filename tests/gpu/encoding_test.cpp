@@ -82,12 +82,15 @@ TEST_P(EncodingsOnDevice, AreReadThroughViews) {
   expect_right(views(5, false), full_device(), {}, {{"w", w}, {"i", indices()}}, kDecoded);
 }
 
-// Bindings of 64 KiB: the tensor has about a megabyte.
+// With eight bindings of 64 KiB: tensors that lie in several of them, decoded in one dispatch or in parts,
+// and one that is more than all of them hold.
 TEST_P(EncodingsOnDevice, AreReadInPiecesWhereABindingIsTooSmall) {
-  const int64_t rows = (1 << 19) / encoding_of(dtype()).block_bytes + 3;
-  const Tensor w = ggml_tensor(dtype(), {rows, 2, block()});
-  const Tensor i = Tensor::of<int32_t>({5}, {0, -1, static_cast<int32_t>(rows / 2), 1, 1 << 30});
-  expect_right(views(rows, true), small_device(), {{"w", w}}, {{"i", i}}, kDecoded);
+  for (const int64_t bytes : {1 << 15, 3 << 16, 1 << 20}) {
+    const int64_t rows = bytes / (2 * encoding_of(dtype()).block_bytes) + 3;
+    const Tensor w = ggml_tensor(dtype(), {rows, 2, block()});
+    const Tensor i = Tensor::of<int32_t>({5}, {0, -1, static_cast<int32_t>(rows / 2), 1, 1 << 30});
+    expect_right(views(rows, true), small_device(), {{"w", w}}, {{"i", i}}, kDecoded);
+  }
 }
 
 TEST_P(EncodingsOnDevice, LeavesOfEveryKindAndEachBeforeAnother) {
