@@ -91,17 +91,14 @@ fn x_group_at(i: u32) -> x_Group {
   let shift = 8u * (g % 4u);
   let a = (x_word(block + 1u) >> shift) & 255u;
   let b = (x_word(block + 2u) >> shift) & 255u;
-  var scale = a & 63u;
-  var minimum = b & 63u;
-  if (g >= 4u) {
-    let c = (x_word(block + 3u) >> shift) & 255u;
-    scale = (c & 15u) | ((a >> 6u) << 4u);
-    minimum = (c >> 4u) | ((b >> 6u) << 4u);
-  }
-  return x_Group(d.x * f32(scale), d.y * f32(minimum), block + 4u + 8u * (g / 2u), 4u * (g % 2u));
+  let c = (x_word(block + 3u) >> shift) & 255u;
+  let scale = select(a & 63u, (c & 15u) | ((a >> 6u) << 4u), g >= 4u);
+  let minimum = select(b & 63u, (c >> 4u) | ((b >> 6u) << 4u), g >= 4u);
+  // i32: CPUs have no conversion from u32.
+  return x_Group(d.x * f32(i32(scale)), d.y * f32(i32(minimum)), block + 4u + 8u * (g / 2u), 4u * (g % 2u));
 }
 fn x_group_four(g: x_Group, i: u32) -> vec4f {
-  return g.scale * vec4f(unpack4xU8((x_word(g.at + i) >> g.shift) & 0x0f0f0f0fu)) - g.minimum;
+  return g.scale * vec4f(unpack4xI8((x_word(g.at + i) >> g.shift) & 0x0f0f0f0fu)) - g.minimum;
 }
 )";
 

@@ -11,6 +11,7 @@
 #include "ops/elementwise.h"
 #include "ops/epilogue.h"
 #include "ops/op_table.h"
+#include "ops/products/load_blocks.h"
 #include "ops/products/load_strided.h"
 #include "ops/products/store_strided.h"
 #include "rlx/ops.h"
@@ -119,6 +120,14 @@ void fold_batches(products::Product& p, products::Grouped& a, products::Grouped&
   p.size.m *= std::exchange(p.size.batch, 1);
 }
 
+// b as [batch.., columns, k].
+products::Grouped by_columns(const Operand& b) {
+  std::vector<int64_t> order(static_cast<size_t>(b.view.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order.end()[-1], order.end()[-2]);
+  return {b.with_view(b.view.permute(order)), b.view.rank() - 2, 1};
+}
+
 // y = expr(a x b, extra..) for operands [batch.., m, k], [batch.., k, n] and [batch.., m, n].
 void lower_matrices(Lowering& l, std::string_view op, const Operand& a, const Operand& b, const Operand& y,
                     const std::vector<Operand>& extra, Expr expr) {
@@ -129,20 +138,26 @@ void lower_matrices(Lowering& l, std::string_view op, const Operand& a, const Op
   p.expr = std::move(expr);
   for (const Operand& e : extra) p.extra.push_back({e, axes, 1});
   products::Grouped left{a, axes, 1};
-  products::Grouped right{b, axes, 1};
+  products::Grouped right = by_columns(b);
   products::Grouped out{y, axes, 1};
-  std::vector<int64_t> order(static_cast<size_t>(axes + 2));
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[static_cast<size_t>(axes)], order[static_cast<size_t>(axes + 1)]);
-  right.operand.view = b.view.permute(order);
   fold_batches(p, left, right, out);
   p.a = std::make_shared<products::LoadStrided>(left);
-  p.b = std::make_shared<products::LoadStrided>(right);
+  if (is_encoded(b.dtype)) {
+    p.b = std::make_shared<products::LoadBlocks>(right);
+    p.run = p.b->grain();
+  } else {
+    p.b = std::make_shared<products::LoadStrided>(right);
+  }
   p.y = std::make_shared<products::StoreStrided>(out);
   products::lower(l, op, std::move(p));
 }
 
 }  // namespace
+
+bool MatMul::reads_encoded(int64_t input, DType encoding, const View& view) const {
+  if (input != 1 || view.rank() < 2) return false;
+  return products::LoadBlocks::reads(by_columns({.dtype = encoding, .view = view}));
+}
 
 void MatMul::lower(Lowering& l) const {
   const std::vector<int64_t>& out = l.out().view.dims;

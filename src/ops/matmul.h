@@ -18,6 +18,7 @@ struct MatMul final : OpOf<MatMul>, ProductOp {
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
+  bool reads_encoded(int64_t input, DType encoding, const View& view) const override;
 
   int64_t own_inputs() const override { return 2; }
   DType product_type(std::span<const DType> inputs) const override;

@@ -23,4 +23,9 @@ std::vector<TensorType> input_types(const Graph& graph, const Node& node) {
   return types;
 }
 
+bool has_encoded_root(const Graph& graph, ValueId value) {
+  while (graph.producer(value).op->has(Trait::view)) value = graph.producer(value).inputs[0];
+  return is_encoded(graph.type(value).dtype);
+}
+
 }  // namespace rlx

@@ -52,4 +52,7 @@ inline const ProductOp* as_product(const Op& op) { return dynamic_cast<const Pro
 std::vector<DType> input_dtypes(std::span<const TensorType> inputs);
 std::vector<TensorType> input_types(const Graph& graph, const Node& node);
 
+// Whether it is encoded, or a view of what is: rewriting it would decode it.
+bool has_encoded_root(const Graph& graph, ValueId value);
+
 }  // namespace rlx

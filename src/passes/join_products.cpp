@@ -69,7 +69,8 @@ class Joiner {
 
   bool candidate(int32_t id) const {
     const Node& n = rewriter_.source().node(id);
-    if (weights_[static_cast<size_t>(id)] || !join_of(n)) return false;
+    if (weights_[static_cast<size_t>(id)] || !join_of(n) || has_encoded_root(rewriter_.source(), n.inputs[1]))
+      return false;
     return std::ranges::all_of(n.inputs.begin() + 1, n.inputs.end(), [&](ValueId v) {
       return v.is_absent() || weights_[static_cast<size_t>(v.node)];
     });

@@ -20,7 +20,7 @@ constexpr std::string_view kFourLines = R"(fn x_four_lines(q: x_Quad, k: u32) ->
 constexpr std::string_view kSkips = "fn x_skips(batch: u32) -> bool { return false; }\n";
 constexpr std::string_view kZero = "fn x_zero(batch: u32) -> bool { return false; }\n";
 
-// Four neighbouring lines; past the last one it is repeated. `x_four_by_four` has four lines at k, k + 1, ..
+// Four neighbouring lines; past the last one it is repeated.
 constexpr std::string_view kQuads = R"(struct x_QuadLine { l0: x_Line, l1: x_Line, l2: x_Line, l3: x_Line, }
 struct x_Quad { r0: x_Run, r1: x_Run, r2: x_Run, r3: x_Run, }
 fn x_quad_line(batch: u32, line: u32) -> x_QuadLine {
@@ -28,10 +28,16 @@ fn x_quad_line(batch: u32, line: u32) -> x_QuadLine {
   return x_QuadLine(x_line(batch, min(line, last)), x_line(batch, min(line + 1u, last)),
                     x_line(batch, min(line + 2u, last)), x_line(batch, min(line + 3u, last)));
 }
+fn x_quad_ahead(q: x_Quad, n: u32) -> x_Quad {
+  return x_Quad(x_ahead(q.r0, n), x_ahead(q.r1, n), x_ahead(q.r2, n), x_ahead(q.r3, n));
+}
 fn x_quad(q: x_QuadLine, run: u32) -> x_Quad {
   return x_Quad(x_run(q.l0, run), x_run(q.l1, run), x_run(q.l2, run), x_run(q.l3, run));
 }
-fn x_four_by_four(q: x_Quad, k: u32) -> array<vec4<sum_t>, 4> {
+)";
+
+// Four lines at k, k + 1, k + 2 and k + 3.
+constexpr std::string_view kFourByFour = R"(fn x_four_by_four(q: x_Quad, k: u32) -> array<vec4<sum_t>, 4> {
   if (!x_ALONG_K) {
     return array<vec4<sum_t>, 4>(x_four_lines(q, k), x_four_lines(q, k + 1u), x_four_lines(q, k + 2u),
                                  x_four_lines(q, k + 3u));
@@ -75,12 +81,18 @@ fn tile_at(g: u32, rows: u32, cols: u32) -> Tile {
 }
 fn tile_count() -> u32 { return params.tiles; }
 
-// The part of k in one run, from `first` to `end` within the run.
+// The part of k in one run, from `first` to `end` within the run; the one after the last is empty.
 struct Span { run: u32, first: u32, end: u32, }
 fn span_at(k: u32, k_end: u32) -> Span {
+  if (ONE_RUN) { return Span(0u, k, k_end); }
   let run = k / params.run;
   let first = k - run * params.run;
-  return Span(run, first, min(params.run, first + k_end - k));
+  return Span(run, first, min(params.run, first + k_end - min(k, k_end)));
+}
+fn span_after(s: Span, k_end: u32) -> Span {
+  if (ONE_RUN) { return Span(); }
+  let begin = (s.run + 1u) * params.run;
+  return Span(s.run + 1u, 0u, min(params.run, k_end - min(begin, k_end)));
 }
 
 fn put(t: Tile, row: u32, col: u32, v: sum_t) {
@@ -123,6 +135,7 @@ std::string load_text(const Load& load, std::string_view name, std::string_view 
   if (!own.contains("fn x_zero(")) text += kZero;
   if (!own.contains("fn x_four_lines(")) text += kFourLines;
   text += kQuads;
+  if (!own.contains("fn x_four_by_four(")) text += kFourByFour;
   if (uses("stage") && !own.contains("fn x_stage(")) text += kStage;
   text += load.along_k() ? "const x_ALONG_K: bool = true;\n" : "const x_ALONG_K: bool = false;\n";
   return formatted("//# load_{}.h 1\n", load.name()) + for_operand(text, name);
@@ -171,7 +184,7 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
   text += formatted("fn mad(a: vec4<sum_t>, b: vec4<sum_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
                     sum == "f32" ? "fma(a, b, c)" : "a * b + c");
   text += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
-  text += formatted("const FOUR_COLUMNS: bool = {};\n", four);
+  text += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
   text += kCommon;
   text += formatted("//# loop_{}.h 1\n", launch.name);
   text += launch.wgsl;

@@ -24,6 +24,8 @@ fn x_line(batch: u32, line: u32) -> x_Line { return x_Line(x_base(batch * params
 struct x_Run { at: u32, }
 fn x_run(l: x_Line, run: u32) -> x_Run { return x_Run(l.at + x_step(run * params.run)); }
 
+fn x_ahead(r: x_Run, n: u32) -> x_Run { return x_Run(r.at + n * params.x_k); }
+
 fn x_one(r: x_Run, k: u32) -> sum_t { return sum_t(x_get(r.at + k * params.x_k)); }
 fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> {
   if (x_FOUR_K) { return vec4<sum_t>(x_get4(r.at + k)); }

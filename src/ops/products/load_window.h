@@ -66,17 +66,25 @@ fn x_run(l: x_Line, run: u32) -> x_Run {
   let i1 = l.i1 + (rest - t0 * params.x_kernel1) * params.x_dilation1;
   let i2 = l.i2 + (run - rest * params.x_kernel2) * params.x_dilation2;
   let inside = i0 < params.x_in0 && i1 < params.x_in1 && i2 < params.x_in2;
-  return x_Run(l.at + i0 * params.x_axis0 + i1 * params.x_axis1 + i2 * params.x_axis2, inside);
+  let at = l.at + i0 * params.x_axis0 + i1 * params.x_axis1 + i2 * params.x_axis2;
+  return x_Run(select(l.at, at, inside), inside);
 }
 
+fn x_ahead(r: x_Run, n: u32) -> x_Run { return x_Run(r.at + n * params.x_channel, r.inside); }
+
+// Selected, not branched over: a branch costs more than a load that is not used.
 fn x_one(r: x_Run, k: u32) -> sum_t {
-  if (!r.inside) { return sum_t(); }
-  return sum_t(x_get(r.at + k * params.x_channel));
+  return select(sum_t(), sum_t(x_get(r.at + k * params.x_channel)), r.inside);
 }
 fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> {
-  if (!r.inside) { return vec4<sum_t>(); }
-  if (x_FOUR_K) { return vec4<sum_t>(x_get4(r.at + k)); }
+  if (x_FOUR_K) { return select(vec4<sum_t>(), vec4<sum_t>(x_get4(r.at + k)), r.inside); }
   return vec4<sum_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
+}
+fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
+  let at = k * params.x_channel;
+  let v = vec4<sum_t>(sum_t(x_get(q.r0.at + at)), sum_t(x_get(q.r1.at + at)), sum_t(x_get(q.r2.at + at)),
+                      sum_t(x_get(q.r3.at + at)));
+  return select(vec4<sum_t>(), v, vec4<bool>(q.r0.inside, q.r1.inside, q.r2.inside, q.r3.inside));
 }
 )";
   }

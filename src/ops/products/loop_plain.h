@@ -15,12 +15,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let row = a_line(t.batch, t.row);
   let col = b_line(t.batch, t.col);
   var sum = sum_t();
-  for (var k = t.k_begin; k < t.k_end;) {
-    let s = span_at(k, t.k_end);
+  for (var s = span_at(t.k_begin, t.k_end); s.first < s.end; s = span_after(s, t.k_end)) {
     let a = a_run(row, s.run);
     let b = b_run(col, s.run);
     for (var i = s.first; i < s.end; i++) { sum += a_one(a, i) * b_one(b, i); }
-    k += s.end - s.first;
   }
   put(t, t.row, t.col, sum);
 }

@@ -12,8 +12,8 @@ namespace rlx::products::rows {
 
 inline constexpr std::string_view kWgsl = R"(const ROWS: u32 = 8u;  //@ spec
 const LANES: u32 = 8u;  //@ spec
-const BY_FOUR: bool = false;  //@ spec
 const A_FOUR_ROWS: bool = false;  //@ spec
+const ROWS_AT_ONCE: u32 = select(1u, 4u, A_FOUR_ROWS);
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -27,16 +27,25 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   for (var r = 0u; r < ROWS; r++) { rows[r] = a_line(t.batch, min(t.row + r, params.row_end - 1u)); }
   let cols = b_quad_line(t.batch, col);
   var sum: array<vec4<sum_t>, ROWS>;
-  for (var k = t.k_begin; k < t.k_end;) {
-    let s = span_at(k, t.k_end);
+  for (var s = span_at(t.k_begin, t.k_end); s.first < s.end; s = span_after(s, t.k_end)) {
     var a: array<a_Run, ROWS>;
     for (var r = 0u; r < ROWS; r++) { a[r] = a_run(rows[r], s.run); }
-    let b = b_quad(cols, s.run);
+    var b = b_quad_ahead(b_quad(cols, s.run), s.first);
     var i = s.first;
-    if (BY_FOUR) {
-      for (; i + 4u <= s.end; i += 4u) {
-        let bv = b_four_by_four(b, i);
-        for (var r = 0u; r < ROWS; r++) {
+    for (; i + 4u <= s.end; i += 4u) {
+      let bv = b_four_by_four(b, 0u);
+      b = b_quad_ahead(b, 4u);
+      for (var r = 0u; r < ROWS; r += ROWS_AT_ONCE) {
+        // All updates of a sum one after the other: on CPUs it then stays in a register.
+        if (A_FOUR_ROWS) {
+          let av = a_four_by_four(a_Quad(a[r], a[r + 1u], a[r + 2u], a[r + 3u]), i);
+          for (var j = 0u; j < 4u; j++) {
+            sum[r + j] = mad(vec4<sum_t>(av[0][j]), bv[0], sum[r + j]);
+            sum[r + j] = mad(vec4<sum_t>(av[1][j]), bv[1], sum[r + j]);
+            sum[r + j] = mad(vec4<sum_t>(av[2][j]), bv[2], sum[r + j]);
+            sum[r + j] = mad(vec4<sum_t>(av[3][j]), bv[3], sum[r + j]);
+          }
+        } else {
           let av = a_four_k(a[r], i);
           sum[r] = mad(vec4<sum_t>(av.x), bv[0], sum[r]);
           sum[r] = mad(vec4<sum_t>(av.y), bv[1], sum[r]);
@@ -46,20 +55,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       }
     }
     for (; i < s.end; i++) {
-      let bv = b_four_lines(b, i);
-      if (A_FOUR_ROWS) {
-        for (var r = 0u; r < ROWS; r += 4u) {
-          let av = a_four_lines(a_Quad(a[r], a[r + 1u], a[r + 2u], a[r + 3u]), i);
-          sum[r] = mad(vec4<sum_t>(av.x), bv, sum[r]);
-          sum[r + 1u] = mad(vec4<sum_t>(av.y), bv, sum[r + 1u]);
-          sum[r + 2u] = mad(vec4<sum_t>(av.z), bv, sum[r + 2u]);
-          sum[r + 3u] = mad(vec4<sum_t>(av.w), bv, sum[r + 3u]);
-        }
-      } else {
-        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_one(a[r], i)), bv, sum[r]); }
-      }
+      let bv = b_four_lines(b, 0u);
+      b = b_quad_ahead(b, 1u);
+      for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_one(a[r], i)), bv, sum[r]); }
     }
-    k += s.end - s.first;
   }
   for (var r = 0u; r < ROWS; r++) {
     if (t.row + r >= params.row_end) { break; }
@@ -80,7 +79,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
   for (const uint32_t rows : {1u, 2u, 3u, 4u, 8u, 16u}) {
     if (rows / 2 >= p.rows()) break;
     for (const uint32_t lanes : {8u, 32u, 64u, 128u}) {
-      out.push_back({ns * misfit(rows, static_cast<double>(wanted)) * misfit(lanes, r.group_lanes),
+      out.push_back({ns * misfit(rows, static_cast<double>(wanted)) * misfit(lanes, r.group_lanes) *
+                         p.padding(rows, int64_t{4} * lanes),
                      {{"ROWS", rows}, {"LANES", lanes}}});
     }
   }
@@ -105,7 +105,7 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
                         .tile_rows = rows,
                         .tile_cols = int64_t{4} * lanes,
                         .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes),
-                                  spec_value("BY_FOUR", a_four_k || b_four_k), spec_value("A_FOUR_ROWS", four_rows)}});
+                                  spec_value("A_FOUR_ROWS", four_rows)}});
 }
 
 inline constexpr Loop kLoop{"rows", always, candidates, make};

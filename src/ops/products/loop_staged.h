@@ -14,6 +14,7 @@ namespace rlx::products::staged {
 inline constexpr std::string_view kWgsl = R"(const ROWS: u32 = 16u;  //@ spec
 const LANES: u32 = 64u;  //@ spec
 const STEP: u32 = 64u;  //@ spec
+const ACROSS_RUNS: bool = true;  //@ spec
 const PER_LANE: u32 = (ROWS * STEP / 4u + LANES - 1u) / LANES;
 
 // Four neighbours along k of each row, for each four of the step.
@@ -39,32 +40,33 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     rows[i] = a_line(t.batch, min(t.row + (lane + i * LANES) % ROWS, params.row_end - 1u));
   }
   var sum: array<vec4<sum_t>, ROWS>;
-  for (var k = k_range.x; k < k_range.y;) {
-    let s = span_at(k, k_range.y);
-    let b = b_quad(cols, s.run);
-    var a: array<a_Run, PER_LANE>;
-    for (var i = 0u; i < PER_LANE; i++) { a[i] = a_run(rows[i], s.run); }
-    for (var first = s.first; first < s.end; first += STEP) {
-      workgroupBarrier();
-      for (var i = 0u; i < PER_LANE; i++) {
-        let e = lane + i * LANES;
-        let at = first + e / ROWS * 4u;
-        if (e < ROWS * STEP / 4u && at < s.end) {
-          if (at + 4u <= s.end) {
-            a_rows[e] = a_four_k(a[i], at);
-          } else {
-            var v = vec4<sum_t>();
-            for (var j = 0u; j < s.end - at; j++) { v[j] = a_one(a[i], at + j); }
-            a_rows[e] = v;
-          }
+  for (var k0 = k_range.x; k0 < k_range.y;) {
+    var k_end = min(k0 + STEP, k_range.y);
+    if (!ACROSS_RUNS) { k_end = min(k_end, (k0 / params.run + 1u) * params.run); }
+    workgroupBarrier();
+    for (var i = 0u; i < PER_LANE; i++) {
+      let e = lane + i * LANES;
+      let k = k0 + e / ROWS * 4u;
+      if (e < ROWS * STEP / 4u && k < k_end) {
+        let s = span_at(k, k_end);
+        let a = a_run(rows[i], s.run);
+        if (k + 4u <= k_end) {
+          a_rows[e] = a_four_k(a, s.first);
+        } else {
+          var v = vec4<sum_t>();
+          for (var j = 0u; j < k_end - k; j++) { v[j] = a_one(a, s.first + j); }
+          a_rows[e] = v;
         }
       }
-      workgroupBarrier();
-      let end = min(first + STEP, s.end);
-      var i = first;
-      for (; i + 4u <= end; i += 4u) {
-        let bv = b_four_by_four(b, i);
-        let at = (i - first) / 4u * ROWS;
+    }
+    workgroupBarrier();
+    var at = 0u;  // in a_rows
+    for (var s = span_at(k0, k_end); s.first < s.end; s = span_after(s, k_end)) {
+      var b = b_quad_ahead(b_quad(cols, s.run), s.first);
+      var i = s.first;
+      for (; i + 4u <= s.end; i += 4u) {
+        let bv = b_four_by_four(b, 0u);
+        b = b_quad_ahead(b, 4u);
         for (var r = 0u; r < ROWS; r++) {
           let av = a_rows[at + r];
           sum[r] = mad(vec4<sum_t>(av.x), bv[0], sum[r]);
@@ -72,14 +74,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
           sum[r] = mad(vec4<sum_t>(av.z), bv[2], sum[r]);
           sum[r] = mad(vec4<sum_t>(av.w), bv[3], sum[r]);
         }
+        at += ROWS;
       }
-      for (; i < end; i++) {
-        let bv = b_four_lines(b, i);
-        let at = (i - first) / 4u * ROWS;
-        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_rows[at + r][(i - first) % 4u]), bv, sum[r]); }
+      for (var j = 0u; i + j < s.end; j++) {
+        let bv = b_four_lines(b, j);
+        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_rows[at + r][j]), bv, sum[r]); }
       }
     }
-    k += s.end - s.first;
+    k0 = k_end;
   }
   if (col >= params.col_end) { return; }
   for (var r = 0u; r < ROWS; r++) {
@@ -98,7 +100,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
     const int64_t rows = ceil_div(p.rows(), ceil_div(p.rows(), most));
     for (const uint32_t lanes : {64u, 128u}) {
       if (lanes > target.caps.max_invocations_per_workgroup) continue;
-      out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, r.cpu ? 128 : r.group_lanes),
+      out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, r.cpu ? 128 : r.group_lanes) *
+                         p.padding(rows, int64_t{4} * lanes),
                      {{"ROWS", to_u32(rows)}, {"LANES", lanes}}});
     }
   }
@@ -122,7 +125,8 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
                         .four_columns = true,
                         .tile_rows = rows,
                         .tile_cols = int64_t{4} * lanes,
-                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes), spec_value("STEP", step)}});
+                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes), spec_value("STEP", step),
+                                  spec_value("ACROSS_RUNS", p.run % 4 == 0)}});
 }
 
 inline constexpr Loop kLoop{"staged", applies, candidates, make};

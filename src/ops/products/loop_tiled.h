@@ -29,8 +29,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     b_lines[i] = b_stage_line(t.batch, t.col, i, lane);
   }
   var sum: array<vec4<sum_t>, 4>;
-  for (var k = k_range.x; k < k_range.y;) {
-    let s = span_at(k, k_range.y);
+  for (var s = span_at(k_range.x, k_range.y); s.first < s.end; s = span_after(s, k_range.y)) {
     var a: array<a_Run, 4>;
     var b: array<b_Run, 4>;
     for (var i = 0u; i < 4u; i++) {
@@ -50,7 +49,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       }
       workgroupBarrier();
     }
-    k += s.end - s.first;
   }
   for (var r = 0u; r < 4u; r++) {
     let row = t.row + 4u * y + r;

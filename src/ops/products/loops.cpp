@@ -1,6 +1,7 @@
 // The table of tile loops.
 #include <algorithm>
 
+#include "base/checked.h"
 #include "ops/products/loop_dot.h"
 #include "ops/products/loop_plain.h"
 #include "ops/products/loop_rows.h"
@@ -11,7 +12,10 @@
 namespace rlx::products {
 namespace {
 
-double bytes_per_element(DType dtype) { return static_cast<double>(device_bytes(dtype)); }
+double bytes_per_element(DType dtype) {
+  constexpr int64_t kMany = 1 << 20;  // whole blocks of every encoding
+  return static_cast<double>(device_bytes_of(dtype, kMany)) / kMany;
+}
 
 constexpr Loop kLoops[] = {rows::kLoop, staged::kLoop, dot::kLoop, tiled::kLoop, plain::kLoop};
 
@@ -26,7 +30,7 @@ std::vector<std::string> variant_names() {
 }
 
 DType Product::sum_type() const {
-  if (is_float(a->dtype())) return DType::f32;
+  if (is_float(value_dtype(a->dtype()))) return DType::f32;
   return a->dtype() == DType::u32 ? DType::u32 : DType::i32;
 }
 
@@ -35,6 +39,13 @@ std::string Product::key() const {
                    to_string(b->dtype()), b->along_k() ? " b-along-k" : "", size_class(region.batch.length()),
                    size_class(rows()), region.cols.length(), region.k.length(),
                    expr.steps.empty() ? "" : " epilogue");
+}
+
+double Product::padding(int64_t tile_rows, int64_t tile_cols) const {
+  const auto one = [](int64_t length, int64_t tile) {
+    return static_cast<double>(round_up(length, tile)) / static_cast<double>(length);
+  };
+  return one(rows(), tile_rows) * one(region.cols.length(), tile_cols);
 }
 
 double estimate_ns(const Rates& r, const Product& p, Share share) {

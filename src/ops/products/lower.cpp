@@ -201,6 +201,28 @@ int64_t wanted_parts(const Lowering& l, std::string_view op, const Product& p) {
   return std::clamp<int64_t>(static_cast<int64_t>(r.lanes / 4 / results), 1, std::max<int64_t>(p.size.k / kLeast, 1));
 }
 
+// [batch.., cols.., rows..]
+Grouped swapped(const Grouped& y) {
+  const int64_t rank = y.operand.view.rank();
+  std::vector<int64_t> order;
+  const auto append = [&](int64_t begin, int64_t end) {
+    for (int64_t axis = begin; axis < end; ++axis) order.push_back(axis);
+  };
+  append(0, y.first_axes);
+  append(y.first_axes + y.second_axes, rank);
+  append(y.first_axes, y.first_axes + y.second_axes);
+  return {y.operand.with_view(y.operand.view.permute(order)), y.first_axes, rank - y.first_axes - y.second_axes};
+}
+
+// Loops are made for few rows rather than for few columns: y^T = b^T a^T.
+Product transposed(Product p) {
+  std::swap(p.a, p.b);
+  std::swap(p.size.m, p.size.n);
+  p.y = std::make_shared<StoreStrided>(swapped(*p.y->whole()));
+  for (Grouped& e : p.extra) e = swapped(e);
+  return p;
+}
+
 Region everything(const Product& p) {
   return {{0, p.size.batch}, {0, p.size.m}, {0, p.size.n}, {0, p.size.k}};
 }
@@ -214,6 +236,8 @@ bool can_bind(Lowering& l, std::string_view op, Product p) {
 
 void lower(Lowering& l, std::string_view op, Product p) {
   if (p.size.batch * p.size.m * p.size.n == 0) return;
+  constexpr int64_t kFewColumns = 8;
+  if (p.size.n <= kFewColumns && p.size.m > p.size.n && p.y->whole()) p = transposed(std::move(p));
   p.region = everything(p);
   Cutter cutter(l, op);
   const int64_t parts = p.y->whole() ? wanted_parts(l, op, p) : 1;

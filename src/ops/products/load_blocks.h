@@ -1,0 +1,61 @@
+// Loads from encoded tensors (docs/encodings.md): a run is a group of elements that share a scale, which is
+// decoded once for the group.
+#pragma once
+
+#include "base/checked.h"
+#include "encodings/encoding.h"
+#include "ops/products/product.h"
+
+namespace rlx::products {
+
+class LoadBlocks final : public Load {
+ public:
+  explicit LoadBlocks(Grouped x) : x_(std::move(x)) { x_.operand.outer_rank = x_.first_axes + x_.second_axes; }
+
+  // Whether each line begins with a group and has its groups one after the other.
+  static bool reads(const Grouped& x) {
+    const View k = x.group(2).coalesced();
+    const int64_t group = encoding_of(x.operand.dtype).group_elements;
+    const auto whole = [&](int64_t n) { return n % group == 0; };
+    return k.rank() == 1 && k.strides[0] == 1 && whole(k.dims[0]) && whole(x.operand.view.offset) &&
+           std::ranges::all_of(x.group(0).strides, whole) && std::ranges::all_of(x.group(1).strides, whole);
+  }
+
+  std::string_view name() const override { return "blocks"; }
+  std::string wgsl() const override {
+    return R"(//@ in x encoded
+//@ param x_lines: u32
+
+struct x_Line { at: u32, }
+fn x_line(batch: u32, line: u32) -> x_Line { return x_Line(x_base(batch * params.x_lines + line)); }
+
+struct x_Run { group: x_Group, first: u32, }
+fn x_run(l: x_Line, run: u32) -> x_Run { return x_Run(x_group(l.at + run * x_GROUP), 0u); }
+fn x_ahead(r: x_Run, n: u32) -> x_Run { return x_Run(r.group, r.first + n); }
+
+fn x_one(r: x_Run, k: u32) -> sum_t { return x_group_four(r.group, (r.first + k) / 4u)[(r.first + k) % 4u]; }
+fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> { return x_group_four(r.group, (r.first + k) / 4u); }
+)";
+  }
+
+  bool offers(Access access) const override { return access == Access::four_k; }
+  bool along_k() const override { return true; }
+  // Also the length of a run.
+  int64_t grain() const override { return encoding_of(x_.operand.dtype).group_elements; }
+
+  Binding bind(Access, const Lines& lines) const override {
+    Binding b;
+    Operand x = x_.operand;
+    if (lines.is_part(x_.group(0).elements(), x_.group(1).elements(), x_.group(2).elements()))
+      x.window = x_.reach(lines.batch, lines.lines, lines.k);
+    b.operands = {x};
+    b.words = {to_u32(x_.group(1).elements())};
+    return b;
+  }
+  DType dtype() const override { return x_.operand.dtype; }
+
+ private:
+  Grouped x_;
+};
+
+}  // namespace rlx::products
