@@ -49,7 +49,7 @@ Program lowered(const std::string& call, DType type, const Target& target) {
   return lowered(make_sample(info, call, type, Reach::direct, 1).graph, target);
 }
 
-// "matmul_rows [rows] ROWS=8 LANES=8": the label and those constants that are candidates.
+// "loop_staged [staged] ROWS=8 LANES=128": the label and those constants that are candidates.
 std::string text(const Dispatch& d) {
   static const std::set<std::string> chosen = {"ROWS", "LANES", "KEYS", "QUADS", "TEAM"};
   std::string out = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
@@ -90,11 +90,12 @@ static_assert(!std::is_default_constructible_v<Row>);
 
 TEST(Choices, OnLavapipeAreThoseThatWereMeasured) {
   const std::pair<std::string, std::string> cases[] = {
-      {"matmul(T[1,64], T[64,256])", "matmul_rows [rows] ROWS=1 LANES=8"},
-      {"matmul(T[3,64], T[64,256])", "matmul_rows [rows] ROWS=2 LANES=8"},
-      {"matmul(T[7,64], T[64,256])", "matmul_rows [rows] ROWS=4 LANES=8"},
-      {"matmul(T[128,768], T[768,3072])", "matmul_rows [rows] ROWS=16 LANES=8"},
-      {"matmul(i32[3,17], i32[17,5])", "matmul_plain [plain]"},
+      {"matmul(T[1,64], T[64,256])", "loop_rows [rows] ROWS=1 LANES=8"},
+      {"matmul(T[3,64], T[64,256])", "loop_rows [rows] ROWS=3 LANES=8"},
+      {"matmul(T[7,64], T[64,256])", "loop_staged [staged] ROWS=7 LANES=64"},
+      {"matmul(T[128,768], T[768,3072])", "loop_staged [staged] ROWS=32 LANES=128"},
+      {"conv(T[1,64,56,56], T[64,64,3,3]) {pads=[1,1,1,1]}", "loop_staged [staged] ROWS=32 LANES=64"},
+      {"matmul(i32[3,17], i32[17,5])", "loop_plain [plain]"},
       {"attention(T[1,12,128,64], T[1,12,128,64], T[1,12,128,64])",
        "attention_online [online] KEYS=4 LANES=64"},
       {"attention(T[1,12,1,64], T[1,12,128,64], T[1,12,128,64])",
@@ -117,7 +118,9 @@ TEST(Choices, OfBertOnLavapipe) {
   const Graph g = materialize_views(optimize(models::bert_encoder({.layers = 1}, 1, 128), {}));
   std::map<std::string, int> counts;
   for (const Dispatch& d : lower(g, lavapipe()).main) ++counts[text(d)];
-  EXPECT_EQ(counts["matmul_rows [rows] ROWS=16 LANES=8"], 4);
+  // Tiles of 512 columns fit 3072 evenly, those of 256 also fit 768 and 2304.
+  EXPECT_EQ(counts["loop_staged [staged] ROWS=32 LANES=128"], 1);
+  EXPECT_EQ(counts["loop_staged [staged] ROWS=32 LANES=64"], 3);
   EXPECT_EQ(counts["attention_online [online] KEYS=4 LANES=64"], 1);
   EXPECT_EQ(counts["norm [serial] TEAM=1"] + counts["norm [subgroup] TEAM=8"], 3);
 }
@@ -126,16 +129,16 @@ TEST(Choices, FollowMeasuredCosts) {
   const auto measured = std::make_shared<Measured>();
   Target target = lavapipe();
   target.chooser = measured;
-  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=8 LANES=8");
-  EXPECT_TRUE(measured->keys.contains("matmul f32 batch<=1 m<=8 n4096 k64 b-by-rows"))
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_staged [staged] ROWS=8 LANES=128");
+  EXPECT_TRUE(measured->keys.contains("matmul stridedxstrided f32xf32 batch<=1 m<=8 n4096 k64"))
       << *measured->keys.begin();
   measured->ns["matmul rows ROWS=2 LANES=32"] = 10;
-  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=2 LANES=32");
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_rows [rows] ROWS=2 LANES=32");
   measured->ns["matmul tiled"] = 5;
-  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_tiled [tiled]");
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_tiled [tiled]");
   // A row that is measured to be slow is not chosen either.
-  measured->ns = {{"matmul rows ROWS=8 LANES=8", 1e12}};
-  EXPECT_NE(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=8 LANES=8");
+  measured->ns = {{"matmul staged ROWS=8 LANES=128", 1e12}};
+  EXPECT_NE(text(lowered(kProduct, DType::f32, target)), "loop_staged [staged] ROWS=8 LANES=128");
 }
 
 TEST(Choices, ForcedRowsWinOverMeasuredOnes) {
@@ -144,12 +147,13 @@ TEST(Choices, ForcedRowsWinOverMeasuredOnes) {
   Target target = lavapipe();
   target.chooser = measured;
   target.forced = {{"matmul", "rows"}};
-  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_rows [rows] ROWS=1 LANES=64");
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_rows [rows] ROWS=1 LANES=64");
   target.forced = {{"matmul", "plain"}};
-  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "matmul_plain [plain]");
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_plain [plain]");
   // A row that cannot handle the case is passed over.
   target.forced = {{"matmul", "tiled"}};
-  EXPECT_EQ(text(lowered("matmul(i32[3,17], i32[17,5])", DType::f32, target)), "matmul_plain [plain]");
+  target.caps.max_invocations_per_workgroup = 128;
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_rows [rows] ROWS=1 LANES=64");
 }
 
 TEST(Choices, EveryTableHasKeys) {
@@ -187,8 +191,8 @@ TEST(Choices, RatesFollowTheAdapter) {
 // Which labels a kernel may have: the rows that make it.
 bool label_fits(const std::string& kernel, const std::string& label) {
   static const std::multimap<std::string, std::string> rows = {
-      {"matmul_rows", "rows"},          {"matmul_tiled", "tiled"},
-      {"matmul_plain", "plain"},        {"attention_plain", "plain"},
+      {"loop_rows", "rows"},          {"loop_tiled", "tiled"},
+      {"loop_plain", "plain"},        {"attention_plain", "plain"},
       {"elementwise", "vec4"},          {"elementwise", "scalar"},
       {"attention_blocked", "blocked"}, {"copy", ""},
       {"attention_online", "online"}};
@@ -219,7 +223,7 @@ TEST(Labels, OfAProductInSlicesAlternate) {
   int products = 0;
   int additions = 0;
   for (const Dispatch& d : program.main) {
-    products += d.kernel->name == "matmul_rows" && d.variant == "rows";
+    products += d.kernel->name == "loop_rows" && d.variant == "rows";
     additions += d.kernel->name == "elementwise" && d.variant == "vec4";
   }
   EXPECT_GE(products, 3);

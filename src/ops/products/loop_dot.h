@@ -80,7 +80,7 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
     if (rows / 2 >= p.rows()) break;
     const double gpu = p.b->along_k() && p.rows() <= 8 ? 1 : 0.1;
     out.push_back({estimate_ns(r, p, {.cpu = 0.1, .gpu = gpu}) *
-                       misfit(rows, static_cast<double>(std::min<int64_t>(p.rows(), 8))),
+                       misfit(rows, static_cast<double>(std::min<int64_t>(p.rows(), 8))) * p.padding(rows, 4),
                    {{"ROWS", rows}}});
   }
   return out;

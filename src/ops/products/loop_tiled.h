@@ -64,7 +64,7 @@ inline bool applies(const Target& target, const Product&) {
 
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
   const double gpu = p.rows() <= 8 ? 0.2 : 0.75;
-  return one_candidate(estimate_ns(rates_of(target.caps), p, {.cpu = 4.0 / 24, .gpu = gpu}));
+  return one_candidate(estimate_ns(rates_of(target.caps), p, {.cpu = 4.0 / 24, .gpu = gpu}) * p.padding(64, 64));
 }
 
 inline Dispatch make(Lowering& l, const Product& p, const Candidate&) {
