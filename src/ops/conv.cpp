@@ -139,17 +139,7 @@ std::vector<TensorType> Conv::infer(const InferArgs& in) const {
            w[0].text());
   }
   const Shape out = output_shape(*this, x, w);
-  std::vector<DType> types = {in.dtype(0), in.dtype(1), in.dtype(0)};
-  for (int64_t i = 3; i < in.count(); ++i) {
-    types.push_back(in.dtype(i));
-    if (!(broadcast(out, in.shape(i), "conv") == out)) {
-      fail("conv: the epilogue's input {} has the shape {}, which does not broadcast to the result {}", i,
-           in.shape(i).text(), out.text());
-    }
-  }
-  if (in.count() > 3 && epilogue.empty())
-    fail("conv: takes 2 or 3 inputs when it has no epilogue, not {}", in.count());
-  return {TensorType{typed_epilogue(types).result_type(), out}};
+  return {TensorType{epilogue_type(in, out), out}};
 }
 
 ConvSizes conv_sizes(const Conv& op, const std::vector<int64_t>& x, const std::vector<int64_t>& w) {

@@ -13,6 +13,7 @@
 #include "ops/op_table.h"
 #include "ops/products/load_blocks.h"
 #include "ops/products/load_strided.h"
+#include "ops/products/store_split.h"
 #include "ops/products/store_strided.h"
 #include "rlx/ops.h"
 
@@ -34,10 +35,17 @@ std::shared_ptr<Op> MatMul::with_epilogue(ExprAttr other) const {
   return op;
 }
 
+std::shared_ptr<Op> MatMul::with_splits(std::vector<int64_t> sizes) const {
+  if (!splits.empty()) return nullptr;
+  auto op = std::make_shared<MatMul>(*this);
+  op->splits = std::move(sizes);
+  return op;
+}
+
 // A matrix of weights, and in the epilogue only vectors with a number for each column.
 std::optional<ProductOp::Join> MatMul::join(std::span<const TensorType> inputs) const {
   const Shape& b = inputs[1].shape;
-  if (b.rank() != 2 || !b.is_static() || inputs[0].shape.rank() < 2) return std::nullopt;
+  if (b.rank() != 2 || !b.is_static() || inputs[0].shape.rank() < 2 || !splits.empty()) return std::nullopt;
   for (const TensorType& extra : inputs.subspan(2)) {
     if (!(extra.shape == Shape{b[1]})) return std::nullopt;
   }
@@ -72,17 +80,22 @@ std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
   Shape out = broadcast(batch(a), batch(b), "matmul");
   if (!a_vector) out.push_back(a[a.rank() - 2]);
   if (!b_vector) out.push_back(b[b.rank() - 1]);
-  std::vector<DType> types = {in.dtype(0), in.dtype(1)};
-  for (int64_t i = 2; i < in.count(); ++i) {
-    types.push_back(in.dtype(i));
-    if (!(broadcast(out, in.shape(i), "matmul") == out)) {
-      fail("matmul: the epilogue's input {} has the shape {}, which does not broadcast to the product {}", i,
-           in.shape(i).text(), out.text());
-    }
+  const DType result = epilogue_type(in, out);
+  if (splits.empty()) return {TensorType{result, out}};
+  if (b_vector) fail("matmul: the product with the vector {} has no columns to split", in.shape(1).text());
+  Dim columns;
+  std::vector<TensorType> parts;
+  for (const int64_t size : splits) {
+    if (size < 0) fail("matmul: `splits` contains {}; its numbers must be at least 0", size);
+    columns = columns + Dim(size);
+    parts.push_back({result, out});
+    parts.back().shape[out.rank() - 1] = size;
   }
-  if (in.count() > 2 && epilogue.empty())
-    fail("matmul: takes 2 inputs when it has no epilogue, not {}", in.count());
-  return {TensorType{typed_epilogue(types).result_type(), out}};
+  if (!(columns == b[b.rank() - 1])) {
+    fail("matmul: the splits [{}] add up to {}, but the product has {} columns", joined(splits), columns.text(),
+         b[b.rank() - 1].text());
+  }
+  return parts;
 }
 
 namespace {
@@ -129,13 +142,13 @@ products::Grouped by_columns(const Operand& b) {
 }
 
 // y = expr(a x b, extra..) for operands [batch.., m, k], [batch.., k, n] and [batch.., m, n].
-void lower_matrices(Lowering& l, std::string_view op, const Operand& a, const Operand& b, const Operand& y,
-                    const std::vector<Operand>& extra, Expr expr) {
+products::Product make_product(const Operand& a, const Operand& b, const Operand& y,
+                               const std::vector<Operand>& extra, const Expr& expr) {
   const int64_t axes = y.view.rank() - 2;
   products::Product p;
   const std::vector<int64_t>& dims = y.view.dims;
   p.size = {product({dims.begin(), dims.end() - 2}), dims[dims.size() - 2], dims.back(), a.view.dims.back()};
-  p.expr = std::move(expr);
+  p.expr = expr;
   for (const Operand& e : extra) p.extra.push_back({e, axes, 1});
   products::Grouped left{a, axes, 1};
   products::Grouped right = by_columns(b);
@@ -149,7 +162,7 @@ void lower_matrices(Lowering& l, std::string_view op, const Operand& a, const Op
     p.b = std::make_shared<products::LoadStrided>(right);
   }
   p.y = std::make_shared<products::StoreStrided>(out);
-  products::lower(l, op, std::move(p));
+  return p;
 }
 
 }  // namespace
@@ -160,7 +173,8 @@ bool MatMul::reads_encoded(int64_t input, DType encoding, const View& view) cons
 }
 
 void MatMul::lower(Lowering& l) const {
-  const std::vector<int64_t>& out = l.out().view.dims;
+  std::vector<int64_t> out = l.out().view.dims;
+  if (!splits.empty()) out.back() = l.in(1).view.dims.back();
   if (product(out) == 0) return;
   const bool a_vector = l.in(0).view.rank() == 1;
   const bool b_vector = l.in(1).view.rank() == 1;
@@ -175,16 +189,70 @@ void MatMul::lower(Lowering& l) const {
     const auto as_matrix = l.in(i).view.broadcast_to(out).reshape(dims);  // only axes of length 1 are added
     extra.push_back(l.in(i).with_view(*as_matrix));
   }
-  lower_matrices(l, kName, l.in(0).with_view(matrix_view(l.in(0).view, true, batch)),
-                 l.in(1).with_view(matrix_view(l.in(1).view, false, batch)),
-                 l.out().with_view(View::contiguous(dims)), extra, typed_epilogue(types));
+  const Operand a = l.in(0).with_view(matrix_view(l.in(0).view, true, batch));
+  const Operand b = l.in(1).with_view(matrix_view(l.in(1).view, false, batch));
+  const Expr tail = typed_epilogue(types);
+  if (splits.empty()) {
+    products::lower(l, kName, make_product(a, b, l.out().with_view(View::contiguous(dims)), extra, tail));
+    return;
+  }
+  // One store to all outputs or, if they cannot be bound together, a product for each.
+  std::vector<Operand> outputs;
+  for (size_t i = 0; i < splits.size(); ++i) {
+    std::vector<int64_t> part = dims;
+    part.back() = splits[i];
+    if (splits[i] > 0) outputs.push_back(l.out(static_cast<int64_t>(i)).with_view(View::contiguous(part)));
+  }
+  const Operand shape{.dtype = outputs[0].dtype, .view = View::contiguous(dims)};
+  products::Product whole = make_product(a, b, shape, extra, tail);
+  whole.y = std::make_shared<products::StoreSplit>(outputs);
+  if (products::can_bind(l, kName, whole)) {
+    products::lower(l, kName, std::move(whole));
+    return;
+  }
+  int64_t begin = 0;
+  for (const Operand& y : outputs) {
+    const int64_t length = y.view.dims.back();
+    const auto columns = [&](const Operand& o) {
+      return o.with_view(o.view.slice(o.view.rank() - 1, begin, length));
+    };
+    std::vector<Operand> some;
+    for (const Operand& e : extra) some.push_back(columns(e));
+    products::lower(l, kName, make_product(a, columns(b), y, some, tail));
+    begin += length;
+  }
 }
 
 void lower_product(Lowering& l, const Operand& a, const Operand& b, const Operand& y) {
-  if (y.view.elements() > 0) lower_matrices(l, MatMul::kName, a, b, y, {}, {});
+  if (y.view.elements() > 0) products::lower(l, MatMul::kName, make_product(a, b, y, {}, {}));
+}
+
+// All columns, then those of each output.
+void MatMul::reference_splits(RefContext& r) const {
+  std::vector<const RefTensor*> inputs;
+  for (int64_t i = 0; i < r.input_count(); ++i) inputs.push_back(&r.in(i));
+  std::vector<int64_t> dims = r.out().dims;
+  dims.back() = r.in(1).dims.back();
+  const TensorType type{r.out().dtype, Shape(dims)};
+  RefContext whole(inputs, std::span(&type, 1));
+  MatMul unsplit = *this;
+  unsplit.splits.clear();
+  unsplit.reference(whole);
+  int64_t begin = 0;
+  for (size_t i = 0; i < splits.size(); ++i) {
+    const View columns = View::contiguous(dims).slice(std::ssize(dims) - 1, begin, splits[i]);
+    RefTensor& out = r.out(static_cast<int64_t>(i));
+    if (!whole.out().real.empty()) out.real = gather_view(whole.out().real, columns);
+    if (!whole.out().ints.empty()) out.ints = gather_view(whole.out().ints, columns);
+    begin += splits[i];
+  }
 }
 
 void MatMul::reference(RefContext& r) const {
+  if (!splits.empty()) {
+    reference_splits(r);
+    return;
+  }
   const RefTensor& a = r.in(0);
   const RefTensor& b = r.in(1);
   const std::vector<int64_t>& out = r.out().dims;
@@ -276,6 +344,9 @@ void register_matmul(OpTable& table) {
            "matmul(T[3,17], T[17,5], T[5]) {epilogue=\"less($0,$1)\"}",
            "matmul(i32[3,17] in -2000000..2000000, i32[17,5] in -2000000..2000000) "
            "{epilogue=\"t0=cast_f32($0); mul(t0,0.5)\"}",
+           "matmul(T[2,5,20], T[20,27], T[27]) {epilogue=\"add($0,$1)\", splits=[8,16,3]}",
+           "matmul(T[6,8], T[8,12]) {splits=[4,8]}", "matmul(T[3,8], T[8,7]) {splits=[0,7]}",
+           "matmul(T[300,70], T[70,200]) {splits=[100,0,36,64]}",
            // Bytes, exact in i32.
            "matmul(i8[5,36] in -128..127, i8[36,20] in -128..127)",
            "matmul(u8[3,17] in 0..255, i8[17,9] in -128..127)",

@@ -13,17 +13,25 @@ namespace rlx {
 struct MatMul final : OpOf<MatMul>, ProductOp {
   static constexpr auto kName = "matmul";
 
-  void visit_attributes(AttributeVisitor& v) override { v("epilogue", epilogue, {}); }
+  std::vector<int64_t> splits;  // the columns of several outputs; empty: one output with all of them
+
+  void visit_attributes(AttributeVisitor& v) override {
+    v("epilogue", epilogue, {});
+    v("splits", splits, {});
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
   bool reads_encoded(int64_t input, DType encoding, const View& view) const override;
 
+  void reference_splits(RefContext& r) const;
+
   int64_t own_inputs() const override { return 2; }
   DType product_type(std::span<const DType> inputs) const override;
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
-  bool is_plain_matmul() const override { return epilogue.empty(); }
+  std::shared_ptr<Op> with_splits(std::vector<int64_t> sizes) const override;
+  bool is_plain_matmul() const override { return epilogue.empty() && splits.empty(); }
   std::optional<Join> join(std::span<const TensorType> inputs) const override;
   std::optional<std::vector<int64_t>> weight_order(std::span<const TensorType> inputs) const override;
 };

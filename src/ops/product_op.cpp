@@ -11,6 +11,20 @@ Expr ProductOp::typed_epilogue(std::span<const DType> inputs) const {
   return epilogue.typed(std::move(types));
 }
 
+DType ProductOp::epilogue_type(const InferArgs& in, const Shape& result) const {
+  std::vector<DType> types;
+  for (int64_t i = 0; i < in.count(); ++i) types.push_back(in.has(i) ? in.dtype(i) : DType::f32);
+  for (int64_t i = own_inputs(); i < in.count(); ++i) {
+    if (!(broadcast(result, in.shape(i), in.op()) == result)) {
+      fail("{}: the epilogue's input {} has the shape {}, which does not broadcast to the result {}", in.op(), i,
+           in.shape(i).text(), result.text());
+    }
+  }
+  if (in.count() > own_inputs() && epilogue.empty())
+    fail("{}: takes {} inputs when it has no epilogue, not {}", in.op(), own_inputs(), in.count());
+  return typed_epilogue(types).result_type();
+}
+
 std::vector<DType> input_dtypes(std::span<const TensorType> inputs) {
   std::vector<DType> types;
   for (const TensorType& t : inputs) types.push_back(t.dtype);

@@ -24,6 +24,9 @@ class ProductOp {
   virtual DType product_type(std::span<const DType> inputs) const = 0;
   virtual std::shared_ptr<Op> with_epilogue(ExprAttr other) const = 0;
 
+  // The same with the last axis of the result cut into several outputs of these sizes; null if it cannot.
+  virtual std::shared_ptr<Op> with_splits(std::vector<int64_t> /*sizes*/) const { return nullptr; }
+
   // Whether it is the NumPy product of its two inputs and nothing else.
   virtual bool is_plain_matmul() const { return false; }
 
@@ -42,6 +45,8 @@ class ProductOp {
     return std::nullopt;
   }
 
+  // For inference: the type of the result, whose shape the epilogue's inputs must broadcast to.
+  DType epilogue_type(const InferArgs& in, const Shape& result) const;
   // The epilogue for these types of all inputs; it has no steps if there is none.
   Expr typed_epilogue(std::span<const DType> inputs) const;
 };

@@ -39,7 +39,7 @@ class Fuser {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Node& producer = rewriter_.target().producer(rewriter_.mapped(n.inputs[i]));
       const ProductOp* const product = as_product(*producer.op);
-      if (!product || uses_.at(n.inputs[i]).size() != 1 || !is_float(producer.outputs[0].dtype)) continue;
+      if (!product || producer.outputs.size() != 1 || uses_.at(n.inputs[i]).size() != 1 || !is_float(producer.outputs[0].dtype)) continue;
       if (!(producer.outputs[0].shape == n.outputs[0].shape)) continue;
       // What the load phase computes once must not be computed in each run.
       if (in_load(n.inputs[i].node) && !in_load(id)) continue;

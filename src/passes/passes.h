@@ -29,6 +29,7 @@ Graph canonicalize(const Graph& graph);
 Graph fuse_attention(const Graph& graph);
 Graph join_products(const Graph& graph);
 Graph fuse_epilogue(const Graph& graph, int64_t max_inputs);
+Graph fuse_split(const Graph& graph);
 Graph pack_weights(const Graph& graph);
 Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);

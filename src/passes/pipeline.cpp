@@ -64,6 +64,7 @@ Graph optimize(const Graph& graph, const PassOptions& options) {
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes
   g = keeping_states(g, fuse_residual_norm);  // before the epilogues, which would take the residual add
   g = keeping_states(g, fuse_epilogue, options.max_region_inputs);
+  g = keeping_states(g, fuse_split);     // after the epilogues, which are in front of the split
   g = keeping_states(g, join_products);  // after the epilogues: biases are joined with their weights
   g = pack_weights(g);                  // what was joined is already in order
   g = fuse_elementwise(g, options.max_region_inputs);

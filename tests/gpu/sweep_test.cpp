@@ -110,11 +110,16 @@ TEST_P(Sweep, EveryVariantMatches) {
   // Element-wise kernels are one family, whatever the function; not every function has a vector form.
   const bool elementwise = info().make()->has(Trait::elementwise);
   const std::string op = elementwise ? "elementwise" : info().name;
+  size_t turn = 0;
   for (const std::string& variant : info().variants) {
     variants_.clear();
+    ++turn;
     for (DType dtype : some_types(full_device())) {
       for (const std::string& sample : samples()) {
-        if (!full_run() && elementwise && &sample != &samples().front()) continue;
+        const auto index = static_cast<size_t>(&sample - samples().data());
+        if (!full_run() && elementwise && index != 0) continue;
+        // Of many samples each variant takes some, and each sample some variants.
+        if (!full_run() && samples().size() > 12 && (index + turn) % 3 != 0) continue;
         run(full_device(), sample, dtype, Reach::direct, {.kernels = {{op, variant}}, .optimize = false});
       }
     }

@@ -166,7 +166,7 @@ TEST(Conv, RefusesInputs) {
   EXPECT_SAYS(graph_of("conv(%x, %w, %e)", leaves),
               "conv: the bias has the shape [1, 3, 3]; 3 filters need [3]");
   EXPECT_SAYS(graph_of("conv(%x, %w, %b, %e)", leaves),
-              "conv: takes 2 or 3 inputs when it has no epilogue, not 4");
+              "conv: takes 3 inputs when it has no epilogue, not 4");
   EXPECT_SAYS(graph_of("conv(%x, %w, %b, %t) {epilogue=\"add($0,$1)\"}", leaves),
               "conv: the epilogue's input 3 has the shape [2, 3, 3], which does not broadcast to the result "
               "[1, 3, 3]");

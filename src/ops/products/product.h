@@ -102,7 +102,10 @@ struct Product {
   int64_t rows() const { return region.rows.length(); }
   // By how much tiles of this size exceed the results.
   double padding(int64_t tile_rows, int64_t tile_cols) const;
-  bool reads_four_k(const Load& load) const { return load.offers(Access::four_k) && region.k.begin % 4 == 0; }
+  // Whether the fours of all runs are those of the load.
+  bool reads_four_k(const Load& load) const {
+    return load.offers(Access::four_k) && region.k.begin % 4 == 0 && run % 4 == 0;
+  }
   int64_t grain() const { return std::max(a->grain(), b->grain()); }
 };
 
