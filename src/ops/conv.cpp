@@ -276,8 +276,9 @@ Product make_product(const Problem& p) {
   const auto filters = std::make_shared<LoadStrided>(Grouped{p.w.with_view(w), 2, 1});
 
   View x = p.x.view.permute(pixels_first);
-  const bool plain = std::ranges::all_of(
-      p.axes, [](const products::WindowAxis& a) { return a.kernel == 1 && a.pad == 0 && a.out * a.stride <= a.in + a.stride - 1; });
+  const bool plain = std::ranges::all_of(p.axes, [](const products::WindowAxis& a) {
+    return a.kernel == 1 && a.pad == 0 && a.out * a.stride <= a.in + a.stride - 1;
+  });
   products::LoadPtr windows;
   if (plain) {
     for (size_t i = 0; i < 3; ++i)
@@ -364,50 +365,49 @@ void register_conv(OpTable& table) {
        .operands = "x w bias extra...",
        .types = "f32 f16 bf16",
        .variants = products::variant_names(),
-       .samples =
-           {
-               "conv(T[2,5,7,6], T[3,5,1,1])",
-               "conv(T[1,3,17,9], T[8,3,3,3], T[8]) {pads=[1,1,1,1]}",
-               "conv(T[2,4,9,8], T[6,4,3,3]) {strides=[2,2], pads=[1,1,1,1]}",
-               "conv(T[1,8,14,14], T[16,8,1,1], T[16]) {strides=[2,2]}",
-               "conv(T[1,4,11,10], T[3,4,3,3]) {dilations=[2,2], pads=[2,2,2,2]}",
-               "conv(T[1,6,7,7], T[9,2,3,3], T[9]) {groups=3}",
-               // Depthwise, with one filter for each channel and with two.
-               "conv(T[2,17,8,9], T[17,1,3,3], T[17]) {groups=17, pads=[1,1,1,1]}",
-               "conv(T[1,8,9,8], T[16,1,5,5]) {groups=8, strides=[2,2], pads=[2,2,2,2]}",
-               "conv(T[1,2,7,8], T[3,2,2,3]) {strides=[1,2], dilations=[2,1], pads=[0,1,3,2]}",
-               "conv(T[2,3,17], T[4,3,5], T[4]) {strides=[3], pads=[2,1]}",
-               "conv(T[1,1,257], T[1,1,1])",
-               "conv(T[1,2,5,6,4], T[3,2,3,2,3], T[3]) {strides=[1,2,1], pads=[1,0,1,1,1,1]}",
-               "conv(T[2,7,6,5], T[4,5,3,3], T[4]) {layout=\"channels_last\", strides=[2,1], pads=[1,1,1,1]}",
-               "conv(T[1,9,8,16], T[24,8,3,3]) {layout=\"channels_last\", groups=2}",
-               "conv(T[1,9,8,12], T[12,1,3,3], T[12]) {layout=\"channels_last\", groups=12, pads=[1,1,1,1]}",
-               "conv(T[2,33,4], T[8,4,3]) {layout=\"channels_last\", pads=[2,0]}",
-               "conv(T[1,4,3,5,2], T[3,2,2,2,2]) {layout=\"channels_last\"}",
-               // A kernel that only fits with the padding, and padding that no element of x is near to.
-               "conv(T[1,2,3,4], T[2,2,5,7]) {pads=[1,2,1,1]}",
-               "conv(T[1,2,3,3], T[2,2,2,2], T[2]) {pads=[4,0,0,5]}",
-               "conv(T[1,3,11,10], T[4,3,2,1]) {strides=[4,3]}",
-               "conv(T[0,3,5,5], T[4,3,3,3], T[4])",
-               "conv(T[2,0,5,5], T[4,0,3,3], T[4])",
-               "conv(T[1,2,0,3], T[4,2,1,1], T[4]) {pads=[1,0,1,0]}",
-               "conv(T[1,1,1,1], T[1,1,1,1])",
-               // Epilogues: a residual, without a bias, and a result of another type.
-               "conv(T[2,4,9,7], T[6,4,3,3], T[6], T[2,6,9,7]) {pads=[1,1,1,1], epilogue=\"t0=add($0,$1); "
-               "relu(t0)\"}",
-               "conv(T[1,4,5,5], T[6,4,1,1], none, T[6,1,1], T[1]) {epilogue=\"t0=mul($0,$1); add(t0,$2)\"}",
-               "conv(T[1,5,5,4], T[6,4,3,3], T[6], T[1,3,3,6]) {layout=\"channels_last\", "
-               "epilogue=\"t0=silu($0); add(t0,$1)\"}",
-               "conv(T[1,3,9,9], T[4,3,3,3], T[4]) {epilogue=\"gelu($0)\"}",
-               "conv(T[1,2,5,5], T[3,2,3,3], none, T[3,3]) {epilogue=\"less($0,$1)\"}",
-               // Past one binding of 64 KiB, and past all bindings together: x, y and w.
-               "conv(T[2,16,40,40], T[24,16,3,3], T[24]) {pads=[1,1,1,1]}",
-               "conv(T[1,64,66,64], T[8,64,1,1])",
-               "conv(T[1,80,57,63], T[3,80,3,2], T[3])",
-               "conv(T[1,66,64,64], T[8,64,3,3]) {layout=\"channels_last\", strides=[2,2]}",
-               "conv(T[1,128,5,5], T[256,128,3,3], T[256])",
-               "conv(T[1,3,65,66], T[64,3,3,3]) {pads=[1,1,1,1], epilogue=\"relu($0)\"}",
-           }});
+       .samples = {
+           "conv(T[2,5,7,6], T[3,5,1,1])",
+           "conv(T[1,3,17,9], T[8,3,3,3], T[8]) {pads=[1,1,1,1]}",
+           "conv(T[2,4,9,8], T[6,4,3,3]) {strides=[2,2], pads=[1,1,1,1]}",
+           "conv(T[1,8,14,14], T[16,8,1,1], T[16]) {strides=[2,2]}",
+           "conv(T[1,4,11,10], T[3,4,3,3]) {dilations=[2,2], pads=[2,2,2,2]}",
+           "conv(T[1,6,7,7], T[9,2,3,3], T[9]) {groups=3}",
+           // Depthwise, with one filter for each channel and with two.
+           "conv(T[2,17,8,9], T[17,1,3,3], T[17]) {groups=17, pads=[1,1,1,1]}",
+           "conv(T[1,8,9,8], T[16,1,5,5]) {groups=8, strides=[2,2], pads=[2,2,2,2]}",
+           "conv(T[1,2,7,8], T[3,2,2,3]) {strides=[1,2], dilations=[2,1], pads=[0,1,3,2]}",
+           "conv(T[2,3,17], T[4,3,5], T[4]) {strides=[3], pads=[2,1]}",
+           "conv(T[1,1,257], T[1,1,1])",
+           "conv(T[1,2,5,6,4], T[3,2,3,2,3], T[3]) {strides=[1,2,1], pads=[1,0,1,1,1,1]}",
+           "conv(T[2,7,6,5], T[4,5,3,3], T[4]) {layout=\"channels_last\", strides=[2,1], pads=[1,1,1,1]}",
+           "conv(T[1,9,8,16], T[24,8,3,3]) {layout=\"channels_last\", groups=2}",
+           "conv(T[1,9,8,12], T[12,1,3,3], T[12]) {layout=\"channels_last\", groups=12, pads=[1,1,1,1]}",
+           "conv(T[2,33,4], T[8,4,3]) {layout=\"channels_last\", pads=[2,0]}",
+           "conv(T[1,4,3,5,2], T[3,2,2,2,2]) {layout=\"channels_last\"}",
+           // A kernel that only fits with the padding, and padding that no element of x is near to.
+           "conv(T[1,2,3,4], T[2,2,5,7]) {pads=[1,2,1,1]}",
+           "conv(T[1,2,3,3], T[2,2,2,2], T[2]) {pads=[4,0,0,5]}",
+           "conv(T[1,3,11,10], T[4,3,2,1]) {strides=[4,3]}",
+           "conv(T[0,3,5,5], T[4,3,3,3], T[4])",
+           "conv(T[2,0,5,5], T[4,0,3,3], T[4])",
+           "conv(T[1,2,0,3], T[4,2,1,1], T[4]) {pads=[1,0,1,0]}",
+           "conv(T[1,1,1,1], T[1,1,1,1])",
+           // Epilogues: a residual, without a bias, and a result of another type.
+           "conv(T[2,4,9,7], T[6,4,3,3], T[6], T[2,6,9,7]) {pads=[1,1,1,1], epilogue=\"t0=add($0,$1); "
+           "relu(t0)\"}",
+           "conv(T[1,4,5,5], T[6,4,1,1], none, T[6,1,1], T[1]) {epilogue=\"t0=mul($0,$1); add(t0,$2)\"}",
+           "conv(T[1,5,5,4], T[6,4,3,3], T[6], T[1,3,3,6]) {layout=\"channels_last\", "
+           "epilogue=\"t0=silu($0); add(t0,$1)\"}",
+           "conv(T[1,3,9,9], T[4,3,3,3], T[4]) {epilogue=\"gelu($0)\"}",
+           "conv(T[1,2,5,5], T[3,2,3,3], none, T[3,3]) {epilogue=\"less($0,$1)\"}",
+           // Past one binding of 64 KiB, and past all bindings together: x, y and w.
+           "conv(T[2,16,40,40], T[24,16,3,3], T[24]) {pads=[1,1,1,1]}",
+           "conv(T[1,64,66,64], T[8,64,1,1])",
+           "conv(T[1,80,57,63], T[3,80,3,2], T[3])",
+           "conv(T[1,66,64,64], T[8,64,3,3]) {layout=\"channels_last\", strides=[2,2]}",
+           "conv(T[1,128,5,5], T[256,128,3,3], T[256])",
+           "conv(T[1,3,65,66], T[64,3,3,3]) {pads=[1,1,1,1], epilogue=\"relu($0)\"}",
+       }});
 }
 }  // namespace ops
 

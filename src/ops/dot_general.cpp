@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "ir/reference.h"
-#include "ops/matmul.h"
 #include "ops/epilogue.h"
+#include "ops/matmul.h"
 #include "ops/op_table.h"
 #include "ops/products/load_strided.h"
 #include "ops/products/store_strided.h"

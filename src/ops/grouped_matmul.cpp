@@ -195,27 +195,26 @@ void register_grouped_matmul(OpTable& table) {
        .operands = "x w expert",
        .types = "f32 f16 bf16",
        .variants = std::move(variants),
-       .samples =
-           {
-               "grouped_matmul(T[7,16], T[4,16,12], i32[7] in 0..3)",
-               "grouped_matmul(T[33,17], T[3,17,5], i64[33] in -2..4)",
-               "grouped_matmul(T[2,5,8], T[3,8,9], u32[2,5] in 0..4)",
-               "grouped_matmul(T[9,20], T[2,20,8], u32[9] in 0..4000000000)",
-               "grouped_matmul(T[5], T[3,5,7], i32[] in 0..2)",
-               "grouped_matmul(T[9,64], T[1,64,32], i32[9] in 0..0)",
-               "grouped_matmul(T[3,64], T[17,64,32], i32[3] in 0..16)",
-               "grouped_matmul(T[1,1], T[1,1,1], i64[1] in 0..0)",
-               "grouped_matmul(T[5,8], T[2,8,3], i32[5] in 2..9)",
-               // Nothing to do, nothing to add up, nobody to ask.
-               "grouped_matmul(T[0,8], T[3,8,4], i32[0])",
-               "grouped_matmul(T[5,0], T[2,0,3], i32[5] in 0..1)",
-               "grouped_matmul(T[4,3], T[0,3,2], i32[4])",
-               "grouped_matmul(T[4,3], T[2,3,0], i32[4] in 0..1)",
-               // More rows than a tile for each expert, and weights past one binding of 64 KiB and past all.
-               "grouped_matmul(T[257,65], T[3,65,68], i32[257] in -1..2)",
-               "grouped_matmul(T[300,129], T[16,129,130], i64[300] in 0..15)",
-               "grouped_matmul(T[5,700], T[2,700,257], i32[5] in 0..1)",
-           }});
+       .samples = {
+           "grouped_matmul(T[7,16], T[4,16,12], i32[7] in 0..3)",
+           "grouped_matmul(T[33,17], T[3,17,5], i64[33] in -2..4)",
+           "grouped_matmul(T[2,5,8], T[3,8,9], u32[2,5] in 0..4)",
+           "grouped_matmul(T[9,20], T[2,20,8], u32[9] in 0..4000000000)",
+           "grouped_matmul(T[5], T[3,5,7], i32[] in 0..2)",
+           "grouped_matmul(T[9,64], T[1,64,32], i32[9] in 0..0)",
+           "grouped_matmul(T[3,64], T[17,64,32], i32[3] in 0..16)",
+           "grouped_matmul(T[1,1], T[1,1,1], i64[1] in 0..0)",
+           "grouped_matmul(T[5,8], T[2,8,3], i32[5] in 2..9)",
+           // Nothing to do, nothing to add up, nobody to ask.
+           "grouped_matmul(T[0,8], T[3,8,4], i32[0])",
+           "grouped_matmul(T[5,0], T[2,0,3], i32[5] in 0..1)",
+           "grouped_matmul(T[4,3], T[0,3,2], i32[4])",
+           "grouped_matmul(T[4,3], T[2,3,0], i32[4] in 0..1)",
+           // More rows than a tile for each expert, and weights past one binding of 64 KiB and past all.
+           "grouped_matmul(T[257,65], T[3,65,68], i32[257] in -1..2)",
+           "grouped_matmul(T[300,129], T[16,129,130], i64[300] in 0..15)",
+           "grouped_matmul(T[5,700], T[2,700,257], i32[5] in 0..1)",
+       }});
 }
 }  // namespace ops
 

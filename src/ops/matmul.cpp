@@ -92,8 +92,8 @@ std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
     parts.back().shape[out.rank() - 1] = size;
   }
   if (!(columns == b[b.rank() - 1])) {
-    fail("matmul: the splits [{}] add up to {}, but the product has {} columns", joined(splits), columns.text(),
-         b[b.rank() - 1].text());
+    fail("matmul: the splits [{}] add up to {}, but the product has {} columns", joined(splits),
+         columns.text(), b[b.rank() - 1].text());
   }
   return parts;
 }
@@ -290,8 +290,7 @@ void MatMul::reference(RefContext& r) const {
                  static_cast<uint64_t>(b.ints[static_cast<size_t>(pb + p * n + col)]);
         }
         y.ints[static_cast<size_t>((i * m + row) * n + col)] =
-            type == DType::u32 ? static_cast<int64_t>(static_cast<uint32_t>(sum))
-                                  : static_cast<int32_t>(sum);
+            type == DType::u32 ? static_cast<int64_t>(static_cast<uint32_t>(sum)) : static_cast<int32_t>(sum);
       }
     }
   }

@@ -16,8 +16,8 @@ DType ProductOp::epilogue_type(const InferArgs& in, const Shape& result) const {
   for (int64_t i = 0; i < in.count(); ++i) types.push_back(in.has(i) ? in.dtype(i) : DType::f32);
   for (int64_t i = own_inputs(); i < in.count(); ++i) {
     if (!(broadcast(result, in.shape(i), in.op()) == result)) {
-      fail("{}: the epilogue's input {} has the shape {}, which does not broadcast to the result {}", in.op(), i,
-           in.shape(i).text(), result.text());
+      fail("{}: the epilogue's input {} has the shape {}, which does not broadcast to the result {}", in.op(),
+           i, in.shape(i).text(), result.text());
     }
   }
   if (in.count() > own_inputs() && epilogue.empty())

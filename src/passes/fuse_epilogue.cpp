@@ -39,7 +39,9 @@ class Fuser {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Node& producer = rewriter_.target().producer(rewriter_.mapped(n.inputs[i]));
       const ProductOp* const product = as_product(*producer.op);
-      if (!product || producer.outputs.size() != 1 || uses_.at(n.inputs[i]).size() != 1 || !is_float(producer.outputs[0].dtype)) continue;
+      if (!product || producer.outputs.size() != 1 || uses_.at(n.inputs[i]).size() != 1 ||
+          !is_float(producer.outputs[0].dtype))
+        continue;
       if (!(producer.outputs[0].shape == n.outputs[0].shape)) continue;
       // What the load phase computes once must not be computed in each run.
       if (in_load(n.inputs[i].node) && !in_load(id)) continue;
@@ -74,8 +76,9 @@ class Fuser {
     // Its own inputs and y are bound besides the extra inputs.
     if (static_cast<int64_t>(region.inputs.size() - 1 + own) + 1 > max_inputs_ + 1) return false;
     if (region.expr.cost() > kRegionBudget) return false;
-    std::vector<ValueId> inputs(producer.inputs.begin(),
-                                producer.inputs.begin() + static_cast<int64_t>(std::min(own, producer.inputs.size())));
+    std::vector<ValueId> inputs(
+        producer.inputs.begin(),
+        producer.inputs.begin() + static_cast<int64_t>(std::min(own, producer.inputs.size())));
     if (region.inputs.size() > 1) inputs.resize(own);  // absent ones before the epilogue's
     inputs.insert(inputs.end(), region.inputs.begin() + 1, region.inputs.end());
     rewriter_.replace(id, product.with_epilogue(region.expr.untyped()), std::move(inputs));

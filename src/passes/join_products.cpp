@@ -48,7 +48,8 @@ class Joiner {
   std::string key_of(const Node& n) const {
     const Graph& g = rewriter_.source();
     std::string key = formatted("%{}:{} {}", n.inputs[0].node, n.inputs[0].output, n.op->name());
-    for (const auto& [name, value] : attributes(*n.op)) key += formatted(" {}={}", name, attribute_text(value));
+    for (const auto& [name, value] : attributes(*n.op))
+      key += formatted(" {}={}", name, attribute_text(value));
     const int64_t axis = join_of(n)->weight_axis;
     for (size_t i = 1; i < n.inputs.size(); ++i) {
       if (n.inputs[i].is_absent()) {

@@ -35,8 +35,8 @@ class Packer {
     const Graph& g = rewriter_.source();
     const Node& n = g.node(id);
     const ProductOp* const product = as_product(*n.op);
-    const bool weighted = product && weights_[static_cast<size_t>(n.inputs[1].node)] &&
-                          !has_encoded_root(g, n.inputs[1]);
+    const bool weighted =
+        product && weights_[static_cast<size_t>(n.inputs[1].node)] && !has_encoded_root(g, n.inputs[1]);
     const auto wanted = weighted ? product->weight_order(input_types(g, n)) : std::nullopt;
     if (!wanted || *wanted == order_of(n.inputs[1])) {
       rewriter_.copy(id);

@@ -66,7 +66,7 @@ Graph optimize(const Graph& graph, const PassOptions& options) {
   g = keeping_states(g, fuse_epilogue, options.max_region_inputs);
   g = keeping_states(g, fuse_split);     // after the epilogues, which are in front of the split
   g = keeping_states(g, join_products);  // after the epilogues: biases are joined with their weights
-  g = pack_weights(g);                  // what was joined is already in order
+  g = pack_weights(g);                   // what was joined is already in order
   g = fuse_elementwise(g, options.max_region_inputs);
   if (!options.packed_attention) g = unpack_attention(g);
   return remove_dead_code(g);

@@ -191,7 +191,8 @@ TEST(ExpandOps, DotGeneralOverSeveralAxesStaysAndFuses) {
     output y = %y
   })");
   const std::string fused = print(optimize(expand_ops(g), {}));
-  EXPECT_TRUE(fused.contains("%y = dot_general(%x, %w, %b)") && fused.contains("epilogue=\"add($0,$1)\"")) << fused;
+  EXPECT_TRUE(fused.contains("%y = dot_general(%x, %w, %b)") && fused.contains("epilogue=\"add($0,$1)\""))
+      << fused;
 }
 
 }  // namespace

@@ -444,9 +444,9 @@ TEST(PackWeights, PacksTransposedParamsOnly) {
 TEST(Fusions, DoNotMoveReadsPastAWrite) {
   const auto expect_schedule = [](const Graph& g) { EXPECT_NO_THROW(schedule(g)) << print(g); };
   expect_schedule(fuse_epilogue(graph_of("%s = state : f32[4, 4]\n%u = input : f32[4, 4]\n"
-                                                "%m = matmul(%s, %u)\n%n = write_state(%s, %u) {start=0}\n"
-                                                "%y = add(%m, %n)\noutput y = %y"),
-                                       7));
+                                         "%m = matmul(%s, %u)\n%n = write_state(%s, %u) {start=0}\n"
+                                         "%y = add(%m, %n)\noutput y = %y"),
+                                7));
   expect_schedule(
       fuse_residual_norm(graph_of("%s = state : f32[4]\n%u = input : f32[4]\n%a = add(%s, %u)\n"
                                   "%n = write_state(%s, %u) {start=0}\n%y = rms_norm(%a, %n)\n"

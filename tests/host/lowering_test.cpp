@@ -190,12 +190,15 @@ TEST(Choices, RatesFollowTheAdapter) {
 
 // Which labels a kernel may have: the rows that make it.
 bool label_fits(const std::string& kernel, const std::string& label) {
-  static const std::multimap<std::string, std::string> rows = {
-      {"loop_rows", "rows"},          {"loop_tiled", "tiled"},
-      {"loop_plain", "plain"},        {"attention_plain", "plain"},
-      {"elementwise", "vec4"},          {"elementwise", "scalar"},
-      {"attention_blocked", "blocked"}, {"copy", ""},
-      {"attention_online", "online"}};
+  static const std::multimap<std::string, std::string> rows = {{"loop_rows", "rows"},
+                                                               {"loop_tiled", "tiled"},
+                                                               {"loop_plain", "plain"},
+                                                               {"attention_plain", "plain"},
+                                                               {"elementwise", "vec4"},
+                                                               {"elementwise", "scalar"},
+                                                               {"attention_blocked", "blocked"},
+                                                               {"copy", ""},
+                                                               {"attention_online", "online"}};
   const auto [begin, end] = rows.equal_range(kernel);
   return begin == end || std::any_of(begin, end, [&](const auto& row) { return row.second == label; });
 }

@@ -1,5 +1,7 @@
 // Puts the kernel of a product together from its parts.
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 
 #include "base/checked.h"
 #include "ops/products/product.h"
@@ -68,7 +70,8 @@ fn x_stage(r: x_Run, i: u32, first: u32, end: u32, lane: u32) {
 )";
 
 // What loops share. A tile is the part of y that an invocation or a workgroup makes.
-constexpr std::string_view kCommon = R"(struct Tile { batch: u32, row: u32, col: u32, k_begin: u32, k_end: u32, y_batch: u32, }
+constexpr std::string_view kCommon =
+    R"(struct Tile { batch: u32, row: u32, col: u32, k_begin: u32, k_end: u32, y_batch: u32, }
 fn tile_at(g: u32, rows: u32, cols: u32) -> Tile {
   let col = params.col_begin + (g % params.n_tiles) * cols;
   let row = params.row_begin + (g / params.n_tiles) % params.m_tiles * rows;
@@ -110,9 +113,9 @@ fn put4(t: Tile, row: u32, col: u32, v: vec4<sum_t>) {
 }
 )";
 
-constexpr std::string_view kHead[] = {"batch_begin", "batches", "row_begin", "row_end", "col_begin", "col_end",
-                                      "k_begin",     "k_end",   "k_part",    "m",       "n",         "run",
-                                      "m_tiles",     "n_tiles", "tiles"};
+constexpr std::string_view kHead[] = {"batch_begin", "batches", "row_begin", "row_end", "col_begin",
+                                      "col_end",     "k_begin", "k_end",     "k_part",  "m",
+                                      "n",           "run",     "m_tiles",   "n_tiles", "tiles"};
 
 // Takes the `//@ param NAME: TYPE` lines out of a text.
 std::string take_params(std::string& text) {
@@ -141,63 +144,88 @@ std::string load_text(const Load& load, std::string_view name, std::string_view 
   return formatted("//# load_{}.h 1\n", load.name()) + for_operand(text, name);
 }
 
-struct Tail {
+// The text of the epilogue, whose members of Params go to `members`.
+std::string epilogue_text(const Expr& expr, const ExprCode& code, std::string& members) {
+  if (expr.steps.empty()) return "fn epilogue(v: sum_t, i: u32) -> y_t { return y_t(v); }\n";
   std::string text;
-  std::string members;
-  std::vector<uint32_t> words;
-};
-
-Tail epilogue(const Expr& expr) {
-  if (expr.steps.empty()) return {"fn epilogue(v: sum_t, i: u32) -> y_t { return y_t(v); }\n", "", {}};
-  Tail tail;
-  std::vector<std::string> inputs = {"product"};
-  for (size_t i = 1; i < expr.inputs.size(); ++i) {
-    inputs.push_back(formatted("e{}_at(i)", i));
-    tail.text += formatted("//@ in e{} any\n", i);
-  }
-  ExprCode code = generate(expr, inputs);
-  for (const std::string& m : code.params) tail.members += "  " + m + ",\n";
-  tail.words = std::move(code.words);
+  for (size_t i = 1; i < expr.inputs.size(); ++i) text += formatted("//@ in e{} any\n", i);
+  for (const std::string& m : code.params) members += "  " + m + ",\n";
   // The product is rounded as if it had been stored.
-  tail.text += formatted("fn epilogue(v: sum_t, i: u32) -> y_t {{\n  let product = {};\n{}  return {};\n}}\n",
-                         rounded("v", expr.inputs[0]), code.statements, code.result);
-  return tail;
+  return text +
+         formatted("fn epilogue(v: sum_t, i: u32) -> y_t {{\n  let product = {};\n{}  return {};\n}}\n",
+                   rounded("v", expr.inputs[0]), code.statements, code.result);
+}
+
+ExprCode epilogue_code(const Expr& expr) {
+  if (expr.steps.empty()) return {};
+  std::vector<std::string> inputs = {"product"};
+  for (size_t i = 1; i < expr.inputs.size(); ++i) inputs.push_back(formatted("e{}_at(i)", i));
+  return generate(expr, inputs);
+}
+
+std::string kernel_text(const Product& p, const Launch& launch, bool four, const ExprCode& code) {
+  std::string a = load_text(*p.a, "a", launch.wgsl);
+  std::string b = load_text(*p.b, "b", launch.wgsl);
+  std::string y = formatted("//# store_{}.h 1\n", p.y->name()) + p.y->wgsl();
+  std::string members;
+  for (const std::string_view word : kHead) members += formatted("  {}: u32,\n", word);
+  for (std::string* text : {&a, &b, &y}) members += take_params(*text);
+  const std::string tail = epilogue_text(p.expr, code, members);
+  const std::string_view sum = wgsl_type(p.sum_type());
+  std::string text = a + b + y + tail;
+  text += formatted("//# product 1\nstruct Params {{\n{}}}\nalias sum_t = {};\n", members, sum);
+  text +=
+      formatted("fn mad(a: vec4<sum_t>, b: vec4<sum_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
+                sum == "f32" ? "fma(a, b, c)" : "a * b + c");
+  text += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
+  text += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
+  text += kCommon;
+  text += formatted("//# loop_{}.h 1\n", launch.name);
+  text += launch.wgsl;
+  return text;
+}
+
+// Kernels by what their text depends on: putting one together takes longer than all the rest of lowering.
+KernelPtr kernel_of(const Product& p, const Launch& launch, bool four, const ExprCode& code) {
+  struct Known {
+    std::mutex mutex;
+    std::unordered_map<std::string, std::weak_ptr<const Kernel>> kernels;
+  };
+  static Known& known = *new Known;  // never destroyed: other statics may lower
+  std::string key = formatted("{}|{} {}|{} {}|{}|{}|{} {}", launch.name, p.a->id(), p.a->along_k(), p.b->id(),
+                              p.b->along_k(), p.y->id(), wgsl_type(p.sum_type()), four, p.run == 0);
+  if (!p.expr.steps.empty()) {
+    key += formatted("|{}|{}|{}|{}", p.expr.inputs.size(), rounded("v", p.expr.inputs[0]), code.statements,
+                     code.result);
+  }
+  {
+    const std::scoped_lock lock(known.mutex);
+    const auto found = known.kernels.find(key);
+    if (found != known.kernels.end()) {
+      if (KernelPtr kernel = found->second.lock()) return kernel;
+    }
+  }
+  KernelPtr kernel = parse_kernel(kernel_text(p, launch, four, code));
+  const std::scoped_lock lock(known.mutex);
+  known.kernels[key] = kernel;
+  return kernel;
 }
 
 }  // namespace
 
 Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch) {
   const Region& r = p.region;
-  std::string a = load_text(*p.a, "a", launch.wgsl);
-  std::string b = load_text(*p.b, "b", launch.wgsl);
-  std::string y = formatted("//# store_{}.h 1\n", p.y->name()) + p.y->wgsl();
-  Tail tail = epilogue(p.expr);
-  std::string members;
-  for (const std::string_view word : kHead) members += formatted("  {}: u32,\n", word);
-  for (std::string* text : {&a, &b, &y}) members += take_params(*text);
-  members += tail.members;
-
-  const std::string_view sum = wgsl_type(p.sum_type());
   const bool four = launch.four_columns && p.y->offers_four() && r.cols.begin % 4 == 0 && r.cols.end % 4 == 0;
-  std::string text = a + b + y + tail.text;
-  text += formatted("//# product 1\nstruct Params {{\n{}}}\nalias sum_t = {};\n", members, sum);
-  text += formatted("fn mad(a: vec4<sum_t>, b: vec4<sum_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
-                    sum == "f32" ? "fma(a, b, c)" : "a * b + c");
-  text += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
-  text += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
-  text += kCommon;
-  text += formatted("//# loop_{}.h 1\n", launch.name);
-  text += launch.wgsl;
-
+  const ExprCode code = epilogue_code(p.expr);
   const int64_t m_tiles = ceil_div(r.rows.length(), launch.tile_rows);
   const int64_t n_tiles = ceil_div(r.cols.length(), launch.tile_cols);
   const int64_t tiles = m_tiles * n_tiles * r.batch.length() * p.k_parts;
   const int64_t run = p.run == 0 ? std::max<int64_t>(p.size.k, 1) : p.run;
   const int64_t part = round_up(ceil_div(r.k.length(), p.k_parts), std::max<int64_t>(p.grain(), 4));
   std::vector<uint32_t> words;
-  for (const int64_t word : {r.batch.begin, r.batch.length(), r.rows.begin, r.rows.end, r.cols.begin, r.cols.end,
-                             r.k.begin, r.k.end, p.k_parts == 1 ? r.k.length() : part, p.size.m, p.size.n, run,
-                             m_tiles, n_tiles, tiles}) {
+  for (const int64_t word :
+       {r.batch.begin, r.batch.length(), r.rows.begin, r.rows.end, r.cols.begin, r.cols.end, r.k.begin,
+        r.k.end, p.k_parts == 1 ? r.k.length() : part, p.size.m, p.size.n, run, m_tiles, n_tiles, tiles}) {
     words.push_back(to_u32(word));
   }
 
@@ -218,8 +246,8 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
     if (r.is_part(p.size.batch, p.size.m, p.size.n)) bound.window = e.reach(r.batch, r.rows, r.cols);
     operands.push_back(std::move(bound));
   }
-  words.insert(words.end(), tail.words.begin(), tail.words.end());
-  return l.make(parse_kernel(std::move(text)), std::move(operands), std::as_bytes(std::span(words)),
+  words.insert(words.end(), code.words.begin(), code.words.end());
+  return l.make(kernel_of(p, launch, four, code), std::move(operands), std::as_bytes(std::span(words)),
                 ceil_div(tiles, launch.tiles_per_group), std::move(specs));
 }
 

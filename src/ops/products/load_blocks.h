@@ -10,7 +10,9 @@ namespace rlx::products {
 
 class LoadBlocks final : public Load {
  public:
-  explicit LoadBlocks(Grouped x) : x_(std::move(x)) { x_.operand.outer_rank = x_.first_axes + x_.second_axes; }
+  explicit LoadBlocks(Grouped x) : x_(std::move(x)) {
+    x_.operand.outer_rank = x_.first_axes + x_.second_axes;
+  }
 
   // Whether each line begins with a group and has its groups one after the other.
   static bool reads(const Grouped& x) {

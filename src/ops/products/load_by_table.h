@@ -23,6 +23,9 @@ class LoadByTable final : public Load {
   LoadByTable(LoadPtr inner, Table table) : inner_(std::move(inner)), table_(std::move(table)) {}
 
   std::string_view name() const override { return "by_table"; }
+  std::string id() const override {
+    return formatted("by_table {} of {}", table_.picks == Picks::batch ? "batch" : "line", inner_->id());
+  }
   std::string wgsl() const override {
     std::string text = renamed(inner_->wgsl(), {{"x_line", "x_inner_line"}});
     text += R"(//@ in x_table int

@@ -8,7 +8,9 @@ namespace rlx::products {
 
 class LoadStrided final : public Load {
  public:
-  explicit LoadStrided(Grouped x) : x_(std::move(x)) { x_.operand.outer_rank = x_.first_axes + x_.second_axes; }
+  explicit LoadStrided(Grouped x) : x_(std::move(x)) {
+    x_.operand.outer_rank = x_.first_axes + x_.second_axes;
+  }
 
   std::string_view name() const override { return "strided"; }
   std::string wgsl() const override {

@@ -135,15 +135,15 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
       const int64_t begin = first / lines_of(i + 1);
       const int64_t end = last / lines_of(i + 1);
       const int64_t low = std::clamp<int64_t>(begin * axis.stride - axis.pad, 0, axis.in - 1);
-      const int64_t high =
-          std::clamp<int64_t>(end * axis.stride - axis.pad + (axis.kernel - 1) * axis.dilation, low, axis.in - 1);
+      const int64_t high = std::clamp<int64_t>(
+          end * axis.stride - axis.pad + (axis.kernel - 1) * axis.dilation, low, axis.in - 1);
       box = box.slice(box.rank() - 4 + static_cast<int64_t>(i), low, high - low + 1);
       if (begin != end) break;
       first %= lines_of(i + 1);
       last %= lines_of(i + 1);
     }
-    return Grouped{{.view = box}, box.rank() - 4, 3}.reach(lines.batch, {0, box.slice_axes(box.rank() - 4, box.rank() - 1).elements()},
-                                                           {0, box.dims.back()});
+    return Grouped{{.view = box}, box.rank() - 4, 3}.reach(
+        lines.batch, {0, box.slice_axes(box.rank() - 4, box.rank() - 1).elements()}, {0, box.dims.back()});
   }
 
   Operand x_;

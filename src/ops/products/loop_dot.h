@@ -1,5 +1,5 @@
-// The lanes of a workgroup share k: each sums a part, four neighbours at a time, and the parts are added up at
-// the end. For few rows and a b whose columns lie along k, which GPUs then read in one piece.
+// The lanes of a workgroup share k: each sums a part, four neighbours at a time, and the parts are added up
+// at the end. For few rows and a b whose columns lie along k, which GPUs then read in one piece.
 #pragma once
 
 #include <algorithm>
@@ -93,7 +93,9 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
                        {.name = "dot",
                         .wgsl = kWgsl,
                         .a = p.reads_four_k(*p.a) ? Access::four_k : Access::one,
-                        .b = b_four_k ? Access::four_k : p.b->along_k() ? Access::one : Access::four_lines,
+                        .b = b_four_k         ? Access::four_k
+                             : p.b->along_k() ? Access::one
+                                              : Access::four_lines,
                         .tile_rows = rows,
                         .tile_cols = 4,
                         .specs = {spec_value("ROWS", rows)}});

@@ -1,6 +1,6 @@
-// In registers alone: an invocation makes ROWS rows of four neighbouring columns. The lanes of a workgroup are
-// side by side along n, so that a is the same for all of them and b is read in one piece. No barriers: good for
-// small m.
+// In registers alone: an invocation makes ROWS rows of four neighbouring columns. The lanes of a workgroup
+// are side by side along n, so that a is the same for all of them and b is read in one piece. No barriers:
+// good for small m.
 #pragma once
 
 #include <algorithm>
@@ -74,7 +74,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
   const double ns = estimate_ns(r, p, {.cpu = few ? 1 : 0.5, .gpu = gpu});
   // As many rows as possible share a load of b, but none should go to waste.
   const auto wanted =
-      few ? p.rows() : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(p.rows(), 16))));
+      few ? p.rows()
+          : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(p.rows(), 16))));
   std::vector<Candidate> out;
   for (const uint32_t rows : {1u, 2u, 3u, 4u, 8u, 16u}) {
     if (rows / 2 >= p.rows()) break;
@@ -93,14 +94,18 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const Extent& row = p.region.rows;
   const bool a_four_k = p.reads_four_k(*p.a);
   // Rows past the last repeat it, which four at a time cannot do.
-  const bool four_rows = !a_four_k && rows % 4 == 0 && p.a->offers(Access::four_lines) && row.begin % 4 == 0 &&
-                         row.length() % 4 == 0;
+  const bool four_rows = !a_four_k && rows % 4 == 0 && p.a->offers(Access::four_lines) &&
+                         row.begin % 4 == 0 && row.length() % 4 == 0;
   const bool b_four_k = p.b->along_k() && p.reads_four_k(*p.b);
   return make_dispatch(l, p,
                        {.name = "rows",
                         .wgsl = kWgsl,
-                        .a = a_four_k ? Access::four_k : four_rows ? Access::four_lines : Access::one,
-                        .b = b_four_k ? Access::four_k : p.b->along_k() ? Access::one : Access::four_lines,
+                        .a = a_four_k    ? Access::four_k
+                             : four_rows ? Access::four_lines
+                                         : Access::one,
+                        .b = b_four_k         ? Access::four_k
+                             : p.b->along_k() ? Access::one
+                                              : Access::four_lines,
                         .four_columns = true,
                         .tile_rows = rows,
                         .tile_cols = int64_t{4} * lanes,

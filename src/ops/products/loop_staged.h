@@ -1,6 +1,6 @@
-// Rows of a in workgroup memory: an invocation makes ROWS rows of four neighbouring columns, and the lanes of a
-// workgroup, side by side along n, share the rows. Each element of b is read once for ROWS results, straight
-// into registers.
+// Rows of a in workgroup memory: an invocation makes ROWS rows of four neighbouring columns, and the lanes of
+// a workgroup, side by side along n, share the rows. Each element of b is read once for ROWS results,
+// straight into registers.
 #pragma once
 
 #include <algorithm>
@@ -121,12 +121,14 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
                        {.name = "staged",
                         .wgsl = kWgsl,
                         .a = p.reads_four_k(*p.a) ? Access::four_k : Access::one,
-                        .b = b_four_k ? Access::four_k : p.b->along_k() ? Access::one : Access::four_lines,
+                        .b = b_four_k         ? Access::four_k
+                             : p.b->along_k() ? Access::one
+                                              : Access::four_lines,
                         .four_columns = true,
                         .tile_rows = rows,
                         .tile_cols = int64_t{4} * lanes,
-                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes), spec_value("STEP", step),
-                                  spec_value("ACROSS_RUNS", p.run % 4 == 0)}});
+                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes),
+                                  spec_value("STEP", step), spec_value("ACROSS_RUNS", p.run % 4 == 0)}});
 }
 
 inline constexpr Loop kLoop{"staged", applies, candidates, make};

@@ -6,7 +6,8 @@
 
 namespace rlx::products::tiled {
 
-inline constexpr std::string_view kWgsl = R"(// From and to where the tile sums along k, the same for all lanes.
+inline constexpr std::string_view kWgsl =
+    R"(// From and to where the tile sums along k, the same for all lanes.
 var<workgroup> depth: vec2u;
 
 @compute @workgroup_size(256)
@@ -64,7 +65,8 @@ inline bool applies(const Target& target, const Product&) {
 
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
   const double gpu = p.rows() <= 8 ? 0.2 : 0.75;
-  return one_candidate(estimate_ns(rates_of(target.caps), p, {.cpu = 4.0 / 24, .gpu = gpu}) * p.padding(64, 64));
+  return one_candidate(estimate_ns(rates_of(target.caps), p, {.cpu = 4.0 / 24, .gpu = gpu}) *
+                       p.padding(64, 64));
 }
 
 inline Dispatch make(Lowering& l, const Product& p, const Candidate&) {

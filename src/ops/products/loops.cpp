@@ -53,7 +53,8 @@ double estimate_ns(const Rates& r, const Product& p, Share share) {
   const auto m = static_cast<double>(p.rows());
   const auto n = static_cast<double>(p.region.cols.length());
   const auto k = static_cast<double>(p.region.k.length());
-  const double bytes = bytes_per_element(p.a->dtype()) * batch * m * k + bytes_per_element(p.b->dtype()) * k * n +
+  const double bytes = bytes_per_element(p.a->dtype()) * batch * m * k +
+                       bytes_per_element(p.b->dtype()) * k * n +
                        bytes_per_element(p.y->dtype()) * batch * m * n;
   return r.dispatch_ns + std::max(compute_ns(r, 2 * batch * m * n * k, share), bytes / r.bytes_per_ns);
 }

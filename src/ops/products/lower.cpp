@@ -25,8 +25,8 @@ class Cutter {
       return;
     }
     const Grouped* const y = p.y->whole();
-    const bool plain = y && p.expr.steps.empty() && y->operand.dtype == p.sum_type() &&
-                       y->operand.view.is_contiguous();
+    const bool plain =
+        y && p.expr.steps.empty() && y->operand.dtype == p.sum_type() && y->operand.view.is_contiguous();
     const int64_t half = half_of(p.region.k.length(), p.grain());
     if (y && !plain) {
       lower_apart(p);
@@ -198,7 +198,8 @@ int64_t wanted_parts(const Lowering& l, std::string_view op, const Product& p) {
   const double results = static_cast<double>(p.size.batch) * static_cast<double>(p.size.m * p.size.n);
   constexpr int64_t kLeast = 512;  // of k in a part: less would not pay for another dispatch
   if (r.cpu || forced != l.target().forced.end() || results * 4 > r.lanes) return 1;
-  return std::clamp<int64_t>(static_cast<int64_t>(r.lanes / 4 / results), 1, std::max<int64_t>(p.size.k / kLeast, 1));
+  return std::clamp<int64_t>(static_cast<int64_t>(r.lanes / 4 / results), 1,
+                             std::max<int64_t>(p.size.k / kLeast, 1));
 }
 
 // [batch.., cols.., rows..]
@@ -211,7 +212,8 @@ Grouped swapped(const Grouped& y) {
   append(0, y.first_axes);
   append(y.first_axes + y.second_axes, rank);
   append(y.first_axes, y.first_axes + y.second_axes);
-  return {y.operand.with_view(y.operand.view.permute(order)), y.first_axes, rank - y.first_axes - y.second_axes};
+  return {y.operand.with_view(y.operand.view.permute(order)), y.first_axes,
+          rank - y.first_axes - y.second_axes};
 }
 
 // Loops are made for few rows rather than for few columns: y^T = b^T a^T.

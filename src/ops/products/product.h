@@ -1,5 +1,5 @@
-// Products: y[batch, row, col] = epilogue(sum over k of a[batch, row, k] * b[batch, col, k]), where a and b are
-// loaded, and y is stored, in any of several ways. Matrix products, convolutions, products with quantised
+// Products: y[batch, row, col] = epilogue(sum over k of a[batch, row, k] * b[batch, col, k]), where a and b
+// are loaded, and y is stored, in any of several ways. Matrix products, convolutions, products with quantised
 // weights and with weights chosen by a table are all of this form.
 //
 // The kernel of a product is put together from a tile loop (loop_*.h), a load for a and one for b (load_*.h)
@@ -54,6 +54,8 @@ class Load {
  public:
   virtual ~Load() = default;
   virtual std::string_view name() const = 0;
+  // Loads with the same id have the same text.
+  virtual std::string id() const { return std::string(name()); }
   // With `x` in place of the operand's name.
   virtual std::string wgsl() const = 0;
   // Whether it reads four elements in about the time of one.
@@ -73,6 +75,7 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual std::string_view name() const = 0;
+  virtual std::string id() const { return std::string(name()); }
   virtual std::string wgsl() const = 0;
   // Whether four neighbouring columns, the first a multiple of four, are stored at once.
   virtual bool offers_four() const = 0;

@@ -13,6 +13,7 @@ class StoreByTable final : public Store {
       : inner_(std::move(inner)), table_(std::move(table)), rows_(rows) {}
 
   std::string_view name() const override { return "by_table"; }
+  std::string id() const override { return "by_table of " + inner_->id(); }
   std::string wgsl() const override {
     return renamed(inner_->wgsl(), {{"y_Line", "y_InnerLine"},
                                     {"y_line", "y_inner_line"},

@@ -14,9 +14,11 @@ class StoreSplit final : public Store {
   explicit StoreSplit(std::vector<Operand> outputs) : outputs_(std::move(outputs)) {}
 
   std::string_view name() const override { return "split"; }
+  std::string id() const override { return formatted("split {}", outputs_.size()); }
   std::string wgsl() const override {
-    std::string text = "struct y_Line { row: u32, }\n"
-                       "fn y_line(batch: u32, row: u32) -> y_Line { return y_Line(batch * params.m + row); }\n";
+    std::string text =
+        "struct y_Line { row: u32, }\n"
+        "fn y_line(batch: u32, row: u32) -> y_Line { return y_Line(batch * params.m + row); }\n";
     std::string one;
     std::string four;
     for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -24,7 +26,8 @@ class StoreSplit final : public Store {
       text += formatted("//@ out {} any x4\n//@ param y_end{}: u32\n", name, i);
       const std::string begin = i == 0 ? "0u" : formatted("params.y_end{}", i - 1);
       const std::string statement =
-          "  if (col < params.y_end{0}) {{ {1}_put{3}(l.row * (params.y_end{0} - {2}) + col - {2}, v); return; }}\n";
+          "  if (col < params.y_end{0}) {{ {1}_put{3}(l.row * (params.y_end{0} - {2}) + col - {2}, v); "
+          "return; }}\n";
       one += std::vformat(statement, std::make_format_args(i, name, begin, ""));
       four += std::vformat(statement, std::make_format_args(i, name, begin, "4"));
     }
@@ -33,9 +36,8 @@ class StoreSplit final : public Store {
   }
 
   bool offers_four() const override {
-    return std::ranges::all_of(outputs_, [](const Operand& o) {
-      return o.view.dims.back() % 4 == 0 && o.view.offset % 4 == 0;
-    });
+    return std::ranges::all_of(
+        outputs_, [](const Operand& o) { return o.view.dims.back() % 4 == 0 && o.view.offset % 4 == 0; });
   }
   Binding bind(bool four, const Region&) const override {
     Binding b;

@@ -8,7 +8,9 @@ namespace rlx::products {
 
 class StoreStrided final : public Store {
  public:
-  explicit StoreStrided(Grouped y) : y_(std::move(y)) { y_.operand.outer_rank = y_.first_axes + y_.second_axes; }
+  explicit StoreStrided(Grouped y) : y_(std::move(y)) {
+    y_.operand.outer_rank = y_.first_axes + y_.second_axes;
+  }
 
   std::string_view name() const override { return "strided"; }
   std::string wgsl() const override {
