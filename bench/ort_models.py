@@ -74,6 +74,19 @@ def matmul(path, n):
     m.save(path, "y", [n, n])
 
 
+def linear_of(path, m, k, n):
+    model = Model()
+    model.op("MatMul", model.input("a", [m, k]), model.weight(k, n))
+    model.save(path, "y", [m, n])
+
+
+def conv(path, channels, filters, size):
+    m = Model()
+    x, w = m.input("x", [1, channels, 56, 56]), m.weight(filters, channels, size, size)
+    m.op("Conv", x, w, kernel_shape=[size, size], pads=[size // 2] * 4)
+    m.save(path, "y", [1, filters, 56, 56])
+
+
 def softmax(path):
     m = Model()
     m.op("Softmax", m.input("x", [4096, 768]), axis=-1)
@@ -143,6 +156,10 @@ CASES = {
     "add16": add16,
     "matmul512": lambda path: matmul(path, 512),
     "matmul1024": lambda path: matmul(path, 1024),
+    "matvec": lambda path: linear_of(path, 1, 4096, 4096),
+    "small_m": lambda path: linear_of(path, 7, 768, 3072),
+    "conv3x3": lambda path: conv(path, 64, 64, 3),
+    "conv1x1": lambda path: conv(path, 256, 64, 1),
     "softmax": softmax,
     "elementwise": elementwise,
     "bert-base": bert_base,

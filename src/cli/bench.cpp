@@ -37,6 +37,50 @@ Graph matmul_of(int64_t n) {
   return g;
 }
 
+// a [m, k] from the host, times a weight that lies as [k, n].
+Graph linear(int64_t m, int64_t k, int64_t n) {
+  Graph g;
+  g.output("y", matmul(g.input("a", DType::f32, {m, k}), g.param("w", DType::f32, {k, n})));
+  return g;
+}
+
+// The weight lies as [n, k] and is read like that: a param would be laid out anew in the load phase, a state
+// is not.
+Graph matvec_nk() {
+  Graph g;
+  const Value w = g.state("w", DType::f32, {4096, 4096});
+  g.output("y", matmul(g.input("a", DType::f32, {1, 4096}), transpose(w)));
+  return g;
+}
+
+// Blocks lie along k, as in GGUF files.
+Graph matvec_encoded(DType encoding) {
+  Graph g;
+  const Value w = g.param("w", encoding, {4096, 4096});
+  g.output("y", matmul(g.input("a", DType::f32, {1, 4096}), transpose(w)));
+  return g;
+}
+
+// 64 rows in turns over 8 experts. Constant, because random integers would also name experts that do not exist.
+Graph grouped() {
+  Graph g;
+  std::vector<int64_t> experts(64);
+  for (size_t i = 0; i < experts.size(); ++i) experts[i] = static_cast<int64_t>(i % 8);
+  const Value expert = g.constant(Tensor::from_ints(DType::i64, {64}, experts));
+  const Value w = g.param("w", DType::f32, {8, 512, 512});
+  g.output("y", grouped_matmul(g.input("x", DType::f32, {64, 512}), w, expert));
+  return g;
+}
+
+// `size` x `size` taps on an image of 56 x 56, which keeps its size.
+Graph conv_of(int64_t channels, int64_t filters, int64_t size) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {1, channels, 56, 56});
+  const Value w = g.param("w", DType::f32, {filters, channels, size, size});
+  g.output("y", conv(x, w, {}, {.pads = std::vector<int64_t>(4, size / 2)}));
+  return g;
+}
+
 Graph softmax_rows() {
   Graph g;
   g.output("y", softmax(g.input("x", DType::f32, {4096, 768})));
@@ -62,6 +106,11 @@ struct Case {
   double flops;  // of one run; 0 where they mean little
 };
 
+constexpr double kMatvec = 2.0 * 4096 * 4096;
+constexpr double kSmallM = 2.0 * 7 * 768 * 3072;
+constexpr double kGrouped = 2.0 * 64 * 512 * 512;
+constexpr double kConv3x3 = 2.0 * 56 * 56 * 64 * 64 * 9;
+constexpr double kConv1x1 = 2.0 * 56 * 56 * 256 * 64;
 constexpr double kCube512 = 2.0 * 512 * 512 * 512;
 constexpr double kCube1024 = 2.0 * 1024 * 1024 * 1024;
 // 12 layers of 128 tokens: four projections and two wide ones, and the two products of attention.
@@ -72,6 +121,14 @@ constexpr Case kCases[] = {
     {"add16", "add of 16 floats", add16, 0},
     {"matmul512", "matmul 512 x 512 x 512", [] { return matmul_of(512); }, kCube512},
     {"matmul1024", "matmul 1024 x 1024 x 1024", [] { return matmul_of(1024); }, kCube1024},
+    {"matvec", "matmul 1 x 4096 x 4096", [] { return linear(1, 4096, 4096); }, kMatvec},
+    {"matvec_nk", "the same, weight read as [n, k]", matvec_nk, kMatvec},
+    {"matvec_q8_0", "the same, weight in q8_0", [] { return matvec_encoded(DType::q8_0); }, kMatvec},
+    {"matvec_q4_k", "the same, weight in q4_k", [] { return matvec_encoded(DType::q4_k); }, kMatvec},
+    {"small_m", "matmul 7 x 768 x 3072", [] { return linear(7, 768, 3072); }, kSmallM},
+    {"grouped", "64 rows x 512 x 512, 8 experts", grouped, kGrouped},
+    {"conv3x3", "conv 3x3, 64 to 64 channels, 56 x 56", [] { return conv_of(64, 64, 3); }, kConv3x3},
+    {"conv1x1", "conv 1x1, 256 to 64 channels, 56 x 56", [] { return conv_of(256, 64, 1); }, kConv1x1},
     {"softmax", "softmax of [4096, 768]", softmax_rows, 0},
     {"elementwise", "8 element-wise ops on 4 Mi floats", elementwise_chain, 0},
     {"bert-base", "BERT-base, 12 layers, 128 tokens", bert_base, kBertBase},
@@ -94,6 +151,13 @@ struct Result {
   MemoryReport memory;
 };
 
+// With the values that params of the same names would have.
+void fill_states(Executable& exe) {
+  Graph like;
+  for (const TensorInfo& s : exe.states()) like.param(s.name, s.type.dtype, s.type.shape);
+  for (const auto& [name, value] : models::random_weights(like, 1)) exe.write_state(name, value);
+}
+
 Result run_case(const Case& c, const Device& device, const Options& o) {
   const Graph graph = c.make();
   const LeafValues leaves{.inputs = make_leaf_values(graph, 1, "").inputs,
@@ -103,6 +167,7 @@ Result run_case(const Case& c, const Device& device, const Options& o) {
   Executable exe = compile(graph, device);
   r.compile_ms = watch.ms();
   for (const auto& [name, value] : leaves.params) exe.set_param(name, value);
+  fill_states(exe);
   r.time = measure(exe, leaves.inputs, o.seconds, 2000);
   const PlanReport plan = exe.plan_report();
   r.dispatches = std::ssize(plan.run);
