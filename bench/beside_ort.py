@@ -13,9 +13,9 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parent
 CHECKOUT = BENCH.parent
 
-# The cases of `rlx bench` that ort_models.py has, and the error that the check of ONNX Runtime's outputs allows, as a fraction of their
-# largest value. The element-wise case ends in the root of a difference that may be 0: an error of 1e-6 there becomes
-# one of 1e-3.
+# The cases of `rlx bench` that ONNX has, and the error that the check of ONNX Runtime's outputs allows, as a fraction of
+# their largest value. The element-wise case ends in the root of a difference that may be 0: an error of 1e-6 there
+# becomes one of 1e-3.
 CASES = {
     "add16": 1e-6,
     "matmul512": 1e-4,

@@ -19,7 +19,7 @@ struct Options {
   DeviceFlags device;
   std::vector<std::string> cases;
   std::string json;
-  double seconds = 2;
+  double seconds = 1;
 };
 
 // --- The cases ---
@@ -61,7 +61,8 @@ Graph matvec_encoded(DType encoding) {
   return g;
 }
 
-// 64 rows in turns over 8 experts. Constant, because random integers would also name experts that do not exist.
+// 64 rows in turns over 8 experts. Constant, because random integers would also name experts that do not
+// exist.
 Graph grouped() {
   Graph g;
   std::vector<int64_t> experts(64);
@@ -243,7 +244,7 @@ void add_bench(Arguments& arguments) {
   for (const Case& c : kCases) cases += formatted("\n{}: {}", c.name, c.what);
   command.list("CASE", o->cases, cases);
   command.text("--json", o->json, "Also write the results as JSON; - prints nothing else", {.value = "FILE"});
-  command.seconds("--seconds", o->seconds, "How long to measure each case (default 2)");
+  command.seconds("--seconds", o->seconds, "How long to measure each case (default 1)");
   o->device.add_to(command);
   command.footer("Examples:\n  rlx bench\n  rlx bench matmul512 softmax --json out.json");
   command.action([o] { run_bench(*o); });
