@@ -7,6 +7,7 @@
 #include "encodings/encoding.h"
 #include "kernels/binder.h"
 #include "kernels/fragment.h"
+#include "kernels/rename.h"
 
 namespace rlx {
 namespace {
@@ -55,8 +56,7 @@ constexpr std::pair<std::string_view, std::string_view> kBlockAccessors[] = {
     {"x_bytes",  // the four bytes from an even byte on
      "fn x_bytes(at: u32) -> u32 {\n"
      "  let w = x_word(at / 4u);\n"
-     "  if (at % 4u == 0u) { return w; }\n"
-     "  return (w >> 16u) | (x_word(at / 4u + 1u) << 16u);\n}\n"},
+     "  return select(w, (w >> 16u) | (x_word(at / 4u + 1u) << 16u), at % 4u != 0u);\n}\n"},
     {"x_byte", "fn x_byte(at: u32) -> u32 { return extractBits(x_word(at / 4u), 8u * (at % 4u), 8u); }\n"},
 };
 
@@ -305,26 +305,12 @@ class OperandWriter {
     out += formatted("fn {0}_word(i: u32) -> u32 {{ return {0}_raw(views.{0}_start + i); }}\n", x_);
     const std::vector<std::string_view> used = identifiers(e.wgsl);
     for (const auto& [name, text] : kBlockAccessors) {
-      if (std::ranges::contains(used, name)) out += for_operand(text);
+      if (std::ranges::contains(used, name)) out += for_operand(text, x_);
     }
     out += formatted("const {}_GROUP: u32 = {}u;\n", x_, e.group_elements);
-    out += for_operand(e.wgsl) + for_operand(kGroupAccessors);
+    out += for_operand(e.wgsl, x_) + for_operand(kGroupAccessors, x_);
     if (!decl_.x4) return;
-    out += for_operand(p_.aligned4 ? kGetFour : kGetFourUnaligned);
-  }
-
-  // A text about the operand x, for this one: x_get becomes weight_get.
-  std::string for_operand(std::string_view text) const {
-    std::string out;
-    size_t at = 0;
-    for (const std::string_view name : identifiers(text)) {
-      if (!name.starts_with("x_")) continue;
-      const auto begin = static_cast<size_t>(name.data() - text.data());
-      out += text.substr(at, begin - at);
-      out += x_;
-      at = begin + 1;
-    }
-    return out += text.substr(at);
+    out += for_operand(p_.aligned4 ? kGetFour : kGetFourUnaligned, x_);
   }
 
   void get4(std::string& out) const {

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "ops/products/product.h"
-#include "ops/products/rename.h"
+#include "kernels/rename.h"
 
 namespace rlx::products {
 namespace {
@@ -18,6 +18,11 @@ constexpr std::string_view kFourK = R"(fn x_four_k(r: x_Run, k: u32) -> vec4<sum
 constexpr std::string_view kFourLines = R"(fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
   return vec4<sum_t>(x_one(q.r0, k), x_one(q.r1, k), x_one(q.r2, k), x_one(q.r3, k));
 }
+)";
+// Loops step through the runs of loads that have x_ahead, and pass k to all others.
+constexpr std::string_view kSteps = "const x_STEPS: bool = true;\n";
+constexpr std::string_view kNoSteps = R"(const x_STEPS: bool = false;
+fn x_ahead(r: x_Run, n: u32) -> x_Run { return r; }
 )";
 constexpr std::string_view kSkips = "fn x_skips(batch: u32) -> bool { return false; }\n";
 constexpr std::string_view kZero = "fn x_zero(batch: u32) -> bool { return false; }\n";
@@ -133,6 +138,7 @@ std::string load_text(const Load& load, std::string_view name, std::string_view 
   const std::string own = load.wgsl();
   std::string text = own;
   const auto uses = [&](std::string_view hook) { return loop.contains(formatted("{}_{}(", name, hook)); };
+  text += own.contains("fn x_ahead(") ? kSteps : kNoSteps;
   if (!own.contains("fn x_four_k(")) text += kFourK;
   if (!own.contains("fn x_skips(")) text += kSkips;
   if (!own.contains("fn x_zero(")) text += kZero;

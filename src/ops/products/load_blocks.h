@@ -31,12 +31,11 @@ class LoadBlocks final : public Load {
 struct x_Line { at: u32, }
 fn x_line(batch: u32, line: u32) -> x_Line { return x_Line(x_base(batch * params.x_lines + line)); }
 
-struct x_Run { group: x_Group, first: u32, }
-fn x_run(l: x_Line, run: u32) -> x_Run { return x_Run(x_group(l.at + run * x_GROUP), 0u); }
-fn x_ahead(r: x_Run, n: u32) -> x_Run { return x_Run(r.group, r.first + n); }
+alias x_Run = x_Group;
+fn x_run(l: x_Line, run: u32) -> x_Run { return x_group(l.at + run * x_GROUP); }
 
-fn x_one(r: x_Run, k: u32) -> sum_t { return x_group_four(r.group, (r.first + k) / 4u)[(r.first + k) % 4u]; }
-fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> { return x_group_four(r.group, (r.first + k) / 4u); }
+fn x_one(r: x_Run, k: u32) -> sum_t { return x_group_four(r, k / 4u)[k % 4u]; }
+fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> { return x_group_four(r, k / 4u); }
 )";
   }
 

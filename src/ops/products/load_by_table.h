@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 #include "ops/products/product.h"
-#include "ops/products/rename.h"
+#include "kernels/rename.h"
 
 namespace rlx::products {
 

@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     var b = b_quad_ahead(b_quad(cols, s.run), s.first);
     var i = s.first;
     for (; i + 4u <= s.end; i += 4u) {
-      let bv = b_four_by_four(b, 0u);
+      let bv = b_four_by_four(b, select(i, 0u, b_STEPS));
       b = b_quad_ahead(b, 4u);
       for (var r = 0u; r < ROWS; r += ROWS_AT_ONCE) {
         // All updates of a sum one after the other: on CPUs it then stays in a register.
@@ -55,7 +55,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       }
     }
     for (; i < s.end; i++) {
-      let bv = b_four_lines(b, 0u);
+      let bv = b_four_lines(b, select(i, 0u, b_STEPS));
       b = b_quad_ahead(b, 1u);
       for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_one(a[r], i)), bv, sum[r]); }
     }

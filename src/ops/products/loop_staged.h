@@ -65,7 +65,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       var b = b_quad_ahead(b_quad(cols, s.run), s.first);
       var i = s.first;
       for (; i + 4u <= s.end; i += 4u) {
-        let bv = b_four_by_four(b, 0u);
+        let bv = b_four_by_four(b, select(i, 0u, b_STEPS));
         b = b_quad_ahead(b, 4u);
         for (var r = 0u; r < ROWS; r++) {
           let av = a_rows[at + r];
@@ -77,7 +77,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         at += ROWS;
       }
       for (var j = 0u; i + j < s.end; j++) {
-        let bv = b_four_lines(b, j);
+        let bv = b_four_lines(b, select(i, 0u, b_STEPS) + j);
         for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_rows[at + r][j]), bv, sum[r]); }
       }
     }

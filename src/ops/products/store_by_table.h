@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ops/products/product.h"
-#include "ops/products/rename.h"
+#include "kernels/rename.h"
 
 namespace rlx::products {
 

@@ -1,9 +1,9 @@
-#include "ops/products/rename.h"
+#include "kernels/rename.h"
 
 #include <algorithm>
 #include <cctype>
 
-namespace rlx::products {
+namespace rlx {
 namespace {
 
 bool part_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
@@ -42,4 +42,4 @@ std::string for_operand(std::string_view text, std::string_view name) {
   });
 }
 
-}  // namespace rlx::products
+}  // namespace rlx

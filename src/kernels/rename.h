@@ -6,13 +6,14 @@
 #include <utility>
 #include <vector>
 
-namespace rlx::products {
+namespace rlx {
 
 // The text with other names in place of these, where they are whole identifiers.
 std::string renamed(std::string_view text,
                     const std::vector<std::pair<std::string_view, std::string_view>>& names);
 
-// The text of a load for operand `name`: in place of x in `//@ in x`, and in names that begin with x_.
+// A text about the operand x, for one of this name: in place of x in `//@ in x`, and in names that begin with
+// x_.
 std::string for_operand(std::string_view text, std::string_view name);
 
-}  // namespace rlx::products
+}  // namespace rlx
