@@ -83,7 +83,7 @@ fn tile_at(g: u32, rows: u32, cols: u32) -> Tile {
   let slice = g / (params.n_tiles * params.m_tiles);  // of the batch and of k
   let batch = params.batch_begin + slice % params.batches;
   let part = slice / params.batches;
-  let k_begin = params.k_begin + part * params.k_part;
+  let k_begin = min(params.k_begin + part * params.k_part, params.k_end);
   let k_end = select(min(k_begin + params.k_part, params.k_end), k_begin, a_zero(batch) || b_zero(batch));
   return Tile(batch, row, col, k_begin, k_end, part * params.batches + batch);
 }

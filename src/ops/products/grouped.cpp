@@ -30,6 +30,7 @@ bool Grouped::quads(int64_t which) const {
 }
 
 View::Range Grouped::reach(const Extent& first, const Extent& second, const Extent& third) const {
+  if (operand.view.elements() == 0) return {operand.view.offset, operand.view.offset};
   View::Range all{operand.view.offset, operand.view.offset + 1};
   const Extent* const extents[] = {&first, &second, &third};
   for (int64_t g = 0; g < 3; ++g) {

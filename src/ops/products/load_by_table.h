@@ -56,6 +56,7 @@ fn x_skips(batch: u32) -> bool {
     return (access == Access::four_k || table_.picks == Picks::batch) && inner_->offers(access);
   }
   bool along_k() const override { return inner_->along_k(); }
+  int64_t grain() const override { return inner_->grain(); }
 
   Binding bind(Access access, const Lines& lines) const override {
     const Extent all{0, table_.count};

@@ -46,6 +46,7 @@ class LoadWindow final : public Load {
 //@ param x_axis1: u32
 //@ param x_axis2: u32
 //@ param x_channel: u32
+//@ param x_inside: u32
 const x_FOUR_K: bool = false;  //@ spec
 
 // The first tap of the window; modulo 2^32, so that what lies before the image is a large number.
@@ -67,7 +68,7 @@ fn x_run(l: x_Line, run: u32) -> x_Run {
   let i2 = l.i2 + (run - rest * params.x_kernel2) * params.x_dilation2;
   let inside = i0 < params.x_in0 && i1 < params.x_in1 && i2 < params.x_in2;
   let at = l.at + i0 * params.x_axis0 + i1 * params.x_axis1 + i2 * params.x_axis2;
-  return x_Run(select(l.at, at, inside), inside);
+  return x_Run(select(l.at + params.x_inside, at, inside), inside);
 }
 
 fn x_ahead(r: x_Run, n: u32) -> x_Run { return x_Run(r.at + n * params.x_channel, r.inside); }
@@ -99,8 +100,10 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
     Binding b;
     Operand x = x_;
     x.x4 = offers(access);
+    const View box = image(lines.lines);
     if (lines.is_part(x_.view.slice_axes(0, x_.view.rank() - 4).elements(), lines_of(0), lines.k.length()))
-      x.window = reach(lines);
+      x.window = Grouped{{.view = box}, box.rank() - 4, 3}.reach(
+          lines.batch, {0, box.slice_axes(box.rank() - 4, box.rank() - 1).elements()}, {0, box.dims.back()});
     b.operands = {x};
     const auto each = [&](auto&& value) {
       for (const WindowAxis& axis : axes_) b.words.push_back(to_u32(value(axis)));
@@ -112,6 +115,8 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
     each([](const WindowAxis& a) { return a.pad; });
     for (auto stride = x_.view.strides.end() - 4; stride != x_.view.strides.end(); ++stride)
       b.words.push_back(static_cast<uint32_t>(to_i32(*stride)));
+    // Where the padding is read instead, without use: an element that is bound.
+    b.words.push_back(static_cast<uint32_t>(to_i32(box.offset - x_.view.offset)));
     b.specs = {spec_value("x_FOUR_K", x.x4)};
     return b;
   }
@@ -125,13 +130,14 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
     return n;
   }
 
-  // The first axis along which the lines differ is cut; those after it are taken whole.
-  View::Range reach(const Lines& lines) const {
+  // What of x these lines touch. The first axis along which they differ is cut; those after it are taken whole.
+  View image(const Extent& lines) const {
     View box = x_.view;
-    int64_t first = lines.lines.begin;
-    int64_t last = lines.lines.end - 1;
+    int64_t first = lines.begin;
+    int64_t last = lines.end - 1;
     for (size_t i = 0; i < axes_.size(); ++i) {
       const WindowAxis& axis = axes_[i];
+      if (axis.in == 0) break;
       const int64_t begin = first / lines_of(i + 1);
       const int64_t end = last / lines_of(i + 1);
       const int64_t low = std::clamp<int64_t>(begin * axis.stride - axis.pad, 0, axis.in - 1);
@@ -142,8 +148,7 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
       first %= lines_of(i + 1);
       last %= lines_of(i + 1);
     }
-    return Grouped{{.view = box}, box.rank() - 4, 3}.reach(
-        lines.batch, {0, box.slice_axes(box.rank() - 4, box.rank() - 1).elements()}, {0, box.dims.back()});
+    return box;
   }
 
   Operand x_;

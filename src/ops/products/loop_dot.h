@@ -70,7 +70,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 )";
 
 inline bool applies(const Target& target, const Product& p) {
-  return target.caps.max_invocations_per_workgroup >= 64 && p.region.k.begin % 4 == 0;
+  // Sums begin with a four of a run.
+  const bool begins_with_four = p.fours_of_k() || (p.region.k.begin == 0 && p.k_parts == 1);
+  return target.caps.max_invocations_per_workgroup >= 64 && begins_with_four;
 }
 
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
@@ -88,14 +90,11 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
 
 inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const uint32_t rows = c.at("ROWS");
-  const bool b_four_k = p.b->along_k() && p.reads_four_k(*p.b);
   return make_dispatch(l, p,
                        {.name = "dot",
                         .wgsl = kWgsl,
                         .a = p.reads_four_k(*p.a) ? Access::four_k : Access::one,
-                        .b = b_four_k         ? Access::four_k
-                             : p.b->along_k() ? Access::one
-                                              : Access::four_lines,
+                        .b = p.columns_access(),
                         .tile_rows = rows,
                         .tile_cols = 4,
                         .specs = {spec_value("ROWS", rows)}});

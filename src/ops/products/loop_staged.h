@@ -116,19 +116,16 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const uint32_t rows = c.at("ROWS");
   const uint32_t lanes = c.at("LANES");
   const uint32_t step = rows <= 16 ? 128 : 64;
-  const bool b_four_k = p.b->along_k() && p.reads_four_k(*p.b);
   return make_dispatch(l, p,
                        {.name = "staged",
                         .wgsl = kWgsl,
                         .a = p.reads_four_k(*p.a) ? Access::four_k : Access::one,
-                        .b = b_four_k         ? Access::four_k
-                             : p.b->along_k() ? Access::one
-                                              : Access::four_lines,
+                        .b = p.columns_access(),
                         .four_columns = true,
                         .tile_rows = rows,
                         .tile_cols = int64_t{4} * lanes,
-                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes),
-                                  spec_value("STEP", step), spec_value("ACROSS_RUNS", p.run % 4 == 0)}});
+                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes), spec_value("STEP", step),
+                                  spec_value("ACROSS_RUNS", p.fours_of_k())}});
 }
 
 inline constexpr Loop kLoop{"staged", applies, candidates, make};

@@ -41,6 +41,11 @@ std::string Product::key() const {
                    expr.steps.empty() ? "" : " epilogue");
 }
 
+Access Product::columns_access() const {
+  if (b->along_k()) return reads_four_k(*b) ? Access::four_k : Access::one;
+  return region.cols.begin % 4 == 0 ? Access::four_lines : Access::one;
+}
+
 double Product::padding(int64_t tile_rows, int64_t tile_cols) const {
   const auto one = [](int64_t length, int64_t tile) {
     return static_cast<double>(round_up(length, tile)) / static_cast<double>(length);

@@ -105,10 +105,11 @@ struct Product {
   int64_t rows() const { return region.rows.length(); }
   // By how much tiles of this size exceed the results.
   double padding(int64_t tile_rows, int64_t tile_cols) const;
-  // Whether the fours of all runs are those of the load.
-  bool reads_four_k(const Load& load) const {
-    return load.offers(Access::four_k) && region.k.begin % 4 == 0 && run % 4 == 0;
-  }
+  // Fours along k that do not reach into the next run.
+  bool fours_of_k() const { return run % 4 == 0 && region.k.begin % 4 == 0; }
+  bool reads_four_k(const Load& load) const { return load.offers(Access::four_k) && fours_of_k(); }
+  // How loops read four neighbouring columns of b: along k, if they lie that way, or side by side.
+  Access columns_access() const;
   int64_t grain() const { return std::max(a->grain(), b->grain()); }
 };
 
