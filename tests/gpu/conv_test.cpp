@@ -1,0 +1,227 @@
+// Convolutions on the device: against PyTorch, fused with what follows, joined and packed.
+#include "ops/conv.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "rlx/rlx.h"
+#include "tests/support/compare.h"
+#include "tests/support/conv_cases.h"
+#include "tests/support/devices.h"
+#include "tests/support/sample.h"
+
+namespace rlx::testing {
+namespace {
+
+Graph graph_of(const std::string& body) { return parse_graph("graph g {\n" + body + "\n}"); }
+
+// Random leaves, the params of which are given to the executable.
+struct Leaves {
+  NamedTensors all, inputs;
+
+  explicit Leaves(const Graph& g) {
+    std::mt19937 random(11);
+    for (const Node& n : g.nodes()) {
+      if (!n.op->is(LeafKind::input) && !n.op->is(LeafKind::param)) continue;
+      set(g, n.name, random_tensor(n.outputs[0].dtype, n.outputs[0].shape.values(), -2, 2, random));
+    }
+  }
+  void set(const Graph& g, const std::string& name, const Tensor& value) {
+    all[name] = value;
+    if (g.node(g.find(name)).op->is(LeafKind::input)) inputs[name] = value;
+  }
+};
+
+NamedTensors run(Executable& exe, const Graph& g, const Leaves& leaves) {
+  for (const Node& n : g.nodes()) {
+    if (n.op->is(LeafKind::param)) exe.set_param(n.name, leaves.all.at(n.name));
+  }
+  return exe.run(leaves.inputs);
+}
+
+// As much as sums of this many products of numbers in [-2, 2] may be off.
+Tolerance sums_of(double terms) { return {.ulps = 8, .terms = terms, .scale = 4 * std::sqrt(terms)}; }
+
+// The plan has this many dispatches in each run; what is computed is what the reference of the graph as it
+// was written gives.
+void expect_dispatches(const Graph& g, size_t count, double terms, const Device& device = full_device()) {
+  Executable exe = compile(g, device);
+  std::string steps;
+  const std::vector<StepReport> run_steps = exe.plan_report().run;
+  for (const StepReport& s : run_steps) steps += s.node + ": " + s.kernel + "\n";
+  EXPECT_EQ(run_steps.size(), count) << steps << print(*exe.graph());
+  const Leaves leaves(g);
+  const auto want = run_reference(g, leaves.all);
+  for (const auto& [name, got] : run(exe, g, leaves))
+    EXPECT_TRUE(close(got, want.at(name), sums_of(terms))) << name << "\n" << steps;
+}
+
+// --- PyTorch ---
+
+void expect_pytorch(const Device& device) {
+  for (const ConvCase& c : conv_cases()) {
+    SCOPED_TRACE(c.name);
+    const Node& n = c.graph.node(c.graph.find("y"));
+    std::vector<TensorType> types;
+    for (const ValueId v : n.inputs) types.push_back(v.is_absent() ? TensorType{} : c.graph.type(v));
+    const Tolerance tolerance = n.op->tolerance(types);
+    Executable exe = compile(c.graph, device);
+    EXPECT_TRUE(close(exe.run(c.inputs).at("y"), RefTensor::from(c.y), tolerance));
+    // Weights that are params are packed once, before the first run.
+    std::string text = print(c.graph);
+    for (const std::string leaf : {"w", "bias"}) {
+      const std::string input = "%" + leaf + " = input";
+      if (const size_t at = text.find(input); at != std::string::npos)
+        text.replace(at, input.size(), "%" + leaf + " = param");
+    }
+    Executable packed = compile(parse_graph(text), device);
+    NamedTensors inputs = c.inputs;
+    for (const char* leaf : {"w", "bias"}) {
+      if (const auto found = inputs.find(leaf); found != inputs.end()) {
+        packed.set_param(leaf, found->second);
+        inputs.erase(found);
+      }
+    }
+    EXPECT_TRUE(close(packed.run(inputs).at("y"), RefTensor::from(c.y), tolerance)) << "packed";
+  }
+}
+
+TEST(ConvOnDevice, IsPyTorchs) { expect_pytorch(full_device()); }
+TEST(ConvOnDevice, IsPyTorchsUnderSmallLimits) { expect_pytorch(small_device()); }
+
+// --- plans ---
+
+// One dispatch, nothing rearranged before or after it.
+TEST(ConvOnDevice, WithKernelsOfOneIsAPlainProduct) {
+  const auto one = [](const std::string& x, const std::string& w, const std::string& attributes) {
+    return graph_of("%x = input : " + x + "\n%w = param : " + w + "\n%y = conv(%x, %w)" + attributes +
+                    "\noutput y = %y");
+  };
+  expect_dispatches(one("f32[2, 8, 5, 6]", "f32[12, 8, 1, 1]", ""), 1, 8);
+  expect_dispatches(one("f32[2, 8, 5, 6]", "f32[12, 8, 1, 1]", " {strides=[2, 1]}"), 1, 8);
+  expect_dispatches(one("f32[2, 5, 6, 8]", "f32[12, 8, 1, 1]", " {layout=\"channels_last\"}"), 1, 8);
+  expect_dispatches(one("f32[2, 8, 5, 6]", "f32[12, 4, 1, 1]", " {groups=2}"), 1, 4);
+  // With windows too: there is no matrix of them.
+  expect_dispatches(one("f32[2, 8, 5, 6]", "f32[12, 8, 3, 3]", " {pads=[1, 1, 1, 1]}"), 1, 72);
+}
+
+const char* const kTail = R"(
+  %x = input : f32[2, 4, 9, 7]
+  %w = param : f32[6, 4, 3, 3]
+  %b = param : f32[6, 1, 1]
+  %s = param : f32[6, 1, 1]
+  %r = input : f32[2, 6, 9, 7]
+  %c = conv(%x, %w) {pads=[1, 1, 1, 1]}
+  %d = add(%c, %b)
+  %e = mul(%d, %s)
+  %f = relu(%e)
+  %y = add(%f, %r)
+  output y = %y)";
+
+TEST(ConvOnDevice, TakesBiasScaleActivationAndResidual) {
+  expect_dispatches(graph_of(kTail), 1, 36);
+  expect_dispatches(graph_of(R"(
+    %x = input : f32[1, 9, 7, 4]
+    %w = param : f32[6, 4, 3, 3]
+    %b = param : f32[6]
+    %r = input : f32[1, 7, 5, 6]
+    %c = conv(%x, %w, %b) {layout="channels_last"}
+    %d = silu(%c)
+    %y = add(%d, %r)
+    output y = %y)"),
+                    1, 36);
+}
+
+// What a value that spreads does is the same, fused or not: at the border, where the padding is, and inside.
+TEST(ConvOnDevice, FusedOrNotSpreadsNaNAndInfinity) {
+  const Graph g = graph_of(kTail);
+  Executable fused = compile(g, full_device());
+  Executable plain = compile(g, full_device(), {.optimize = false});
+  const double inf = std::numeric_limits<double>::infinity();
+  const Leaves usual(g);
+  for (const char* leaf : {"x", "w", "r"}) {
+    for (const double bad : {inf, -inf, std::nan("")}) {
+      Leaves leaves = usual;
+      const Tensor& t = usual.all.at(leaf);
+      std::vector<double> values = t.doubles();
+      for (const size_t at : {size_t{0}, values.size() / 2, values.size() - 1}) values[at] = bad;
+      leaves.set(g, leaf, Tensor::from_doubles(t.dtype(), t.shape(), values));
+      const auto want = run_reference(g, leaves.all);
+      EXPECT_TRUE(close(run(fused, g, leaves).at("y"), want.at("y"), sums_of(36))) << leaf << " " << bad;
+      EXPECT_TRUE(close(run(plain, g, leaves).at("y"), want.at("y"), sums_of(36))) << leaf << " " << bad;
+    }
+  }
+}
+
+// Two convolutions of one input are one, which reads the input once.
+TEST(ConvOnDevice, JoinedEqualsSeparate) {
+  for (const std::string layout : {"channels_first", "channels_last"}) {
+    const bool last = layout == "channels_last";
+    const Graph g = graph_of(std::string("%x = input : ") + (last ? "f32[2, 7, 6, 5]" : "f32[2, 5, 7, 6]") +
+                             R"(
+      %w = param : f32[3, 5, 3, 3]
+      %u = param : f32[8, 5, 3, 3]
+      %b = param : f32[3]
+      %c = param : f32[8]
+      %p = conv(%x, %w, %b) {pads=[1, 1, 1, 1], layout=")" +
+                             layout + R"("}
+      %q = conv(%x, %u, %c) {pads=[1, 1, 1, 1], layout=")" +
+                             layout + R"("}
+      %m = max(%p) {axes=[1]}
+      %n = max(%q) {axes=[1]}
+      output p = %m
+      output q = %n)");
+    expect_dispatches(g, 3, 45);
+    expect_dispatches(g, 3, 45, small_device());
+  }
+}
+
+// Past all bindings: the image in rows, each with what it needs of x, and their tails.
+TEST(ConvOnDevice, LargeImagesWithTailsUnderSmallLimits) {
+  const Graph g = graph_of(R"(
+    %x = input : f32[1, 40, 65, 63]
+    %w = param : f32[9, 40, 3, 3]
+    %r = input : f32[1, 9, 33, 32]
+    %c = conv(%x, %w) {pads=[1, 1, 1, 1], strides=[2, 2]}
+    %d = add(%c, %r)
+    %y = relu(%d)
+    output y = %y)");
+  Executable exe = compile(g, small_device());
+  const Leaves leaves(g);
+  const auto want = run_reference(g, leaves.all);
+  EXPECT_TRUE(close(run(exe, g, leaves).at("y"), want.at("y"), sums_of(360)));
+}
+
+// Parts of such an image may lie in the padding alone.
+TEST(ConvOnDevice, LargePaddingUnderSmallLimits) {
+  for (const char* layout : {"channels_first", "channels_last"}) {
+    const bool last = std::string_view(layout) == "channels_last";
+    const Graph g =
+        graph_of(std::string("%x = input : ") + (last ? "f32[1, 4, 49, 800]" : "f32[1, 800, 4, 49]") +
+                 "\n%w = param : f32[2, 800, 2, 3]\n%y = conv(%x, %w) {pads=[9, 1, 13, 2], layout=\"" +
+                 layout + "\"}\noutput y = %y");
+    Executable exe = compile(g, small_device());
+    const Leaves leaves(g);
+    const auto want = run_reference(g, leaves.all);
+    EXPECT_TRUE(close(run(exe, g, leaves).at("y"), want.at("y"), sums_of(4800))) << layout;
+  }
+}
+
+// Sizes that are known only when the graph runs.
+TEST(ConvOnDevice, SymbolicSizes) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {"n", 3, "h", 8});
+  const Value w = g.param("w", DType::f32, {5, 3, 3, 3});
+  g.output("y", relu(conv(x, w, g.param("b", DType::f32, {5}), {.strides = {2, 1}, .pads = {1, 1, 1, 1}})));
+  Executable exe = compile(g, full_device());
+  for (const auto& [n, h] : {std::pair<int64_t, int64_t>{1, 5}, {2, 8}, {1, 5}}) {
+    const Graph bound = bind_symbols(g, {{"n", n}, {"h", h}});
+    const Leaves leaves(bound);
+    const auto want = run_reference(bound, leaves.all);
+    EXPECT_TRUE(close(run(exe, bound, leaves).at("y"), want.at("y"), sums_of(27)));
+  }
+}
+
+}  // namespace
+}  // namespace rlx::testing
