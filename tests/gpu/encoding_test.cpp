@@ -1,5 +1,5 @@
-// Encoded tensors on the device: decoded by copies and gathers through every kind of view, and under small
-// limits.
+// Encoded tensors on the device: decoded by copies and gathers through every kind of view and under small
+// limits, and read in blocks by products.
 #include "encodings/encoding.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include "tests/support/devices.h"
 #include "tests/support/encoded.h"
 #include "tests/support/message.h"
+#include "tests/support/sample.h"
 
 namespace rlx::testing {
 namespace {
@@ -106,6 +107,160 @@ TEST_P(EncodingsOnDevice, LeavesOfEveryKindAndEachBeforeAnother) {
   expect_right(g, full_device(),
                {{"a", ggml_tensor(dtype(), {block()})}, {"b", ggml_tensor(dtype(), {3, block()})}},
                {{"x", Tensor::full(DType::f32, {3, block()}, 0.5)}},
+               {.ulps = 4, .terms = terms, .scale = 32 * std::sqrt(terms)});
+}
+
+// --- products ---
+
+// A product of x [.., k] with weights [n, k], of which `weight` makes what matmul takes, and what follows it.
+struct WeightCase {
+  std::vector<int64_t> x;
+  std::vector<int64_t> weight;
+  std::function<Value(Value)> view = [](Value w) { return transpose(w); };
+  std::function<Value(Graph&, Value)> tail = [](Graph&, Value y) { return y; };
+};
+
+class EncodedWeights : public EncodingsOnDevice {
+ protected:
+  // Compares with sums in double of the numbers that libggml decodes.
+  void run(const WeightCase& c, const Device& device = full_device(), const CompileOptions& options = {}) {
+    const auto graph = [&](DType weight) {
+      Graph g;
+      const Value x = g.input("x", DType::f32, Shape(c.x));
+      g.output("y", c.tail(g, matmul(x, c.view(g.param("w", weight, Shape(c.weight))))));
+      return g;
+    };
+    std::mt19937 random(3);
+    const Tensor x = random_tensor(DType::f32, c.x, -1, 1, random);
+    const auto want = run_reference(graph(DType::f32), {{"x", x}, {"w", ggml_values(dtype(), c.weight)}});
+    Executable exe = compile(graph(dtype()), device, options);
+    const Tensor w = ggml_tensor(dtype(), c.weight);
+    exe.set_param("w", w);
+    const auto terms = static_cast<double>(c.x.back());
+    EXPECT_TRUE(close(exe.run({{"x", x}}).at("y"), want.at("y"),
+                      {.ulps = 8, .terms = terms, .scale = 32 * std::sqrt(terms)}))
+        << Shape(c.x).text();
+    report_ = exe.plan_report();
+    weight_bytes_ = static_cast<int64_t>(w.byte_size());
+  }
+
+  // The last run read the blocks where they are.
+  void expect_packed() {
+    for (const StepReport& step : report_.run) EXPECT_NE(step.op, "contiguous") << step.node;
+    EXPECT_TRUE(report_.load.empty());
+    EXPECT_EQ(report_.memory.derived_bytes, 0);
+    EXPECT_GE(report_.memory.weight_bytes, weight_bytes_);
+    EXPECT_LT(report_.memory.weight_bytes, weight_bytes_ + 512);
+  }
+
+  PlanReport report_;
+  int64_t weight_bytes_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, EncodedWeights, ::testing::ValuesIn(all_types()),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
+
+TEST_P(EncodedWeights, AreReadInBlocks) {
+  const int64_t k = 2 * block();
+  const std::vector<std::vector<int64_t>> shapes = {{1, k}, {3, k}, {7, k}, {33, k}, {2, 3, k}, {k}};
+  for (const std::vector<int64_t>& x : shapes) {
+    run({.x = x, .weight = {20, k}});
+    expect_packed();
+  }
+  // Few columns: the weights are the left factor of the transposed product.
+  run({.x = {33, k}, .weight = {3, k}});
+  expect_packed();
+}
+
+TEST_P(EncodedWeights, WithAnEpilogue) {
+  const int64_t k = 2 * block();
+  for (const int64_t m : {1, 7}) {
+    run({.x = {m, k}, .weight = {20, k}, .tail = [](Graph& g, Value y) {
+           std::vector<double> bias(20);
+           for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<double>(i);
+           return relu(y + g.constant(Tensor::from_doubles(DType::f32, {20}, bias))) * 0.5;
+         }});
+    EXPECT_EQ(report_.run.size(), 1u);
+  }
+}
+
+// Some rows, some of the batches, a batch of weights for a batch of rows, and rows backwards.
+TEST_P(EncodedWeights, ThroughViewsOfOuterAxes) {
+  const int64_t k = 2 * block();
+  run({.x = {5, k}, .weight = {20, k}, .view = [](Value w) { return transpose(slice(w, 0, 3, 11)); }});
+  expect_packed();
+  run({.x = {5, k}, .weight = {20, k}, .view = [](Value w) { return transpose(slice(w, 0, 19, 7, -2)); }});
+  expect_packed();
+  run({.x = {5, k}, .weight = {3, 20, k}, .view = [k](Value w) {
+         return transpose(reshape(slice(w, 0, 1, 1), {20, k}));
+       }});
+  expect_packed();
+  run({.x = {3, 5, k}, .weight = {3, 20, k}, .view = [](Value w) { return transpose(w, {0, 2, 1}); }});
+  expect_packed();
+  run({.x = {20, 5, k}, .weight = {3, 20, k}, .view = [](Value w) { return transpose(w, {1, 2, 0}); }});
+  expect_packed();
+  // Whole groups of k.
+  run({.x = {5, block()}, .weight = {20, k}, .view = [this](Value w) {
+         return transpose(slice(w, 1, block(), block()));
+       }});
+  expect_packed();
+}
+
+// Blocks along the columns, or lines that begin inside a group: decoded first.
+TEST_P(EncodedWeights, InAnotherOrderAreDecoded) {
+  const int64_t n = block();
+  const auto decodes = [&] {
+    return std::ranges::any_of(report_.load, [](const StepReport& s) { return s.op == "contiguous"; }) ||
+           std::ranges::any_of(report_.run, [](const StepReport& s) { return s.op == "contiguous"; });
+  };
+  run({.x = {5, 20}, .weight = {20, n}, .view = [](Value w) { return w; }});
+  EXPECT_TRUE(decodes());
+  run({.x = {5, n - 4}, .weight = {20, n}, .view = [&](Value w) {
+         return transpose(slice(w, 1, 4, n - 4));
+       }});
+  EXPECT_TRUE(decodes());
+}
+
+TEST_P(EncodedWeights, WithEveryLoop) {
+  const int64_t k = 2 * block();
+  for (const char* kernel : {"rows", "staged", "dot", "tiled", "plain", "split_k"}) {
+    SCOPED_TRACE(kernel);
+    run({.x = {9, k}, .weight = {20, k}}, full_device(), {.kernels = {{"matmul", kernel}}});
+    expect_packed();
+    EXPECT_EQ(report_.run.front().variant, kernel);
+  }
+}
+
+// Weights in one binding of 64 KiB, in several, and past all of them.
+TEST_P(EncodedWeights, UnderSmallLimits) {
+  const Encoding& e = encoding_of(dtype());
+  for (const int64_t bytes : {1 << 15, 3 << 16, 5 << 18}) {
+    const int64_t n = bytes / (2 * e.block_bytes) + 3;
+    run({.x = {3, 2 * block()}, .weight = {n, 2 * block()}}, small_device());
+    expect_packed();
+  }
+  // Long lines: sums in parts.
+  const int64_t k = (5 << 16) / e.block_bytes * block();
+  run({.x = {2, k}, .weight = {5, k}}, small_device());
+  expect_packed();
+}
+
+// Several products of one input, which are not joined: that would decode their weights.
+TEST_P(EncodedWeights, OfOneInputStayApart) {
+  const int64_t k = block();
+  Graph g;
+  const Value x = g.input("x", DType::f32, {3, k});
+  const Value u = g.param("u", dtype(), {8, k});
+  const Value v = g.param("v", dtype(), {4, k});
+  g.output("p", matmul(x, transpose(u)));
+  g.output("q", matmul(x, transpose(v)));
+  Executable exe = compile(g, full_device());
+  const PlanReport report = exe.plan_report();
+  EXPECT_TRUE(report.load.empty());
+  EXPECT_EQ(report.run.size(), 2u);
+  const auto terms = static_cast<double>(k);
+  expect_right(g, full_device(), {{"u", ggml_tensor(dtype(), {8, k})}, {"v", ggml_tensor(dtype(), {4, k})}},
+               {{"x", Tensor::full(DType::f32, {3, k}, 0.5)}},
                {.ulps = 4, .terms = terms, .scale = 32 * std::sqrt(terms)});
 }
 

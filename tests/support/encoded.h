@@ -25,4 +25,14 @@ inline Tensor ggml_tensor(DType type, std::vector<int64_t> shape) {
   return Tensor(type, std::move(shape), std::move(bytes));
 }
 
+// The same tensor as libggml decodes it, in f32.
+inline Tensor ggml_values(DType type, std::vector<int64_t> shape) {
+  const Tensor values = encoded_fixture().tensor(formatted("{}.values", to_string(type)));
+  std::vector<double> out;
+  int64_t elements = 1;
+  for (const int64_t d : shape) elements *= d;
+  for (int64_t i = 0; i < elements; ++i) out.push_back(values.real(i % values.elements()));
+  return Tensor::from_doubles(DType::f32, std::move(shape), out);
+}
+
 }  // namespace rlx::testing
