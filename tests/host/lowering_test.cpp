@@ -186,6 +186,33 @@ TEST(Choices, RatesFollowTheAdapter) {
   EXPECT_EQ(rates_of(caps).group_lanes, 128);
 }
 
+// Which loads and stores kernels are made of: without windows where a kernel has one tap.
+TEST(Choices, OfLoads) {
+  const auto parts = [](const Graph& g) {
+    const Program program = lowered(g, lavapipe());
+    EXPECT_EQ(program.main.size(), 1u) << text(program);
+    std::string out;
+    for (const char* part : {"load_strided", "load_window", "load_blocks", "load_by_table"}) {
+      if (program.main.front().kernel->text.contains(part)) out += std::string(out.empty() ? "" : " ") + part;
+    }
+    return out;
+  };
+  const auto of = [&](const std::string& call) {
+    const OpInfo& info = op_table().at(call.substr(0, call.find('(')));
+    return parts(make_sample(info, call, DType::f32, Reach::direct, 1).graph);
+  };
+  EXPECT_EQ(of("conv(T[2,5,7,6], T[3,5,1,1])"), "load_strided");
+  EXPECT_EQ(of("conv(T[2,5,7,6], T[3,5,1,1], T[3]) {strides=[2,3]}"), "load_strided");
+  EXPECT_EQ(of("conv(T[2,7,6,8], T[6,4,1,1]) {layout=\"channels_last\", groups=2}"), "load_strided");
+  EXPECT_EQ(of("conv(T[2,5,7,6], T[3,5,1,1]) {pads=[0,1,0,0]}"), "load_strided load_window");
+  EXPECT_EQ(of("conv(T[2,5,7,6], T[3,5,1,1]) {pads=[0,0,1,0]}"), "load_strided load_window");
+  EXPECT_EQ(of("conv(T[2,5,7,6], T[3,5,1,2])"), "load_strided load_window");
+  EXPECT_EQ(of("grouped_matmul(T[7,16], T[4,16,12], i32[7] in 0..3)"), "load_strided load_by_table");
+  Graph g;
+  g.output("y", matmul(g.input("x", DType::f32, {3, 64}), transpose(g.param("w", DType::q8_0, {5, 64}))));
+  EXPECT_EQ(parts(g), "load_strided load_blocks");
+}
+
 // --- labels ---
 
 // Which labels a kernel may have: the rows that make it.
