@@ -48,6 +48,65 @@ class Generator {
     out_.leaves[name] = random_tensor(dtype_, s, -1, 1, random_);
   }
 
+  Value param(const std::string& prefix, const std::vector<int64_t>& s, double low, double high) {
+    const std::string name = prefix + std::to_string(out_.graph.size());
+    out_.leaves[name] = random_tensor(dtype_, s, low, high, random_);
+    return out_.graph.param(name, dtype_, Shape(s));
+  }
+
+  // One or two convolutions of x, as [batch, channels, spatial..], whose weights may be joined and packed.
+  Value convolution(Value x) {
+    const int64_t rank = x.shape().rank();
+    if (rank == 0) return {};
+    if (rank < 3)
+      x = reshape(
+          x, rank == 1 ? std::vector<int64_t>{1, 1, -1} : std::vector<int64_t>{1, x.shape()[0].value(), -1});
+    ConvOptions options;
+    options.layout = pick(3) == 0 ? ConvLayout::channels_last : ConvLayout::channels_first;
+    const bool last = options.layout == ConvLayout::channels_last;
+    const int64_t spatial = x.shape().rank() - 2;
+    if (spatial > 3) return {};
+    const int64_t channels = x.shape()[last ? spatial + 1 : 1].value();
+    options.groups = pick(4) == 0 ? channels : 1;
+    std::vector<int64_t> after;
+    std::vector<int64_t> kernel;
+    for (int64_t i = 0; i < spatial; ++i) {
+      kernel.push_back(1 + static_cast<int64_t>(pick(3)));
+      options.strides.push_back(1 + static_cast<int64_t>(pick(2)));
+      options.dilations.push_back(1 + static_cast<int64_t>(pick(2)));
+      // Enough for the kernel to fit.
+      const int64_t covered = (kernel.back() - 1) * options.dilations.back() + 1;
+      const int64_t missing = std::max<int64_t>(covered - x.shape()[i + (last ? 1 : 2)].value(), 0);
+      options.pads.push_back(missing + static_cast<int64_t>(pick(2)));
+      after.push_back(static_cast<int64_t>(pick(3)));
+    }
+    options.pads.insert(options.pads.end(), after.begin(), after.end());
+    const auto one = [&](int64_t filters) {
+      std::vector<int64_t> dims = {filters * options.groups, channels / options.groups};
+      dims.insert(dims.end(), kernel.begin(), kernel.end());
+      const double terms = static_cast<double>(product(dims)) / static_cast<double>(dims[0]);
+      const Value w = param("filters", dims, -1 / terms, 1 / terms);
+      return conv(x, w, pick(2) == 0 ? param("bias", {dims[0]}, -1, 1) : Value{}, options);
+    };
+    const Value y = one(1 + static_cast<int64_t>(pick(8)));
+    if (pick(2) == 0) return y;
+    return concat({y, one(1 + static_cast<int64_t>(pick(5)))}, last ? spatial + 1 : 1);
+  }
+
+  // The last axis of x times one of some weights, chosen by row.
+  Value experts(Value x) {
+    const int64_t rank = x.shape().rank();
+    if (rank == 0) return {};
+    std::vector<int64_t> rows = x.shape().values();
+    const int64_t k = rows.back();
+    rows.pop_back();
+    const auto count = 1 + static_cast<int64_t>(pick(4));
+    const Tensor chosen = random_tensor(DType::i32, rows, -1, static_cast<double>(count), random_);
+    const double bound = 1 / static_cast<double>(k);
+    return grouped_matmul(x, param("experts", {count, k, 1 + static_cast<int64_t>(pick(9))}, -bound, bound),
+                          out_.graph.constant(chosen));
+  }
+
   // Another value that broadcasts with x, or x itself.
   Value partner(Value x) {
     for (int tries = 0; tries < 8; ++tries) {
@@ -68,7 +127,7 @@ class Generator {
   Value step() {
     const Value x = any();
     const int64_t rank = x.shape().rank();
-    switch (pick(14)) {
+    switch (pick(17)) {
       case 0:
       case 1: {
         static constexpr std::string_view kUnary[] = {"tanh", "sigmoid", "relu", "neg", "abs",
@@ -116,14 +175,16 @@ class Generator {
       case 11: {
         if (rank == 0) return {};
         const int64_t n = x.shape()[rank - 1].value();
-        const std::string name = "gamma" + std::to_string(out_.graph.size());
-        const Value gamma = out_.graph.param(name, dtype_, {n});
-        out_.leaves[name] = random_tensor(dtype_, {n}, 0.5, 1, random_);
-        return tanh(rms_norm(x, gamma, {}, 0.1));
+        return tanh(rms_norm(x, param("gamma", {n}, 0.5, 1), {}, 0.1));
       }
       case 12:
         return rank > 0 ? concat({x, x * 0.5}, static_cast<int64_t>(pick(static_cast<size_t>(rank))))
                         : Value{};
+      case 13:
+      case 14:
+        return convolution(x);
+      case 15:
+        return experts(x);
       default:
         return where(less(x, out_.graph.scalar(dtype_, 100)), x, x * 2.0);
     }
