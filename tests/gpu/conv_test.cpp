@@ -208,6 +208,18 @@ TEST(ConvOnDevice, LargePaddingUnderSmallLimits) {
   }
 }
 
+// Filters whose channels lie side by side, six to a tap: fours of them must not reach into the next tap.
+TEST(ConvOnDevice, FiltersInAnotherOrder) {
+  for (const std::string layout : {"channels_first", "channels_last"}) {
+    const bool last = layout == "channels_last";
+    expect_dispatches(graph_of(std::string("%x = input : ") + (last ? "f32[1, 6, 5, 6]" : "f32[1, 6, 6, 5]") +
+                               "\n%v = input : f32[12, 2, 1, 6]\n%w = transpose(%v) {perm=[0, 3, 1, 2]}\n"
+                               "%y = conv(%x, %w) {layout=\"" +
+                               layout + "\"}\noutput y = %y"),
+                      1, 12);
+  }
+}
+
 // Sizes that are known only when the graph runs.
 TEST(ConvOnDevice, SymbolicSizes) {
   Graph g;
