@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "base/checked.h"
-#include "ops/products/product.h"
 #include "kernels/rename.h"
+#include "ops/products/product.h"
 
 namespace rlx::products {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/checked.h"
-#include "ops/products/product.h"
 #include "kernels/rename.h"
+#include "ops/products/product.h"
 
 namespace rlx::products {
 

@@ -130,7 +130,8 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
     return n;
   }
 
-  // What of x these lines touch. The first axis along which they differ is cut; those after it are taken whole.
+  // What of x these lines touch. The first axis along which they differ is cut; those after it are taken
+  // whole.
   View image(const Extent& lines) const {
     View box = x_.view;
     int64_t first = lines.begin;

@@ -94,12 +94,14 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const Extent& row = p.region.rows;
   const bool a_four_k = p.reads_four_k(*p.a);
   // Rows past the last repeat it, which four at a time cannot do.
-  const bool four_rows = !a_four_k && rows % 4 == 0 && p.a->offers(Access::four_lines) && row.begin % 4 == 0 &&
-                         row.length() % 4 == 0;
+  const bool four_rows = !a_four_k && rows % 4 == 0 && p.a->offers(Access::four_lines) &&
+                         row.begin % 4 == 0 && row.length() % 4 == 0;
   return make_dispatch(l, p,
                        {.name = "rows",
                         .wgsl = kWgsl,
-                        .a = a_four_k ? Access::four_k : four_rows ? Access::four_lines : Access::one,
+                        .a = a_four_k    ? Access::four_k
+                             : four_rows ? Access::four_lines
+                                         : Access::one,
                         .b = p.columns_access(),
                         .four_columns = true,
                         .tile_rows = rows,

@@ -124,8 +124,8 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
                         .four_columns = true,
                         .tile_rows = rows,
                         .tile_cols = int64_t{4} * lanes,
-                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes), spec_value("STEP", step),
-                                  spec_value("ACROSS_RUNS", p.fours_of_k())}});
+                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes),
+                                  spec_value("STEP", step), spec_value("ACROSS_RUNS", p.fours_of_k())}});
 }
 
 inline constexpr Loop kLoop{"staged", applies, candidates, make};

@@ -1,8 +1,8 @@
 // Stores each row where a table says, in the way of another store.
 #pragma once
 
-#include "ops/products/product.h"
 #include "kernels/rename.h"
+#include "ops/products/product.h"
 
 namespace rlx::products {
 
