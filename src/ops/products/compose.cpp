@@ -1,10 +1,12 @@
 // Puts the kernel of a product together from its parts.
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 #include "base/checked.h"
 #include "kernels/rename.h"
+#include "kernels/parse.h"
 #include "ops/products/product.h"
 
 namespace rlx::products {
@@ -147,7 +149,7 @@ std::string load_text(const Load& load, std::string_view name, std::string_view 
   if (!own.contains("fn x_four_by_four(")) text += kFourByFour;
   if (uses("stage") && !own.contains("fn x_stage(")) text += kStage;
   text += load.along_k() ? "const x_ALONG_K: bool = true;\n" : "const x_ALONG_K: bool = false;\n";
-  return formatted("//# load_{}.h 1\n", load.name()) + for_operand(text, name);
+  return for_operand(text, name);
 }
 
 // The text of the epilogue, whose members of Params go to `members`.
@@ -169,26 +171,58 @@ ExprCode epilogue_code(const Expr& expr) {
   return generate(expr, inputs);
 }
 
-std::string kernel_text(const Product& p, const Launch& launch, bool four, const ExprCode& code) {
-  std::string a = load_text(*p.a, "a", launch.wgsl);
-  std::string b = load_text(*p.b, "b", launch.wgsl);
-  std::string y = formatted("//# store_{}.h 1\n", p.y->name()) + p.y->wgsl();
+// WGSL and the file it comes from.
+struct Part {
+  std::string place;
+  std::string text;
+};
+
+std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four, const ExprCode& code) {
+  std::vector<Part> parts = {{formatted("load_{}.h", p.a->name()), load_text(*p.a, "a", launch.wgsl)},
+                             {formatted("load_{}.h", p.b->name()), load_text(*p.b, "b", launch.wgsl)},
+                             {formatted("store_{}.h", p.y->name()), p.y->wgsl()}};
   std::string members;
   for (const std::string_view word : kHead) members += formatted("  {}: u32,\n", word);
-  for (std::string* text : {&a, &b, &y}) members += take_params(*text);
-  const std::string tail = epilogue_text(p.expr, code, members);
+  for (Part& part : parts) members += take_params(part.text);
+  parts.push_back({"epilogue", epilogue_text(p.expr, code, members)});
   const std::string_view sum = wgsl_type(p.sum_type());
-  std::string text = a + b + y + tail;
-  text += formatted("//# product 1\nstruct Params {{\n{}}}\nalias sum_t = {};\n", members, sum);
-  text +=
+  std::string common = formatted("struct Params {{\n{}}}\nalias sum_t = {};\n", members, sum);
+  common +=
       formatted("fn mad(a: vec4<sum_t>, b: vec4<sum_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
                 sum == "f32" ? "fma(a, b, c)" : "a * b + c");
-  text += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
-  text += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
-  text += kCommon;
-  text += formatted("//# loop_{}.h 1\n", launch.name);
-  text += launch.wgsl;
-  return text;
+  common += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
+  common += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
+  common += kCommon;
+  parts.push_back({"compose.cpp", std::move(common)});
+  parts.push_back({formatted("loop_{}.h", launch.name), std::string(launch.wgsl)});
+  return parts;
+}
+
+// One text, without declarations that nothing uses, which would only take the device's compiler time.
+std::string needed_text(const std::vector<Part>& parts) {
+  std::string out = formatted("//# {} 1\n", parts.back().place);
+  std::vector<Declaration> all;
+  for (const Part& part : parts) {
+    for (std::string_view rest = part.text; !rest.empty();) {
+      const std::string_view line = rest.substr(0, rest.find('\n') + 1);
+      if (line.starts_with("//@ ")) out += line;
+      rest.remove_prefix(line.size());
+    }
+    std::ranges::move(parse_fragment(part.place, part.text).declarations, std::back_inserter(all));
+  }
+  std::set<std::string_view> needed;
+  std::vector<std::string_view> asked = {"main", "Params"};
+  while (!asked.empty()) {
+    const std::string_view one = asked.back();
+    asked.pop_back();
+    if (!needed.insert(one).second) continue;
+    const auto found = std::ranges::find(all, one, &Declaration::name);
+    if (found != all.end()) asked.insert(asked.end(), found->uses.begin(), found->uses.end());
+  }
+  for (const Declaration& d : all) {
+    if (needed.contains(d.name) || d.text.contains("//@ spec")) out += d.text;
+  }
+  return out;
 }
 
 // Kernels by what their text depends on: putting one together takes longer than all the rest of lowering.
@@ -211,7 +245,7 @@ KernelPtr kernel_of(const Product& p, const Launch& launch, bool four, const Exp
       if (KernelPtr kernel = found->second.lock()) return kernel;
     }
   }
-  KernelPtr kernel = parse_kernel(kernel_text(p, launch, four, code));
+  KernelPtr kernel = parse_kernel(needed_text(kernel_parts(p, launch, four, code)));
   const std::scoped_lock lock(known.mutex);
   known.kernels[key] = kernel;
   return kernel;
