@@ -23,6 +23,7 @@ enum class DType : uint8_t {
   // inputs, params and constants have them; every op sees their values as f32.
   q8_0,
   q4_k,
+  q4_0,
 };
 
 // Those whose elements are stored one by one.

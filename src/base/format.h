@@ -19,7 +19,7 @@ std::string formatted(std::format_string<Args...> form, Args&&... args) {
 // Quoted input in a message: only the beginning if it is long.
 std::string excerpt(std::string_view text, size_t most = 60);
 
-// The items as a list: "a, b, c". `text` returns the text of one.
+// The items as a list: "a, b, c". `text` returns the text or the number of one.
 template <std::ranges::input_range R, class F = std::identity>
 std::string joined(const R& items, F&& text = {}, std::string_view separator = ", ") {
   std::string out;
@@ -27,7 +27,11 @@ std::string joined(const R& items, F&& text = {}, std::string_view separator = "
   for (const auto& item : items) {
     if (!first) out += separator;
     first = false;
-    out += std::invoke(text, item);
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(std::invoke(text, item))>>) {
+      out += std::to_string(std::invoke(text, item));  // += would append a character
+    } else {
+      out += std::invoke(text, item);
+    }
   }
   return out;
 }

@@ -125,6 +125,7 @@ constexpr Case kCases[] = {
     {"matvec", "matmul 1 x 4096 x 4096", [] { return linear(1, 4096, 4096); }, kMatvec},
     {"matvec_nk", "the same, weight read as [n, k]", matvec_nk, kMatvec},
     {"matvec_q8_0", "the same, weight in q8_0", [] { return matvec_encoded(DType::q8_0); }, kMatvec},
+    {"matvec_q4_0", "the same, weight in q4_0", [] { return matvec_encoded(DType::q4_0); }, kMatvec},
     {"matvec_q4_k", "the same, weight in q4_k", [] { return matvec_encoded(DType::q4_k); }, kMatvec},
     {"small_m", "matmul 7 x 768 x 3072", [] { return linear(7, 768, 3072); }, kSmallM},
     {"grouped", "64 rows x 512 x 512, 8 experts", grouped, kGrouped},

@@ -49,7 +49,9 @@ std::vector<Operand> operands_of(const OpInfo& info) {
     const bool repeated = name.ends_with("...");
     if (repeated) name.resize(name.size() - 3);
     const auto reads = [&](const Encoding& e) {
-      return op->reads_encoded(i, e.dtype, View::contiguous({2, e.block_elements}));
+      const View blocks = View::contiguous({2, 2, e.block_elements});
+      return op->reads_encoded(i, e.dtype, blocks) ||
+             op->reads_encoded(i, e.dtype, blocks.permute({0, 2, 1}));
     };
     out.push_back({name, op->optional_input(i), repeated, op->reads_view(i, transposed),
                    std::ranges::any_of(encoding_table().all(), reads)});

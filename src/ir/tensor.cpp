@@ -80,7 +80,14 @@ void store_double(DType type, std::byte* at, double value) {
   }
 }
 
-// The last block is filled up with zeros.
+void check_count(DType dtype, const std::vector<int64_t>& shape, size_t count) {
+  const int64_t wanted = product(shape);
+  if (wanted < 0 || static_cast<uint64_t>(wanted) != count) {
+    fail(ErrorKind::invalid_argument, "a tensor {}[{}] has {} elements, but {} values are given for it",
+         to_string(dtype), joined(shape), wanted, count);
+  }
+}
+
 std::vector<std::byte> encoded(DType type, std::span<const double> values) {
   const Encoding& e = encoding_of(type);
   const auto length = static_cast<size_t>(e.block_elements);
@@ -175,6 +182,7 @@ Tensor Tensor::full(DType dtype, std::vector<int64_t> shape, double value) {
 }
 
 Tensor Tensor::from_doubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values) {
+  check_count(dtype, shape, values.size());
   if (is_encoded(dtype)) return Tensor(dtype, std::move(shape), encoded(dtype, values));
   std::vector<std::byte> bytes(values.size() * host_bytes(dtype));
   for (size_t i = 0; i < values.size(); ++i)
@@ -183,6 +191,7 @@ Tensor Tensor::from_doubles(DType dtype, std::vector<int64_t> shape, std::span<c
 }
 
 Tensor Tensor::from_ints(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values) {
+  check_count(dtype, shape, values.size());
   if (is_encoded(dtype))
     return from_doubles(dtype, std::move(shape), std::vector<double>(values.begin(), values.end()));
   std::vector<std::byte> bytes(values.size() * host_bytes(dtype));

@@ -266,7 +266,6 @@ Product make_product(const Problem& p) {
   Product out;
   out.size = {dims[0] * dims[1], last ? pixels : dims[2], last ? dims[2] : pixels, channels};
   for (const products::WindowAxis& axis : p.axes) out.size.k *= axis.kernel;
-  out.run = channels;
   out.expr = p.expr;
   for (const Operand& e : p.extra) out.extra.push_back(as_result(e));
 
@@ -285,6 +284,7 @@ Product make_product(const Problem& p) {
       x = x.slice(2 + static_cast<int64_t>(i), 0, p.axes[i].out, p.axes[i].stride);
     windows = std::make_shared<LoadStrided>(Grouped{p.x.with_view(x), 2, 3});
   } else {
+    out.run = channels;
     windows = std::make_shared<LoadWindow>(p.x.with_view(x), p.axes);
   }
   out.a = last ? windows : filters;
@@ -313,11 +313,15 @@ Problem some_rows(const Problem& p, size_t axis, int64_t begin, int64_t end) {
 
 void lower_problem(Lowering& l, const Problem& p) {
   Product whole = make_product(p);
-  Product bare = whole;
-  bare.extra.clear();
-  bare.expr = Expr{};
+  const auto binds_alone = [&] {
+    Product bare = whole;
+    bare.extra.clear();
+    bare.expr = Expr{};
+    return products::can_bind(l, Conv::kName, bare);
+  };
   const auto axis = std::ranges::find_if(p.axes, [](const products::WindowAxis& a) { return a.out > 1; });
-  if (axis == p.axes.end() || whole.run == whole.size.k || products::can_bind(l, Conv::kName, bare)) {
+  const bool plain = axis == p.axes.end() || whole.run == 0;
+  if (plain || products::can_bind(l, Conv::kName, whole) || binds_alone()) {
     products::lower(l, Conv::kName, std::move(whole));
     return;
   }
@@ -360,8 +364,9 @@ Value conv(Value x, Value w, Value bias, const ConvOptions& options) {
 namespace ops {
 void register_conv(OpTable& table) {
   table.add<Conv>(
-      {.formula =
-           "y[n, m, o..] = epilogue(bias[m] + sum_c,k x[n, c, o*stride + k*dilation - pad] * w[m, c, k])",
+      {.formula = "y[n, m, o..] = epilogue(bias[m] + sum_c,k x[n, c, o*stride + k*dilation - pad] * w[m, c, "
+                  "k]); pads: "
+                  "all begins, then all ends; w is [m, c, k..] in both layouts",
        .operands = "x w bias extra...",
        .types = "f32 f16 bf16",
        .variants = products::variant_names(),

@@ -8,6 +8,7 @@
 #include "ops/elementwise.h"
 #include "ops/fill.h"
 #include "ops/op_table.h"
+#include "ops/products/load_blocks.h"
 #include "ops/products/load_by_table.h"
 #include "ops/products/load_strided.h"
 #include "ops/products/store_by_table.h"
@@ -26,6 +27,7 @@ struct GroupedMatMul final : OpOf<GroupedMatMul> {
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
+  bool reads_encoded(int64_t input, DType encoding, const View& view) const override;
 };
 
 std::vector<TensorType> GroupedMatMul::infer(const InferArgs& in) const {
@@ -87,18 +89,23 @@ using products::StoreStrided;
 constexpr std::string_view kSorted = "sorted";
 
 // w as [experts, columns, k].
-Grouped weights(const Lowering& l) { return {l.in(1).with_view(l.in(1).view.permute({0, 2, 1})), 1, 1}; }
+Grouped weights(const Operand& w) { return {w.with_view(w.view.permute({0, 2, 1})), 1, 1}; }
+
+bool GroupedMatMul::reads_encoded(int64_t input, DType encoding, const View& view) const {
+  return input == 1 && view.rank() == 3 &&
+         products::LoadBlocks::reads(weights({.dtype = encoding, .view = view}));
+}
 
 // Each row is a batch with an expert of its own.
 Product one_by_one(const Lowering& l, int64_t first, int64_t count, LoadByTable::Outside outside) {
   const int64_t row_axes = l.out().view.rank() - 1;
-  Grouped w = weights(l);
+  Grouped w = weights(l.in(1));
   w.operand.view = w.operand.view.slice(0, first, count);
   Product p;
   p.size = {l.in(2).view.elements(), 1, l.out().view.dims.back(), l.in(0).view.dims.back()};
   p.a = std::make_shared<LoadStrided>(Grouped{l.in(0), row_axes, 0});
   p.b = std::make_shared<LoadByTable>(
-      std::make_shared<LoadStrided>(w),
+      products::load_matrix(w),
       LoadByTable::Table{.indices = l.in(2), .first = first, .count = count, .outside = outside});
   p.y = std::make_shared<StoreStrided>(Grouped{l.out(), row_axes, 0});
   return p;
@@ -128,7 +135,7 @@ bool lower_sorted(Lowering& l, int64_t tile) {
       std::make_shared<LoadStrided>(Grouped{l.in(0), 0, row_axes}),
       LoadByTable::Table{.indices = place, .picks = LoadByTable::Picks::line, .lines = tile, .count = rows});
   p.b = std::make_shared<LoadByTable>(
-      std::make_shared<LoadStrided>(weights(l)),
+      products::load_matrix(weights(l.in(1))),
       LoadByTable::Table{
           .indices = slot, .count = experts, .outside = LoadByTable::Outside::skipped_if_negative});
   p.y = std::make_shared<StoreByTable>(std::make_shared<StoreStrided>(Grouped{l.out(), 0, row_axes}), place,

@@ -155,12 +155,7 @@ products::Product make_product(const Operand& a, const Operand& b, const Operand
   products::Grouped out{y, axes, 1};
   fold_batches(p, left, right, out);
   p.a = std::make_shared<products::LoadStrided>(left);
-  if (is_encoded(b.dtype)) {
-    p.b = std::make_shared<products::LoadBlocks>(right);
-    p.run = p.b->grain();
-  } else {
-    p.b = std::make_shared<products::LoadStrided>(right);
-  }
+  p.b = products::load_matrix(right);
   p.y = std::make_shared<products::StoreStrided>(out);
   return p;
 }

@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "base/checked.h"
-#include "kernels/rename.h"
 #include "kernels/parse.h"
+#include "kernels/rename.h"
 #include "ops/products/product.h"
 
 namespace rlx::products {
@@ -190,6 +190,11 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
   common +=
       formatted("fn mad(a: vec4<sum_t>, b: vec4<sum_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
                 sum == "f32" ? "fma(a, b, c)" : "a * b + c");
+  // All updates of a sum one after the other: on CPUs it then stays in a register.
+  common +=
+      "fn mad4(a: vec4<sum_t>, b: array<vec4<sum_t>, 4>, c: vec4<sum_t>) -> vec4<sum_t> {\n"
+      "  return mad(vec4<sum_t>(a.w), b[3], mad(vec4<sum_t>(a.z), b[2],\n"
+      "             mad(vec4<sum_t>(a.y), b[1], mad(vec4<sum_t>(a.x), b[0], c))));\n}\n";
   common += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
   common += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
   common += kCommon;
@@ -247,6 +252,7 @@ KernelPtr kernel_of(const Product& p, const Launch& launch, bool four, const Exp
   }
   KernelPtr kernel = parse_kernel(needed_text(kernel_parts(p, launch, four, code)));
   const std::scoped_lock lock(known.mutex);
+  std::erase_if(known.kernels, [](const auto& entry) { return entry.second.expired(); });
   known.kernels[key] = kernel;
   return kernel;
 }

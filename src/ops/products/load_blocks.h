@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "encodings/encoding.h"
+#include "ops/products/load_strided.h"
 #include "ops/products/product.h"
 
 namespace rlx::products {
@@ -58,5 +59,11 @@ fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> { return x_group_four(r, k / 4u); }
  private:
   Grouped x_;
 };
+
+// From a matrix, encoded or not.
+inline LoadPtr load_matrix(const Grouped& x) {
+  if (is_encoded(x.operand.dtype)) return std::make_shared<LoadBlocks>(x);
+  return std::make_shared<LoadStrided>(x);
+}
 
 }  // namespace rlx::products

@@ -37,13 +37,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let b = b_quad(cols, run);
     if (i + 4u <= end) {
       let bv = b_four_by_four(b, i);
-      for (var r = 0u; r < ROWS; r++) {
-        let av = a_four_k(a_run(rows[r], run), i);
-        sum[r] = mad(vec4<sum_t>(av.x), bv[0], sum[r]);
-        sum[r] = mad(vec4<sum_t>(av.y), bv[1], sum[r]);
-        sum[r] = mad(vec4<sum_t>(av.z), bv[2], sum[r]);
-        sum[r] = mad(vec4<sum_t>(av.w), bv[3], sum[r]);
-      }
+      for (var r = 0u; r < ROWS; r++) { sum[r] = mad4(a_four_k(a_run(rows[r], run), i), bv, sum[r]); }
     } else {
       for (var j = i; j < end; j++) {
         let bv = b_four_lines(b, j);

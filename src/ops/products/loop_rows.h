@@ -36,21 +36,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       let bv = b_four_by_four(b, select(i, 0u, b_STEPS));
       b = b_quad_ahead(b, 4u);
       for (var r = 0u; r < ROWS; r += ROWS_AT_ONCE) {
-        // All updates of a sum one after the other: on CPUs it then stays in a register.
         if (A_FOUR_ROWS) {
           let av = a_four_by_four(a_Quad(a[r], a[r + 1u], a[r + 2u], a[r + 3u]), i);
           for (var j = 0u; j < 4u; j++) {
-            sum[r + j] = mad(vec4<sum_t>(av[0][j]), bv[0], sum[r + j]);
-            sum[r + j] = mad(vec4<sum_t>(av[1][j]), bv[1], sum[r + j]);
-            sum[r + j] = mad(vec4<sum_t>(av[2][j]), bv[2], sum[r + j]);
-            sum[r + j] = mad(vec4<sum_t>(av[3][j]), bv[3], sum[r + j]);
+            sum[r + j] = mad4(vec4<sum_t>(av[0][j], av[1][j], av[2][j], av[3][j]), bv, sum[r + j]);
           }
         } else {
-          let av = a_four_k(a[r], i);
-          sum[r] = mad(vec4<sum_t>(av.x), bv[0], sum[r]);
-          sum[r] = mad(vec4<sum_t>(av.y), bv[1], sum[r]);
-          sum[r] = mad(vec4<sum_t>(av.z), bv[2], sum[r]);
-          sum[r] = mad(vec4<sum_t>(av.w), bv[3], sum[r]);
+          sum[r] = mad4(a_four_k(a[r], i), bv, sum[r]);
         }
       }
     }

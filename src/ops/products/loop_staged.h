@@ -67,13 +67,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       for (; i + 4u <= s.end; i += 4u) {
         let bv = b_four_by_four(b, select(i, 0u, b_STEPS));
         b = b_quad_ahead(b, 4u);
-        for (var r = 0u; r < ROWS; r++) {
-          let av = a_rows[at + r];
-          sum[r] = mad(vec4<sum_t>(av.x), bv[0], sum[r]);
-          sum[r] = mad(vec4<sum_t>(av.y), bv[1], sum[r]);
-          sum[r] = mad(vec4<sum_t>(av.z), bv[2], sum[r]);
-          sum[r] = mad(vec4<sum_t>(av.w), bv[3], sum[r]);
-        }
+        for (var r = 0u; r < ROWS; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
         at += ROWS;
       }
       for (var j = 0u; i + j < s.end; j++) {

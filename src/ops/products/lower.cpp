@@ -225,6 +225,15 @@ Product transposed(Product p) {
   return p;
 }
 
+// Loads that decode groups do so once per run.
+void take_runs(Product& p) {
+  if (p.run == 0 && p.grain() > 1) p.run = p.grain();
+  for (const LoadPtr& load : {p.a, p.b}) {
+    check(load->grain() == 1 || load->grain() == p.run, "a run is a group of the encoded operand");
+  }
+  check(p.run == 0 || p.size.k % p.run == 0, "runs divide k");
+}
+
 Region everything(const Product& p) {
   return {{0, p.size.batch}, {0, p.size.m}, {0, p.size.n}, {0, p.size.k}};
 }
@@ -232,12 +241,14 @@ Region everything(const Product& p) {
 }  // namespace
 
 bool can_bind(Lowering& l, std::string_view op, Product p) {
+  take_runs(p);
   p.region = everything(p);
   return Cutter(l, op).regions(p).has_value();
 }
 
 void lower(Lowering& l, std::string_view op, Product p) {
   if (p.size.batch * p.size.m * p.size.n == 0) return;
+  take_runs(p);
   constexpr int64_t kFewColumns = 8;
   if (p.size.n <= kFewColumns && p.size.m > p.size.n && p.y->whole()) p = transposed(std::move(p));
   p.region = everything(p);

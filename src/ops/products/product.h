@@ -7,8 +7,8 @@
 // every load and store. What their WGSL provides and may call: docs/products.md.
 #pragma once
 
-#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -62,7 +62,7 @@ class Load {
   virtual bool offers(Access access) const = 0;
   // Whether neighbours along k are closer in memory than neighbouring lines.
   virtual bool along_k() const = 0;
-  // k can be cut at multiples of this.
+  // k can be cut at multiples of this. If it is not 1, it is the length of a run.
   virtual int64_t grain() const { return 1; }
   // Only the elements that these lines need have to be bound.
   virtual Binding bind(Access access, const Lines& lines) const = 0;
@@ -96,7 +96,7 @@ struct Product {
   StorePtr y;
   std::vector<Grouped> extra;  // of the epilogue, in y's groups of axes
   Expr expr;                   // $0 is the product, of type expr.inputs[0]; no steps: the product is stored
-  int64_t run = 0;             // k is walked in runs of this length, which divides it; 0: one run
+  int64_t run = 0;             // k is walked in runs of this length, which divides it; 0: one run, or groups
   int64_t k_parts = 1;         // sums over parts of k, each stored as batches of its own; no epilogue
   Region region = {};          // what is computed: all of it unless the product is cut
 
@@ -110,7 +110,7 @@ struct Product {
   bool reads_four_k(const Load& load) const { return load.offers(Access::four_k) && fours_of_k(); }
   // How loops read four neighbouring columns of b: along k, if they lie that way, or side by side.
   Access columns_access() const;
-  int64_t grain() const { return std::max(a->grain(), b->grain()); }
+  int64_t grain() const { return std::lcm(a->grain(), b->grain()); }
 };
 
 // The number of workgroups and the constants with which a tile loop is launched.
