@@ -149,10 +149,7 @@ bool lower_sorted(Lowering& l, int64_t tile) {
 // Weights larger than all bindings: those of some experts at a time, each for the rows that ask for them.
 void lower_by_experts(Lowering& l, int64_t first, int64_t count) {
   const Product p = one_by_one(l, first, count, LoadByTable::Outside::skipped);
-  if (products::can_bind(l, GroupedMatMul::kName, p)) {
-    products::lower(l, GroupedMatMul::kName, p);
-    return;
-  }
+  if (products::lower_bound(l, GroupedMatMul::kName, p)) return;
   if (count == 1) {
     // Summed in parts, which takes all rows: those of other experts are zeros, to be added.
     const Operand one = l.scratch(l.out().dtype, l.out().view.dims);

@@ -124,9 +124,7 @@ std::vector<int64_t> matrix_dims(const std::vector<int64_t>& out, bool a_vector,
 void fold_batches(products::Product& p, products::Grouped& a, products::Grouped& b, products::Grouped& y) {
   const View batch = b.group(0);
   if (p.size.batch <= 1 || !std::ranges::all_of(batch.strides, [](int64_t s) { return s == 0; })) return;
-  for (products::Grouped* g : {&a, &y}) {
-    g->second_axes += std::exchange(g->first_axes, 0);
-  }
+  for (products::Grouped* g : {&a, &y}) g->second_axes += std::exchange(g->first_axes, 0);
   for (products::Grouped& e : p.extra) e.second_axes += std::exchange(e.first_axes, 0);
   b.operand.view = b.operand.view.slice_axes(b.first_axes, b.operand.view.rank());
   b.first_axes = 0;
@@ -201,10 +199,7 @@ void MatMul::lower(Lowering& l) const {
   const Operand shape{.dtype = outputs[0].dtype, .view = View::contiguous(dims)};
   products::Product whole = make_product(a, b, shape, extra, tail);
   whole.y = std::make_shared<products::StoreSplit>(outputs);
-  if (products::can_bind(l, kName, whole)) {
-    products::lower(l, kName, std::move(whole));
-    return;
-  }
+  if (products::lower_bound(l, kName, std::move(whole))) return;
   int64_t begin = 0;
   for (const Operand& y : outputs) {
     const int64_t length = y.view.dims.back();

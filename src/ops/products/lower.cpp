@@ -246,6 +246,15 @@ bool can_bind(Lowering& l, std::string_view op, Product p) {
   return Cutter(l, op).regions(p).has_value();
 }
 
+bool lower_bound(Lowering& l, std::string_view op, Product p) {
+  take_runs(p);
+  p.region = everything(p);
+  std::optional<std::vector<Dispatch>> parts = Cutter(l, op).regions(p);
+  if (!parts) return false;
+  for (Dispatch& d : *parts) l.emit(std::move(d));
+  return true;
+}
+
 void lower(Lowering& l, std::string_view op, Product p) {
   if (p.size.batch * p.size.m * p.size.n == 0) return;
   take_runs(p);

@@ -137,6 +137,9 @@ double estimate_ns(const Rates& r, const Product& p, Share share);
 // Whether regions of the product can be bound as they are, without cutting sums or taking the epilogue apart.
 bool can_bind(Lowering& l, std::string_view op, Product p);
 
+// Emits those regions; false, and nothing emitted, if they cannot be bound.
+bool lower_bound(Lowering& l, std::string_view op, Product p);
+
 // Emits the product, cut into regions that the device can bind. `op` is the op whose kernels may be forced.
 void lower(Lowering& l, std::string_view op, Product p);
 
