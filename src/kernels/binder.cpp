@@ -328,4 +328,12 @@ bool fits(const Dispatch& d, const Caps& caps) {
   return bindings_needed(d, caps) <= caps.max_storage_buffers;
 }
 
+bool encoded_are_whole(const Dispatch& d, const Caps& caps) {
+  return std::ranges::none_of(d.operands, [&](const Operand& o) {
+    if (!o.present() || !is_encoded(o.dtype)) return false;
+    const View::Range r = byte_range(o);
+    return r.end - r.begin > segment_bytes(caps);
+  });
+}
+
 }  // namespace rlx

@@ -150,6 +150,9 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern);
 int64_t reach_bytes(const Operand& operand);
 // Whether the dispatch can be bound on the device wherever its storages are placed.
 bool fits(const Dispatch& dispatch, const Caps& caps);
+// Whether each encoded operand lies in one binding. Decoders make many reads; a choice between bindings in
+// each of them gives modules that some drivers need gigabytes for.
+bool encoded_are_whole(const Dispatch& dispatch, const Caps& caps);
 // The number of storage bindings it needs, for messages.
 int64_t bindings_needed(const Dispatch& dispatch, const Caps& caps);
 

@@ -40,8 +40,12 @@ class Cutter {
   // Dispatches for regions of y that can be bound; nothing if not even those of single elements can.
   std::optional<std::vector<Dispatch>> regions(const Product& p) {
     Dispatch whole = make(p);
-    if (fits(whole, l_.caps())) return std::vector{std::move(whole)};
-    if (!fits(make(part(p, smallest(p.region))), l_.caps())) return std::nullopt;
+    const bool cut_encoded = can_cut_encoded(p);
+    const auto good = [&](const Dispatch& d) {
+      return fits(d, l_.caps()) && (!cut_encoded || encoded_are_whole(d, l_.caps()));
+    };
+    if (good(whole)) return std::vector{std::move(whole)};
+    if (!good(make(part(p, smallest(p.region))))) return std::nullopt;
     // Cut in half along the axis for which the halves touch the least memory.
     Region low, high;
     std::optional<double> least;
@@ -113,6 +117,15 @@ class Cutter {
 
  private:
   Dispatch make(const Product& p) { return choose(l_.target(), op_, loops(), p).make(l_, p); }
+
+  // Whether encoded operands lie in one binding if the product is cut far enough. Experts are chosen on the
+  // device, so theirs cannot be cut at all.
+  bool can_cut_encoded(const Product& p) {
+    if (p.grain() == 1) return false;
+    Region least = smallest(p.region);
+    if (p.y->whole()) least.k.end = least.k.begin + p.grain();
+    return encoded_are_whole(make(part(p, least)), l_.caps());
+  }
 
   static Product part(const Product& p, const Region& region) {
     Product out = p;
