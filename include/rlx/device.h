@@ -1,6 +1,7 @@
 // The GPU that graphs run on.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,12 @@ namespace rlx {
 namespace gpu {
 class Device;
 }
+
+// Bytes in buffers of a device: weights, states, intermediates, parameters.
+struct MemoryUse {
+  uint64_t bytes = 0;
+  uint64_t most_bytes = 0;  // since the device was opened
+};
 
 // A handle; copies share the device, which may be used from any thread. What was compiled for it keeps it
 // alive.
@@ -28,6 +35,7 @@ class Device {
 
   const AdapterInfo& info() const;
   const Caps& caps() const;  // the adapter's, with DeviceOptions::limits applied
+  MemoryUse memory() const;
   bool lost() const;
   void force_loss();  // for tests of recovery
 

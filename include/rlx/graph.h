@@ -117,6 +117,8 @@ class Graph {
   // at the end are dropped.
   ValueId add(OpPtr op, std::vector<ValueId> inputs, std::string name = "");
   Value add_value(OpPtr op, const std::vector<Value>& inputs, std::string name = "");
+  // Gives a node another op; its output types are inferred again, but not those of its users.
+  void replace_op(int32_t node, OpPtr op);
   // A handle on a value of this graph.
   Value value(ValueId id);
 

@@ -28,9 +28,12 @@ struct StepReport {
 };
 
 struct PlanReport {
-  std::vector<StepReport> load;  // before the first run after a change of params
+  std::vector<StepReport> load;  // when params are set
   std::vector<StepReport> run;   // in every run
   MemoryReport memory;
+  // Why the plan was made although there was one for the same capacities of the symbols; "" if there was
+  // none.
+  std::string reason;
 };
 
 // One dispatch of a run that was timed.

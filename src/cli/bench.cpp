@@ -44,11 +44,10 @@ Graph linear(int64_t m, int64_t k, int64_t n) {
   return g;
 }
 
-// The weight lies as [n, k] and is read like that: a param would be laid out anew in the load phase, a state
-// is not.
+// The weight lies as [n, k] and is read like that.
 Graph matvec_nk() {
   Graph g;
-  const Value w = g.state("w", DType::f32, {4096, 4096});
+  const Value w = g.param("w", DType::f32, {4096, 4096});
   g.output("y", matmul(g.input("a", DType::f32, {1, 4096}), transpose(w)));
   return g;
 }

@@ -19,20 +19,29 @@
 namespace rlx::gpu {
 
 // Bytes in the buffers of a device. Separate from Core, since a buffer may outlive it.
-using MemoryCount = std::shared_ptr<std::atomic<uint64_t>>;
+struct MemoryCount {
+  std::atomic<uint64_t> bytes = 0;
+  std::atomic<uint64_t> most = 0;
+
+  void add(uint64_t more) {
+    const uint64_t now = bytes += more;
+    for (uint64_t before = most; now > before && !most.compare_exchange_weak(before, now);) {
+    }
+  }
+};
 
 struct Buffer::Impl {
-  Impl(wgpu::Buffer buffer, std::string_view label, uint64_t bytes, MemoryCount count)
+  Impl(wgpu::Buffer buffer, std::string_view label, uint64_t bytes, std::shared_ptr<MemoryCount> count)
       : buffer(std::move(buffer)), label(label), bytes(bytes), count(std::move(count)) {
-    *this->count += bytes;
+    this->count->add(bytes);
   }
-  ~Impl() { *count -= bytes; }
+  ~Impl() { count->bytes -= bytes; }
   Impl(const Impl&) = delete;
 
   wgpu::Buffer buffer;
   std::string label;
   uint64_t bytes;
-  MemoryCount count;
+  std::shared_ptr<MemoryCount> count;
 };
 
 struct BindGroup::Impl {
@@ -98,7 +107,7 @@ struct Core {
   AdapterInfo info;
   Caps caps;
 
-  MemoryCount memory_in_use = std::make_shared<std::atomic<uint64_t>>(0);
+  std::shared_ptr<MemoryCount> memory = std::make_shared<MemoryCount>();
 
   DiskCache disk;  // Dawn's worker threads use it until the device is destroyed
 

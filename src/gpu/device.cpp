@@ -101,7 +101,7 @@ void need_room(const Core& core, uint64_t bytes, std::string_view label) {
          core.info.name, limit);
   }
   const uint64_t total = core.info.caps.memory_bytes;
-  const uint64_t used = *core.memory_in_use;
+  const uint64_t used = core.memory->bytes;
   if (total != 0 && bytes > total - std::min(used, total)) {
     fail(ErrorKind::out_of_memory,
          "the buffer '{}' needs {} bytes, but of the {} bytes of the device '{}', {} are in use", label,
@@ -121,7 +121,7 @@ Buffer Device::create_buffer(BufferUse use, uint64_t bytes, std::string_view lab
 
   Buffer buffer;
   buffer.impl_ = std::make_unique<Buffer::Impl>(core_->device.CreateBuffer(&descriptor), label,
-                                                descriptor.size, core_->memory_in_use);
+                                                descriptor.size, core_->memory);
   buffer.size_ = descriptor.size;
   if (std::optional<Error> error = call.take_error()) {
     throw error->within(formatted("the buffer '{}' of {} bytes", label, descriptor.size));
@@ -218,5 +218,7 @@ BindGroup Device::bind_group(const Pipeline& pipeline, std::span<const BufferRan
   call.check();
   return group;
 }
+
+MemoryUse Device::memory() const { return {core_->memory->bytes, core_->memory->most}; }
 
 }  // namespace rlx::gpu

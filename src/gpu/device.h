@@ -21,6 +21,7 @@
 #include "base/limits.h"
 #include "gpu/adapter.h"
 #include "gpu/call_scope.h"
+#include "rlx/device.h"
 
 namespace rlx::gpu {
 
@@ -228,6 +229,7 @@ class Device {
   void force_loss();  // for tests of recovery
 
   CacheStats stats() const;
+  MemoryUse memory() const;
 
  private:
   explicit Device(std::shared_ptr<Core> core);

@@ -208,6 +208,16 @@ ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
   return ValueId{size() - 1, 0};
 }
 
+void Graph::replace_op(int32_t id, OpPtr op) {
+  Node& n = nodes_[static_cast<size_t>(id)];
+  try {
+    n.outputs = infer_outputs(*this, *op, n.inputs);
+  } catch (const Error& e) {
+    throw e.within("node '" + excerpt(n.name) + "'");
+  }
+  n.op = std::move(op);
+}
+
 Value Graph::add_value(OpPtr op, const std::vector<Value>& inputs, std::string name) {
   std::vector<ValueId> ids;
   for (const Value& v : inputs) {

@@ -7,7 +7,8 @@
 
 namespace rlx {
 
-// For each node, whether it depends on params and constants alone: it then runs once per change of params.
+// For each node, whether it depends on params and constants alone, and on no symbol: it then runs once per
+// change of params.
 std::vector<bool> in_load_phase(const Graph& graph);
 
 }  // namespace rlx

@@ -195,16 +195,6 @@ void split_grid(int64_t groups, int64_t limit, uint32_t grid[3]) {
 
 }  // namespace
 
-Pattern walk_patterns(const Dispatch& d) {
-  Pattern pattern;
-  pattern.operands.resize(d.operands.size());
-  for (size_t i = 0; i < d.operands.size(); ++i) {
-    if (d.operands[i].present())
-      make_walks(d.kernel->operands[i], d.operands[i], nullptr, pattern.operands[i]);
-  }
-  return pattern;
-}
-
 std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Placement>& placements,
                                          const Caps& caps, const Pattern* like) {
   if (like && like->operands.size() != d.operands.size()) like = nullptr;

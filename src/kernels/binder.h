@@ -140,9 +140,6 @@ struct BoundDispatch {
 std::vector<BoundDispatch> bind_dispatch(const Dispatch& dispatch, const std::vector<Placement>& placements,
                                          const Caps& caps, const Pattern* like = nullptr);
 
-// Only the walks of a dispatch, to be used as `like`.
-Pattern walk_patterns(const Dispatch& dispatch);
-
 // The complete module.
 std::string module_text(const Kernel& kernel, const Pattern& pattern);
 

@@ -56,10 +56,17 @@ int64_t output_index(const Kernel& kernel) {
 
 Operand Lowering::scratch(DType dtype, std::vector<int64_t> dims) {
   Operand o;
-  o.storage = static_cast<int32_t>(storages_.size());
   o.dtype = dtype;
   o.view = View::contiguous(std::move(dims));
-  storages_.push_back({std::nullopt, storage_bytes(dtype, o.view.elements()), node_});
+  const int64_t bytes = storage_bytes(dtype, o.view.elements());
+  if (reused_ && scratch_.size() < reused_->size()) {
+    o.storage = (*reused_)[scratch_.size()];
+  } else {
+    o.storage = static_cast<int32_t>(storages_.size());
+    storages_.push_back({std::nullopt, bytes, node_});
+  }
+  scratch_.push_back(o.storage);
+  scratch_bytes_.push_back(bytes);
   return o;
 }
 

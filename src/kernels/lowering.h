@@ -66,6 +66,11 @@ class Lowering {
 
   // Memory for this node only.
   Operand scratch(DType dtype, std::vector<int64_t> dims);
+  // The storages that scratch() gave, and the bytes that were wanted.
+  const std::vector<int32_t>& scratch_storages() const { return scratch_; }
+  const std::vector<int64_t>& scratch_bytes() const { return scratch_bytes_; }
+  // scratch() gives these, one after the other, before it makes new ones.
+  void reuse_scratch(const std::vector<int32_t>& storages) { reused_ = &storages; }
 
   // Constants that the kernel needs besides its inputs (twiddle factors, code books), uploaded with the plan.
   // Equal tables of a program are stored once.
@@ -144,6 +149,9 @@ class Lowering {
   std::vector<Operand> outputs_;
   std::vector<Storage>& storages_;
   std::vector<Dispatch>& dispatches_;
+  const std::vector<int32_t>* reused_ = nullptr;
+  std::vector<int32_t> scratch_;
+  std::vector<int64_t> scratch_bytes_;
 };
 
 template <class Problem, class Made>

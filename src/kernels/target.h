@@ -26,6 +26,8 @@ class Chooser {
                                             std::string_view variant, std::string_view constants) const = 0;
 };
 
+class ChoiceLog;
+
 struct Target {
   Caps caps = {};
   Precision precision = Precision::exact;
@@ -33,6 +35,8 @@ struct Target {
   bool deterministic = true;
   ForcedVariants forced = {};
   std::shared_ptr<const Chooser> chooser = {};  // may be null: all costs are estimates
+  // Takes note of what is chosen, or says what was chosen before; null: neither.
+  ChoiceLog* choices = nullptr;
 };
 
 }  // namespace rlx

@@ -28,6 +28,34 @@ struct Candidate {
 // Most rows have a single candidate.
 std::vector<Candidate> one_candidate(double ns);
 
+// What was chosen while a node was lowered, so that the same is chosen when it is lowered again for a length
+// that has grown.
+class ChoiceLog {
+ public:
+  struct Chosen {
+    std::string op;
+    std::string_view row;
+    Candidate candidate;
+  };
+  void replay() {
+    replays_ = true;
+    next_ = 0;
+  }
+  // While replaying: the next choice, null if it was for another op or there is none.
+  const Chosen* next(std::string_view op) {
+    if (!replays_ || next_ == made_.size() || made_[next_].op != op) return nullptr;
+    return &made_[next_++];
+  }
+  void add(std::string_view op, std::string_view row, const Candidate& candidate) {
+    if (!replays_) made_.push_back({std::string(op), row, candidate});
+  }
+
+ private:
+  std::vector<Chosen> made_;
+  size_t next_ = 0;
+  bool replays_ = false;
+};
+
 // One row of an op's table of kernels. `Problem` is what the op knows about the case; problems with the same
 // key() take about the same time. `Made` is what the row returns: a dispatch, or, if it emits dispatches
 // itself, whether it could. No part has a default, so that every row is complete.
@@ -62,11 +90,17 @@ struct Choice {
   Made make(Lowering& l, const Problem& problem) const;
 };
 
-// The forced row if it applies, else the cheapest, with its cheapest candidate. Measured costs replace the
+// What was chosen before, if the target has a log that says so, and it still applies; the forced row if it
+// applies; else the cheapest, with its cheapest candidate. Measured costs replace the
 // estimates of the table where there are any.
 template <class Problem, class Made>
 Choice<Problem, Made> choose(const Target& target, std::string_view op,
                              std::span<const Variant<Problem, Made>> table, const Problem& problem) {
+  if (const ChoiceLog::Chosen* before = target.choices ? target.choices->next(op) : nullptr) {
+    for (const Variant<Problem, Made>& row : table) {
+      if (row.name == before->row && row.applies(target, problem)) return {&row, before->candidate};
+    }
+  }
   Choice<Problem, Made> best;
   bool best_is_wanted = false;
   const auto forced = target.forced.find(op);
@@ -82,6 +116,7 @@ Choice<Problem, Made> choose(const Target& target, std::string_view op,
     }
   }
   check(best.row != nullptr, "every op has a kernel that always applies");
+  if (target.choices) target.choices->add(op, best.row->name, best.candidate);
   return best;
 }
 

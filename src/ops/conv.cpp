@@ -33,7 +33,7 @@ std::optional<ProductOp::Join> Conv::join(std::span<const TensorType> inputs) co
 }
 
 // Taps outside, then channels, and filters side by side.
-std::optional<std::vector<int64_t>> Conv::weight_order(std::span<const TensorType> inputs) const {
+std::optional<Conv::Order> Conv::weight_order(std::span<const TensorType> inputs, const Order&) const {
   std::vector<int64_t> order;
   for (int64_t axis = 2; axis < inputs[1].shape.rank(); ++axis) order.push_back(axis);
   order.push_back(1);

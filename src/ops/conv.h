@@ -33,7 +33,7 @@ struct Conv final : OpOf<Conv>, ProductOp {
   DType product_type(std::span<const DType> inputs) const override { return inputs[0]; }
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
   std::optional<Join> join(std::span<const TensorType> inputs) const override;
-  std::optional<std::vector<int64_t>> weight_order(std::span<const TensorType> inputs) const override;
+  std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override;
 };
 
 // The numbers of a convolution, always for three spatial axes: those that x does not have come first, with

@@ -52,8 +52,11 @@ std::optional<ProductOp::Join> MatMul::join(std::span<const TensorType> inputs) 
   return Join{.weight_axis = 1, .result_axis = -1};
 }
 
-std::optional<std::vector<int64_t>> MatMul::weight_order(std::span<const TensorType> inputs) const {
-  std::vector<int64_t> order(static_cast<size_t>(inputs[1].shape.rank()));
+std::optional<MatMul::Order> MatMul::weight_order(std::span<const TensorType> inputs,
+                                                  const Order& lies) const {
+  const int64_t rank = inputs[1].shape.rank();
+  if (rank < 3 || lies.back() >= rank - 2) return std::nullopt;  // along k or along n
+  Order order(static_cast<size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
   return order;
 }

@@ -33,7 +33,7 @@ struct MatMul final : OpOf<MatMul>, ProductOp {
   std::shared_ptr<Op> with_splits(std::vector<int64_t> sizes) const override;
   bool is_plain_matmul() const override { return epilogue.empty() && splits.empty(); }
   std::optional<Join> join(std::span<const TensorType> inputs) const override;
-  std::optional<std::vector<int64_t>> weight_order(std::span<const TensorType> inputs) const override;
+  std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override;
 };
 
 // y = a x b for operands [batch..., m, k], [batch..., k, n] (batches already broadcast) and a contiguous y.

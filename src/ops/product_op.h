@@ -40,8 +40,10 @@ class ProductOp {
   virtual std::optional<Join> join(std::span<const TensorType> /*inputs*/) const { return std::nullopt; }
 
   // The axes of the weight in the order in which kernels read it fastest, the innermost last; nothing if the
-  // second input cannot be a weight.
-  virtual std::optional<std::vector<int64_t>> weight_order(std::span<const TensorType> /*inputs*/) const {
+  // second input cannot be a weight, or if kernels read it as fast in the order in which it lies.
+  using Order = std::vector<int64_t>;
+  virtual std::optional<Order> weight_order(std::span<const TensorType> /*inputs*/,
+                                            const Order& /*lies*/) const {
     return std::nullopt;
   }
 

@@ -8,6 +8,7 @@
 #include "ops/concat.h"
 #include "ops/product_op.h"
 #include "ops/slice.h"
+#include "ops/transpose.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -87,11 +88,10 @@ class Joiner {
         inputs.emplace_back();
         continue;
       }
-      auto side_by_side = std::make_shared<Concat>();
-      side_by_side->axis = i == 1 ? how.weight_axis : 0;
       std::vector<ValueId> parts;
-      for (int32_t m : members) parts.push_back(rewriter_.mapped(g.node(m).inputs[i]));
-      inputs.push_back(rewriter_.target().add(side_by_side, std::move(parts), first.name + ".joined_weight"));
+      for (int32_t m : members) parts.push_back(g.node(m).inputs[i]);
+      inputs.push_back(
+          concatenated(std::move(parts), i == 1 ? how.weight_axis : 0, first.name + ".joined_weight"));
     }
     const ValueId joint = rewriter_.target().add(first.op, std::move(inputs), first.name + ".joined");
     int64_t start = 0;
@@ -104,6 +104,28 @@ class Joiner {
       start += part->length.value();
       rewriter_.replace(m, part, {joint});
     }
+  }
+
+  // Weights that are all transposed in the same way are concatenated as they lie in memory, so that they stay
+  // as they are if they lie there one after the other.
+  ValueId concatenated(std::vector<ValueId> parts, int64_t axis, const std::string& name) {
+    const Graph& g = rewriter_.source();
+    const Node& first = g.producer(parts[0]);
+    const auto* transpose = op_cast<Transpose>(*first.op);
+    const bool alike = transpose && std::ranges::all_of(parts, [&](ValueId v) {
+                         const Node& n = g.producer(v);
+                         return op_cast<Transpose>(*n.op) && same(*n.op, *first.op);
+                       });
+    if (alike) {
+      const int64_t rank = g.type(parts[0]).shape.rank();
+      axis = transpose->order(rank)[static_cast<size_t>(normal_axis(axis, rank))];
+      for (ValueId& v : parts) v = g.producer(v).inputs[0];
+    }
+    for (ValueId& v : parts) v = rewriter_.mapped(v);
+    auto side_by_side = std::make_shared<Concat>();
+    side_by_side->axis = axis;
+    const ValueId joined = rewriter_.target().add(side_by_side, std::move(parts), name);
+    return alike ? rewriter_.target().add(first.op, {joined}, name + "_order") : joined;
   }
 
   Rewriter rewriter_;

@@ -1,5 +1,6 @@
 // Decides where a view needs its own memory: before a consumer that cannot read its strides or its encoding,
 // where strides cannot express it at all, and for outputs, which are read back as plain bytes.
+#include "ir/load_phase.h"
 #include "ops/copy.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -15,12 +16,16 @@ struct Placed {
 
 class Materializer {
  public:
-  explicit Materializer(const Graph& graph) : rewriter_(graph) {}
+  // Decides for the values of these nodes only, by their sizes in `sizes`, the same graph with numbers for
+  // symbols.
+  Materializer(const Graph& graph, const Graph& sizes, std::vector<bool> nodes)
+      : rewriter_(graph), sizes_(sizes), decides_(std::move(nodes)) {}
 
   Graph run() {
     const Graph& g = rewriter_.source();
     for (int32_t id = 0; id < g.size(); ++id) node(id);
     for (const Graph::Output& out : g.outputs()) {
+      if (!decides(out.value)) continue;
       const Placed& p = placed_.at(out.value);
       const auto aligned = [&] {
         return p.view.offset * static_cast<int64_t>(device_bytes(p.dtype)) % 4 == 0;
@@ -35,14 +40,21 @@ class Materializer {
     return op.reads_view(input, p.view) && (!is_encoded(p.dtype) || op.reads_encoded(input, p.dtype, p.view));
   }
 
+  bool decides(ValueId v) const { return decides_[static_cast<size_t>(v.node)]; }
+
   void node(int32_t id) {
-    const Node& n = rewriter_.source().node(id);
+    const Node& n = sizes_.node(id);
+    const OpPtr& op = rewriter_.source().node(id).op;
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
-      const bool readable =
-          v.is_absent() || n.op->has(Trait::view) || reads(*n.op, static_cast<int64_t>(i), placed_.at(v));
+      const bool readable = v.is_absent() || !decides(v) || n.op->has(Trait::view) ||
+                            reads(*n.op, static_cast<int64_t>(i), placed_.at(v));
       inputs.push_back(readable ? rewriter_.mapped(v) : contiguous(v));
+    }
+    if (!decides({id, 0})) {
+      rewriter_.replace(id, op, std::move(inputs));
+      return;
     }
     if (n.op->has(Trait::view)) {
       const std::vector<int64_t> dims = n.outputs[0].shape.values();
@@ -62,7 +74,7 @@ class Materializer {
       }
       if (!n.inputs.empty() && n.op->overwrites(0)) placed_[{id, 0}].leaf = true;
     }
-    rewriter_.replace(id, n.op, std::move(inputs));
+    rewriter_.replace(id, op, std::move(inputs));
   }
 
   ValueId contiguous(ValueId v) {
@@ -75,12 +87,21 @@ class Materializer {
   }
 
   Rewriter rewriter_;
+  const Graph& sizes_;
+  std::vector<bool> decides_;
   std::map<ValueId, Placed> placed_;
   std::map<ValueId, ValueId> copies_;
 };
 
 }  // namespace
 
-Graph materialize_views(const Graph& graph) { return Materializer(graph).run(); }
+Graph materialize_views(const Graph& graph, const SymbolValues& sizes) {
+  const std::vector<bool> all(static_cast<size_t>(graph.size()), true);
+  return Materializer(graph, bind_symbols(graph, sizes), all).run();
+}
+
+Graph materialize_weights(const Graph& graph) {
+  return Materializer(graph, graph, in_load_phase(graph)).run();
+}
 
 }  // namespace rlx

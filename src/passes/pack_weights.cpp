@@ -13,7 +13,7 @@
 namespace rlx {
 namespace {
 
-using Order = std::vector<int64_t>;
+using Order = ProductOp::Order;
 
 Order inverse(const Order& order) {
   Order out(order.size());
@@ -37,7 +37,8 @@ class Packer {
     const ProductOp* const product = as_product(*n.op);
     const bool weighted =
         product && weights_[static_cast<size_t>(n.inputs[1].node)] && !has_encoded_root(g, n.inputs[1]);
-    const auto wanted = weighted ? product->weight_order(input_types(g, n)) : std::nullopt;
+    const auto wanted =
+        weighted ? product->weight_order(input_types(g, n), order_of(n.inputs[1])) : std::nullopt;
     if (!wanted || *wanted == order_of(n.inputs[1])) {
       rewriter_.copy(id);
       return;

@@ -2,6 +2,9 @@
 // text out.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "rlx/caps.h"
 #include "rlx/graph.h"
 
@@ -34,7 +37,28 @@ Graph pack_weights(const Graph& graph);
 Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
 
-// On a static graph: puts `contiguous` where a view needs its own memory.
-Graph materialize_views(const Graph& graph);
+// Puts `contiguous` where a view needs its own memory, for these values of the symbols. The graph keeps its
+// symbols: it also serves other values for which the same views can be read.
+Graph materialize_views(const Graph& graph, const SymbolValues& sizes = {});
+// The same for views of params and constants only, in a graph that may have symbols.
+Graph materialize_weights(const Graph& graph);
+
+// A graph in two: what depends on params and constants alone, and the rest, which has the results of the
+// former as params.
+struct LoadSplit {
+  Graph load;  // its outputs have the names of those params
+  Graph main;
+  // Params of main that are other params one after the other: these need no work if they lie so in memory.
+  struct Joined {
+    struct Part {
+      std::string name;
+      TensorType type;
+    };
+    std::string name;
+    std::vector<Part> parts;
+  };
+  std::vector<Joined> joined;
+};
+LoadSplit split_load_phase(const Graph& graph);
 
 }  // namespace rlx

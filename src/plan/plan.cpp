@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "base/checked.h"
 #include "base/format.h"
@@ -86,21 +87,6 @@ int64_t largest_live_sum(const std::vector<Block>& blocks, size_t steps) {
   return most;
 }
 
-std::vector<BoundDispatch> bind_all(const std::vector<Dispatch>& dispatches,
-                                    const std::vector<Dispatch>* largest,
-                                    const std::vector<Placement>& placements, const Caps& caps) {
-  std::vector<BoundDispatch> bound;
-  for (size_t i = 0; i < dispatches.size(); ++i) {
-    const Dispatch& d = dispatches[i];
-    Pattern like;  // of no operand: nothing
-    if (largest && largest->size() == dispatches.size() && (*largest)[i].kernel == d.kernel) {
-      like = walk_patterns((*largest)[i]);
-    }
-    for (BoundDispatch& b : bind_dispatch(d, placements, caps, &like)) bound.push_back(std::move(b));
-  }
-  return bound;
-}
-
 }  // namespace
 
 Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int32_t fixed_buffers,
@@ -111,30 +97,23 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   const size_t count = program.storages.size();
   const auto max_bytes = static_cast<int64_t>(caps.max_buffer_bytes);
 
-  std::vector<Lifetime> main_lives = lifetimes(program.main, count);
-  std::vector<Lifetime> load_lives = lifetimes(program.load, count);
-  const auto steps = static_cast<int32_t>(program.main.size());
-  const auto load_steps = static_cast<int32_t>(program.load.size());
+  std::vector<Lifetime> lives = lifetimes(program.dispatches, count);
+  const auto steps = static_cast<int32_t>(program.dispatches.size());
   for (const Program::Output& out : program.outputs) {
-    Lifetime& life = main_lives[static_cast<size_t>(out.operand.storage)];
-    if (!life.used()) life.first = 0;  // a leaf, an empty tensor, or made by the load phase
+    Lifetime& life = lives[static_cast<size_t>(program.operand(out).storage)];
+    if (!life.used()) life.first = 0;  // a leaf, or an empty tensor
     life.last = steps;
   }
-  // Inputs, tables, and what the load phase hands to the main phase stay for the life of the plan.
-  std::vector<bool> derived(count), input(count), main_temp(count), load_temp(count);
+  // Inputs and tables stay for the life of the plan.
+  std::vector<bool> table(count), input(count), temporary(count);
   for (size_t s = 0; s < count; ++s) {
-    const bool temp = program.storages[s].is_intermediate();
     input[s] = program.storages[s].leaf == LeafKind::input;
-    derived[s] = program.storages[s].table ||
-                 (temp && load_lives[s].used() && (main_lives[s].used() || options.keep_all));
-    load_temp[s] = temp && load_lives[s].used() && !derived[s];
-    main_temp[s] = temp && !load_lives[s].used() && main_lives[s].used();
-    if (derived[s] || input[s]) load_lives[s] = {0, load_steps};
-    if (options.keep_all && main_temp[s]) main_lives[s] = {0, steps};
+    table[s] = program.storages[s].table != nullptr;
+    temporary[s] = program.storages[s].is_intermediate() && lives[s].used();
+    if (table[s] || input[s] || (options.keep_all && temporary[s])) lives[s] = {0, steps};
   }
-  const auto place = [&](const std::vector<Dispatch>& dispatches, const std::vector<Lifetime>& lives,
-                         const std::vector<bool>& wanted, bool share) {
-    const std::vector<Block> blocks = make_blocks(program, dispatches, lives, wanted, share);
+  const auto place = [&](const std::vector<bool>& wanted, bool share) {
+    const std::vector<Block> blocks = make_blocks(program, program.dispatches, lives, wanted, share);
     Arena arena(fixed_buffers + static_cast<int32_t>(plan.buffers.size()), max_bytes);
     for (const Block& block : blocks) {
       const Placement at = arena.place(block.bytes, block.life);
@@ -146,42 +125,30 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
     const std::vector<int64_t> sizes = arena.sizes();
     plan.buffers.insert(plan.buffers.end(), sizes.begin(), sizes.end());
     const int64_t bytes = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-    return std::pair(bytes, largest_live_sum(blocks, dispatches.size() + 1));
+    return std::pair(bytes, largest_live_sum(blocks, program.dispatches.size() + 1));
   };
-  plan.input_bytes = place(program.load, load_lives, input, false).first;
-  plan.derived_bytes = place(program.load, load_lives, derived, false).first;
-  const auto [bytes, bound] = place(program.main, main_lives, main_temp, !options.keep_all);
-  plan.arena_bytes = bytes;
-  plan.lower_bound_bytes = bound;
-  place(program.load, load_lives, load_temp, true);
+  plan.input_bytes = place(input, false).first;
+  plan.table_bytes = place(table, false).first;
+  std::tie(plan.arena_bytes, plan.lower_bound_bytes) = place(temporary, !options.keep_all);
 
-  plan.load =
-      bind_all(program.load, options.largest ? &options.largest->load : nullptr, plan.placements, caps);
-  plan.main =
-      bind_all(program.main, options.largest ? &options.largest->main : nullptr, plan.placements, caps);
+  for (const Dispatch& d : program.dispatches) {
+    plan.first_bound.push_back(plan.dispatches.size());
+    for (BoundDispatch& b : bind_dispatch(d, plan.placements, caps)) plan.dispatches.push_back(std::move(b));
+  }
+  plan.first_bound.push_back(plan.dispatches.size());
   return plan;
 }
 
-std::string print(const Plan& plan, const Graph& graph) {
+std::string print(const std::vector<BoundDispatch>& dispatches, const Graph& graph) {
   std::string out;
-  const auto phase = [&](const char* title, const std::vector<BoundDispatch>& dispatches) {
-    if (dispatches.empty()) return;
-    out += formatted("{} ({} dispatches)\n", title, dispatches.size());
-    for (size_t i = 0; i < dispatches.size(); ++i) {
-      const BoundDispatch& d = dispatches[i];
-      const Node& n = graph.node(d.node);
-      int64_t bytes = 0;
-      for (const BoundRange& r : d.ranges) bytes += r.bytes;
-      const std::string kernel = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
-      out += formatted("  {:4}  {:28} {:34} {}x{}x{}  {} bindings, {} bytes\n", i, n.name, kernel, d.grid[0],
-                       d.grid[1], d.grid[2], d.ranges.size(), bytes);
-    }
-  };
-  phase("load phase", plan.load);
-  phase("each run", plan.main);
-  out += formatted(
-      "memory: inputs {} bytes, intermediates {} bytes (lower bound {}), derived weights {} bytes\n",
-      plan.input_bytes, plan.arena_bytes, plan.lower_bound_bytes, plan.derived_bytes);
+  for (size_t i = 0; i < dispatches.size(); ++i) {
+    const BoundDispatch& d = dispatches[i];
+    int64_t bytes = 0;
+    for (const BoundRange& r : d.ranges) bytes += r.bytes;
+    const std::string kernel = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
+    out += formatted("  {:4}  {:28} {:34} {}x{}x{}  {} bindings, {} bytes\n", i, graph.node(d.node).name,
+                     kernel, d.grid[0], d.grid[1], d.grid[2], d.ranges.size(), bytes);
+  }
   return out;
 }
 

@@ -14,21 +14,19 @@ struct PlanOptions {
   // Every intermediate keeps its own memory, so that it can be read after the run (dumps, first NaN,
   // verify).
   bool keep_all = false;
-  // The same graph at the capacities of its symbols, if the plan must serve all sizes up to them.
-  const Program* largest = nullptr;
 };
 
 struct Plan {
   std::vector<int64_t> buffers;       // bytes of each buffer the plan owns; fixed ones come before them
   int32_t fixed_buffers = 0;          // buffer ids below this are the caller's
   std::vector<Placement> placements;  // by storage
-  std::vector<BoundDispatch> load;
-  std::vector<BoundDispatch> main;
+  std::vector<BoundDispatch> dispatches;
+  std::vector<size_t> first_bound;  // by dispatch of the program, where its own begin; one more at the end
 
   int64_t arena_bytes = 0;        // memory for intermediates
   int64_t lower_bound_bytes = 0;  // the largest sum of intermediates that are alive at one time
   int64_t input_bytes = 0;
-  int64_t derived_bytes = 0;  // made by the load phase, and tables
+  int64_t table_bytes = 0;
 };
 
 // `fixed` has a place for each storage that outlives the plan (params, constants, states), and buffer -1 for
@@ -36,7 +34,7 @@ struct Plan {
 Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int32_t fixed_buffers,
                const Caps& caps, const PlanOptions& options = {});
 
-// The plan for people: dispatches with node, kernel, variant, grid, bindings and bytes.
-std::string print(const Plan& plan, const Graph& graph);
+// Dispatches for people: node, kernel, variant, grid, bindings and bytes.
+std::string print(const std::vector<BoundDispatch>& dispatches, const Graph& graph);
 
 }  // namespace rlx

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,32 +14,40 @@ namespace rlx {
 struct Program {
   struct Output {
     std::string name;
-    Operand operand;  // contiguous
+    ValueId value;  // contiguous
+  };
+  // What a node became.
+  struct Work {
+    int32_t node;
+    size_t first, count;           // dispatches
+    std::vector<int32_t> scratch;  // storages, in the order in which the op asked for them
+    ChoiceLog choices;
   };
 
   std::vector<Storage> storages;
-  // Depend on params and constants only: executed before the first run after a change of params.
-  std::vector<Dispatch> load;
-  std::vector<Dispatch> main;  // run each time
+  std::vector<Dispatch> dispatches;
   std::map<ValueId, Operand> values;
+  std::vector<Work> work;  // in running order; nodes that are only views have none
   std::vector<Output> outputs;
+
+  const Operand& operand(const Output& output) const { return values.at(output.value); }
 };
 
 // Lowers a static graph in which every view can be read by its users (passes/materialize_views.cpp).
 Program lower(const Graph& graph, const Target& target);
 
-// Gives the storages of `program` the sizes that they have in `largest`, the same graph at the capacities of
-// its symbols, so that a plan can grow into them, and lets operands share memory only where they may at both.
-// The kernels remain those for the current sizes: at its full capacity a slice is the whole tensor and
-// simpler than at any other length.
-void reserve(Program& program, const Graph& graph, const Program& largest, const Graph& largest_graph);
-
-// The memory layout of a value: which value's storage it lies in, and how. Views and state writes share
-// storage.
-struct Layout {
-  ValueId root;
-  View view;
+// The dispatches of one node for other values of the symbols.
+struct Relowered {
+  size_t work;  // its index
+  std::vector<Dispatch> dispatches;
 };
-std::map<ValueId, Layout> value_layouts(const Graph& graph);
+
+// Lowers `nodes`, in their order, for `graph`: the one of the program, but with other sizes in these nodes.
+// The same kernels are chosen, and storages keep their numbers. Storages grow if `grow` says so. Else, and if
+// the nodes need other storages than before, the program cannot serve: the reason is returned. The values of
+// the program are then those of a part of the nodes; lowering them once more sets this right.
+std::optional<std::string> relower(Program& program, const Graph& graph, const Target& target,
+                                   const std::vector<int32_t>& nodes, bool grow,
+                                   std::vector<Relowered>& relowered);
 
 }  // namespace rlx

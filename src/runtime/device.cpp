@@ -19,6 +19,7 @@ bool Device::is_available(const DeviceOptions& options) {
 
 const AdapterInfo& Device::info() const { return impl_->info(); }
 const Caps& Device::caps() const { return impl_->caps(); }
+MemoryUse Device::memory() const { return impl_->memory(); }
 bool Device::lost() const { return impl_->lost(); }
 void Device::force_loss() { impl_->force_loss(); }
 

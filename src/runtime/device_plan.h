@@ -7,20 +7,28 @@
 
 #include "gpu/device.h"
 #include "plan/plan.h"
+#include "runtime/commands.h"
 #include "runtime/weights.h"
 
 namespace rlx {
 
+// A graph, lowered for one set of symbol values, whose memory also serves others.
+struct LoweredGraph {
+  Graph symbolic;                 // materialized
+  Graph graph;                    // with numbers for its symbols
+  std::vector<int32_t> changing;  // nodes that are lowered again for other values
+  Program program;
+};
+
 class DevicePlan {
  public:
-  // `program` is the lowered graph; its storages may be larger than the graph needs, for `retarget` to grow
-  // into.
-  DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, Graph graph, Program program,
-             Plan plan);
+  DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, const Target& target,
+             LoweredGraph lowered, Plan plan);
   DevicePlan(const DevicePlan&) = delete;
 
-  // Rewrites parameters and grids for the same graph at other sizes; false when that needs another plan.
-  bool retarget(const Graph& graph, const Program& program);
+  // Lowers what depends on symbols again, for these values, and rewrites its parameters and grids. The reason
+  // if that needs another plan; this one must then be retargeted before it runs again.
+  std::optional<std::string> retarget(const SymbolValues& values);
 
   struct InputSlot {
     std::string name;
@@ -43,47 +51,31 @@ class DevicePlan {
   const OutputSlot& output(std::string_view name) const;  // an error when there is none
   const gpu::Buffer& buffer(int32_t id) const;
 
-  // Runs the load phase if the weights have changed since it last ran.
-  void load(const Weights& weights);
-  std::span<const gpu::DispatchCommand> dispatches() const {
-    return std::span(commands_).subspan(plan_.load.size());
-  }
+  std::span<const gpu::DispatchCommand> commands() const { return commands_->all(); }
+  const std::vector<BoundDispatch>& dispatches() const { return commands_->dispatches(); }
   // What a node of the graph holds, after a run of a plan that keeps intermediates.
   Tensor read_value(std::string_view node, int32_t output) const;
 
-  const Graph& graph() const { return graph_; }
-  const Program& program() const { return program_; }
+  const Graph& graph() const { return lowered_.graph; }
   const Plan& plan() const { return plan_; }
+  // How many nodes were lowered so far to retarget it: tests count them.
+  int64_t relowered() const { return relowered_; }
 
  private:
-  // What a dispatch needs on the device.
-  struct Step {
-    gpu::Pipeline pipeline;
-    gpu::BindGroup group;
-    uint64_t views_offset = 0;  // of its two slots in `uniforms_`
-    uint64_t params_offset = 0;
-  };
-
-  void create_steps();
-  gpu::BindGroup make_group(const Step& step, const BoundDispatch& dispatch);
-  void write_uniforms();
   void read_slots();
+  std::optional<std::string> bind(const Relowered& node, std::vector<BoundDispatch>& into) const;
   bool same_memory(const Dispatch& planned, const Dispatch& now) const;
-  void adopt(const std::vector<BoundDispatch>& bound, std::vector<BoundDispatch>& now, size_t first);
 
   std::shared_ptr<gpu::Device> device_;
   const std::vector<gpu::Buffer>& fixed_;
-  Graph graph_;
-  Program program_;
+  Target target_;
+  LoweredGraph lowered_;
   Plan plan_;
   std::vector<gpu::Buffer> buffers_;
-  gpu::Buffer uniforms_;
-  std::vector<std::byte> uniform_bytes_;
-  std::vector<Step> steps_;                     // the load phase first
-  std::vector<gpu::DispatchCommand> commands_;  // of the steps, as a submit takes them
+  std::unique_ptr<Commands> commands_;
   std::vector<InputSlot> inputs_;
   std::vector<OutputSlot> outputs_;
-  uint64_t loaded_version_ = 0;  // of the weights; theirs begin with 1
+  int64_t relowered_ = 0;
 };
 
 }  // namespace rlx

@@ -15,7 +15,7 @@ namespace rlx {
 
 LoadedGraph::LoadedGraph(CompiledGraph compiled_graph)
     : compiled(std::move(compiled_graph)),
-      weights(compiled.device, *compiled.graph),
+      weights(compiled.device, compiled.split, compiled.target),
       symbols(*compiled.graph),
       plans(compiled, weights) {}
 
@@ -75,14 +75,15 @@ std::shared_ptr<DevicePlan> Executable::Impl::plan_for_run(List<InputRef> inputs
 void Executable::Impl::report_if_new(const DevicePlan& plan) {
   if (!diagnostics || plans_reported == loaded->plans.made()) return;
   plans_reported = loaded->plans.made();
-  diagnostics->planned(plan_report(plan), print(plan.plan(), plan.graph()));
+  diagnostics->planned(plan_report(plan), plan_text(plan));
 }
 
 MemoryReport Executable::Impl::memory_report(const DevicePlan* plan) const {
   MemoryReport report{.weight_bytes = loaded->weights.weight_bytes(),
+                      .derived_bytes = loaded->weights.derived_bytes(),
                       .state_bytes = loaded->weights.state_bytes()};
   if (!plan) return report;
-  report.derived_bytes = plan->plan().derived_bytes;
+  report.derived_bytes += plan->plan().table_bytes;
   report.input_bytes = plan->plan().input_bytes;
   report.intermediate_bytes = plan->plan().arena_bytes;
   report.lower_bound_bytes = plan->plan().lower_bound_bytes;
@@ -90,10 +91,10 @@ MemoryReport Executable::Impl::memory_report(const DevicePlan* plan) const {
 }
 
 PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
-  const auto steps = [&](const std::vector<BoundDispatch>& dispatches) {
+  const auto steps = [](const std::vector<BoundDispatch>& dispatches, const Graph& graph) {
     std::vector<StepReport> out;
     for (const BoundDispatch& d : dispatches) {
-      const Node& n = plan.graph().node(d.node);
+      const Node& n = graph.node(d.node);
       StepReport& step = out.emplace_back(n.name, std::string(n.op->name()), d.kernel->name, d.variant);
       std::ranges::copy(d.grid, step.grid);
       step.bindings = std::ssize(d.ranges);
@@ -101,7 +102,25 @@ PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
     }
     return out;
   };
-  return {.load = steps(plan.plan().load), .run = steps(plan.plan().main), .memory = memory_report(&plan)};
+  return {.load = steps(loaded->weights.load_dispatches(), loaded->weights.load_graph()),
+          .run = steps(plan.dispatches(), plan.graph()),
+          .memory = memory_report(&plan),
+          .reason = loaded->plans.reason()};
+}
+
+std::string Executable::Impl::plan_text(const DevicePlan& plan) const {
+  std::string out;
+  const std::vector<BoundDispatch>& load = loaded->weights.load_dispatches();
+  if (!load.empty()) {
+    out += formatted("load phase ({} dispatches)\n", load.size()) + print(load, loaded->weights.load_graph());
+  }
+  out += formatted("each run ({} dispatches)\n", plan.dispatches().size()) +
+         print(plan.dispatches(), plan.graph());
+  const MemoryReport m = memory_report(&plan);
+  return out +
+         formatted(
+             "memory: inputs {} bytes, intermediates {} bytes (lower bound {}), derived weights {} bytes\n",
+             m.input_bytes, m.intermediate_bytes, m.lower_bound_bytes, m.derived_bytes);
 }
 
 // --- Running ---
@@ -140,8 +159,7 @@ void Executable::Impl::add_readback(const DevicePlan& plan, const DevicePlan::Ou
 }
 
 void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
-  loaded->weights.require_all();
-  plan.load(loaded->weights);
+  loaded->weights.finish_loading();
   for (const Feed& feed : feeds) {
     const DevicePlan::OutputSlot& from = plan.output(feed.output);
     const auto to = std::ranges::find(plan.inputs(), feed.input, &DevicePlan::InputSlot::name);
@@ -151,7 +169,7 @@ void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
                       static_cast<uint64_t>(to->place.offset), bytes});
     to->resident = true;
   }
-  const gpu::Work work{.dispatches = plan.dispatches(), .after = copies, .readback = readback};
+  const gpu::Work work{.dispatches = plan.commands(), .after = copies, .readback = readback};
   ++submits;
   if (!diagnostics) {
     loaded->compiled.device->submit(work);
@@ -171,7 +189,7 @@ std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& pla
   const std::vector<gpu::DispatchTime> times = loaded->compiled.device->submit_timed(work);
   std::vector<DispatchReport> out;
   for (size_t i = 0; i < times.size(); ++i) {
-    const BoundDispatch& d = plan.plan().main[i];
+    const BoundDispatch& d = plan.dispatches()[i];
     out.push_back({plan.graph().node(d.node).name, d.kernel->name, d.variant,
                    times[i].begin_ns - times[0].begin_ns, times[i].end_ns - times[0].begin_ns});
   }
@@ -266,10 +284,9 @@ std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, Symb
   DevicePlan& plan = *self.plan_for_run(refs, symbols);
   add_data(refs, inputs);
   self.upload_inputs(plan, refs);
-  self.loaded->weights.require_all();
-  plan.load(self.loaded->weights);
+  self.loaded->weights.finish_loading();
   ++self.submits;
-  return self.submit_timed(plan, {.dispatches = plan.dispatches()});
+  return self.submit_timed(plan, {.dispatches = plan.commands()});
 }
 
 // --- The other members ---
@@ -329,7 +346,7 @@ void Executable::Impl::set_param(std::string_view name, DType dtype, std::span<c
   // A pass may have found a param unused; it is still the graph's, and setting it is not a mistake.
   const int32_t node = source.find(name);
   const bool is_param = node >= 0 && source.node(node).op->is(LeafKind::param);
-  if (is_param && !loaded->weights.find(name)) return;
+  if (is_param && !loaded->weights.has_param(name)) return;
   loaded->weights.set_param(name, dtype, bytes);
 }
 
@@ -392,7 +409,7 @@ std::shared_ptr<const Graph> Executable::graph() const {
 std::string Executable::plan_text(const SymbolValues& symbols) const {
   const std::lock_guard lock(impl().mutex);
   const auto plan = impl().loaded->plan_for(symbols);
-  return print(plan->plan(), plan->graph());
+  return impl().plan_text(*plan);
 }
 
 PlanReport Executable::plan_report(const SymbolValues& symbols) const {
@@ -402,12 +419,12 @@ PlanReport Executable::plan_report(const SymbolValues& symbols) const {
 
 int64_t Executable::dispatch_count() const {
   const std::lock_guard lock(impl().mutex);
-  return impl().loaded->last ? std::ssize(impl().loaded->last->plan().main) : 0;
+  return impl().loaded->last ? std::ssize(impl().loaded->last->dispatches()) : 0;
 }
 
 int64_t Executable::load_dispatch_count() const {
   const std::lock_guard lock(impl().mutex);
-  return impl().loaded->last ? std::ssize(impl().loaded->last->plan().load) : 0;
+  return std::ssize(impl().loaded->weights.load_dispatches());
 }
 
 int64_t Executable::submit_count() const {

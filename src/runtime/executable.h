@@ -43,6 +43,7 @@ struct Executable::Impl {
   void submit(DevicePlan& plan, gpu::Readback* readback);
   std::vector<DispatchReport> submit_timed(const DevicePlan& plan, const gpu::Work& work);
   PlanReport plan_report(const DevicePlan& plan) const;
+  std::string plan_text(const DevicePlan& plan) const;
   MemoryReport memory_report(const DevicePlan* plan) const;
   // Tells the diagnostics about a plan that was just made.
   void report_if_new(const DevicePlan& plan);

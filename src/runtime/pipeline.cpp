@@ -1,7 +1,11 @@
 #include "runtime/pipeline.h"
 
+#include <algorithm>
+#include <set>
+
 #include "base/fail.h"
 #include "base/flags.h"
+#include "ir/op.h"
 #include "ops/op_table.h"
 #include "passes/passes.h"
 #include "runtime/diagnostics.h"
@@ -94,33 +98,103 @@ CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& so
                          .max_region_inputs = static_cast<int64_t>(device->caps().max_storage_buffers) - 1});
     verify(graph);
   }
-  return {std::move(device), options, std::move(target), std::make_shared<const Graph>(std::move(graph))};
+  // To inspect every node after a run, every node must be in it.
+  LoadSplit split = options.keep_intermediates ? LoadSplit{.load = {}, .main = graph, .joined = {}}
+                                               : split_load_phase(materialize_weights(graph));
+  return {std::move(device), options, std::move(target), std::make_shared<const Graph>(std::move(graph)),
+          std::move(split)};
 }
 
-StaticProgram lower_static(const CompiledGraph& compiled, const SymbolValues& symbols) {
-  Graph graph = materialize_views(bind_symbols(*compiled.graph, symbols));
-  Program program = lower(graph, compiled.target);
-  return {std::move(graph), std::move(program)};
+namespace {
+
+// A length for which a graph is lowered so that others up to the capacity can use the same kernels: at its
+// capacity, at 1, or at a multiple of four, a slice has a simpler layout than at other lengths.
+int64_t typical_length(int64_t capacity) {
+  return capacity < 3 ? capacity : std::max<int64_t>(capacity - 1 - capacity % 2, 2);
 }
 
-std::unique_ptr<DevicePlan> make_device_plan(const CompiledGraph& compiled, const Weights& weights,
-                                             StaticProgram now, const SymbolValues& symbols,
-                                             const SymbolValues& capacities) {
-  PlanOptions options{.keep_all = compiled.options.keep_intermediates};
-  StaticProgram largest;
-  if (capacities != symbols) {
-    try {
-      largest = lower_static(compiled, capacities);
-      reserve(now.program, now.graph, largest.program, largest.graph);
-      options.largest = &largest.program;
-    } catch (const Error& e) {
-      throw e.within("while planning for the capacities (" + symbols_text(capacities) + ")");
+std::vector<int32_t> nodes_with(const Graph& graph, const std::set<std::string>& symbols) {
+  const auto depends = [&](const Node& n) {
+    std::set<std::string> used;
+    collect_symbols(*n.op, used);
+    const auto collect = [&](const TensorType& t) {
+      for (const Dim& d : t.shape) d.collect_symbols(used);
+    };
+    for (const TensorType& t : n.outputs) collect(t);
+    for (ValueId v : n.inputs) {
+      if (!v.is_absent()) collect(graph.type(v));
+    }
+    return std::ranges::any_of(used, [&](const std::string& s) { return symbols.contains(s); });
+  };
+  std::vector<int32_t> out;
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    if (depends(graph.node(id))) out.push_back(id);
+  }
+  return out;
+}
+
+LoweredGraph lower_graph(const CompiledGraph& compiled, const SymbolValues& values) {
+  LoweredGraph out;
+  out.symbolic = materialize_views(compiled.split.main, values);
+  out.graph = bind_symbols(out.symbolic, values);
+  out.program = lower(out.graph, compiled.target);
+  return out;
+}
+
+// Gives the storages of the program room for the capacities; the reason if it cannot serve them.
+std::optional<std::string> reserve(const CompiledGraph& compiled, LoweredGraph& lowered,
+                                   const SymbolValues& capacities) {
+  try {
+    const Graph largest = bind_symbols(lowered.symbolic, capacities);
+    std::vector<Relowered> nodes;
+    auto reason = relower(lowered.program, largest, compiled.target, lowered.changing, true, nodes);
+    for (const Relowered& node : nodes) {
+      // Two operands may have the same layout at some lengths only (a row that is repeated once).
+      const Program::Work& work = lowered.program.work[node.work];
+      for (size_t i = 0; i < std::min(work.count, node.dispatches.size()); ++i) {
+        std::erase_if(lowered.program.dispatches[work.first + i].in_place,
+                      [&](const Dispatch::InPlace& pair) {
+                        return !std::ranges::contains(node.dispatches[i].in_place, pair);
+                      });
+      }
+    }
+    return reason;
+  } catch (const Error& e) {
+    throw e.within("while planning for the capacities (" + symbols_text(capacities) + ")");
+  }
+}
+
+std::unique_ptr<DevicePlan> plan_of(const CompiledGraph& compiled, const Weights& weights,
+                                    LoweredGraph lowered) {
+  Plan plan = make_plan(lowered.program, weights.placements(lowered.program, lowered.graph),
+                        static_cast<int32_t>(weights.buffers().size()), compiled.device->caps(),
+                        {.keep_all = compiled.options.keep_intermediates});
+  return std::make_unique<DevicePlan>(compiled.device, weights, compiled.target, std::move(lowered),
+                                      std::move(plan));
+}
+
+}  // namespace
+
+MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights, const SymbolValues& values,
+                          const SymbolValues& capacities) {
+  std::set<std::string> growing;
+  for (const auto& [name, largest] : capacities) {
+    if (compiled.graph->capacities().contains(name)) growing.insert(name);
+  }
+  std::optional<std::string> reason;
+  if (!growing.empty()) {
+    SymbolValues typical = values;
+    for (const std::string& name : growing) typical[name] = typical_length(capacities.at(name));
+    LoweredGraph lowered = lower_graph(compiled, typical);
+    lowered.changing = nodes_with(lowered.symbolic, growing);
+    reason = reserve(compiled, lowered, capacities);
+    if (!reason) {
+      auto plan = plan_of(compiled, weights, std::move(lowered));
+      reason = plan->retarget(values);
+      if (!reason) return {std::move(plan), true, ""};
     }
   }
-  Plan plan = make_plan(now.program, weights.placements(now.program, now.graph),
-                        static_cast<int32_t>(weights.buffers().size()), compiled.device->caps(), options);
-  return std::make_unique<DevicePlan>(compiled.device, weights, std::move(now.graph), std::move(now.program),
-                                      std::move(plan));
+  return {plan_of(compiled, weights, lower_graph(compiled, values)), false, reason.value_or("")};
 }
 
 }  // namespace rlx

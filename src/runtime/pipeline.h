@@ -5,6 +5,7 @@
 
 #include "gpu/device.h"
 #include "kernels/target.h"
+#include "passes/passes.h"
 #include "plan/plan.h"
 #include "rlx/compile.h"
 #include "runtime/device_plan.h"
@@ -18,6 +19,7 @@ struct CompiledGraph {
   CompileOptions options;  // with those of the environment
   Target target;
   std::shared_ptr<const Graph> graph;
+  LoadSplit split;
 };
 
 // The options with those of the environment, which is read once per compilation and never later.
@@ -25,21 +27,18 @@ CompileOptions with_environment(CompileOptions options);
 // What these options and $RLX_KERNELS tell lowering.
 Target make_target(const Caps& caps, const CompileOptions& options);
 
-// source --verify, bind_symbols, expand_ops, optimize--> graph
+// source --verify, bind_symbols, expand_ops, optimize--> graph --split_load_phase--> split
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,
                             const CompileOptions& options);
 
-// graph --bind_symbols, materialize_views--> static graph --lower--> program
-struct StaticProgram {
-  Graph graph;
-  Program program;
+// main graph --materialize_views, lower--> lowered graph --make_plan--> plan --> pipelines, buffers and bind
+// groups. Memory is planned for `capacities`, up to which the values of the symbols may grow.
+struct MadePlan {
+  std::unique_ptr<DevicePlan> plan;
+  bool grows = false;    // it can be retargeted to other values, up to the capacities
+  std::string obstacle;  // why it cannot, if there are capacities
 };
-StaticProgram lower_static(const CompiledGraph& compiled, const SymbolValues& symbols);
-
-// program --reserve, make_plan--> plan --> pipelines, buffers and bind groups. Memory is planned for
-// `capacities`, which may be larger than the values of the symbols that the program is made for.
-std::unique_ptr<DevicePlan> make_device_plan(const CompiledGraph& compiled, const Weights& weights,
-                                             StaticProgram now, const SymbolValues& symbols,
-                                             const SymbolValues& capacities);
+MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights, const SymbolValues& values,
+                          const SymbolValues& capacities);
 
 }  // namespace rlx

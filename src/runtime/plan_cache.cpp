@@ -18,16 +18,21 @@ std::shared_ptr<DevicePlan> PlanCache::get(const SymbolValues& values, const Run
   if (same != plans_.end()) return use(same);
 
   const SymbolValues capacities = symbols.at_capacity(values);
-  StaticProgram now = lower_static(compiled_, values);
-  // A length that changes the kernels themselves (a matmul with one row) has its own plan for the same
-  // capacities.
+  std::string reason;
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
-    if (it->capacities != capacities || !it->plan->retarget(now.graph, now.program)) continue;
-    it->values = values;
-    return use(it);
+    if (it->capacities != capacities) continue;
+    it->values.clear();  // until it has been retargeted, it serves no values
+    const std::optional<std::string> obstacle = it->plan->retarget(values);
+    if (!obstacle) {
+      it->values = values;
+      return use(it);
+    }
+    reason = *obstacle;
   }
+  MadePlan made = make_device_plan(compiled_, weights_, values, capacities);
+  if (!made.obstacle.empty()) reason = made.obstacle;
   plans_.push_front(
-      {capacities, values, make_device_plan(compiled_, weights_, std::move(now), values, capacities)});
+      {made.grows ? std::optional(capacities) : std::nullopt, values, std::move(made.plan), reason});
   ++made_;
   while (std::ssize(plans_) > std::max<int64_t>(compiled_.options.max_plans, 1)) plans_.pop_back();
   return plans_.front().plan;

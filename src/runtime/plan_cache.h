@@ -3,6 +3,8 @@
 
 #include <list>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "runtime/pipeline.h"
 #include "runtime/run_symbols.h"
@@ -21,12 +23,16 @@ class PlanCache {
   std::shared_ptr<DevicePlan> get(const SymbolValues& values, const RunSymbols& symbols);
   // How many were made so far.
   int64_t made() const { return made_; }
+  // Why the plan that was used last was made although there was one for the same capacities; "" if there was
+  // none.
+  const std::string& reason() const { return plans_.front().reason; }
 
  private:
   struct CachedPlan {
-    SymbolValues capacities;  // what its memory is planned for
-    SymbolValues values;      // what its parameters are written for
+    std::optional<SymbolValues> capacities;  // that its values can grow to; nothing if it serves one set only
+    SymbolValues values;                     // what its parameters are written for
     std::shared_ptr<DevicePlan> plan;
+    std::string reason;  // why it was made although there was one for these capacities; "" if there was none
   };
 
   const CompiledGraph& compiled_;

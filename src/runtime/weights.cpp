@@ -15,7 +15,7 @@ namespace {
 class Packer {
  public:
   explicit Packer(int64_t max_bytes) : max_bytes_(max_bytes) {}
-  Placement place(int64_t bytes, const std::string& name) {
+  Placement place(int64_t bytes, std::string_view name) {
     const int64_t padded = round_up(bytes, kBindingAlignment);
     if (padded > max_bytes_) {
       fail(ErrorKind::out_of_memory, "'{}' needs {} bytes, but the largest buffer of the device has {}", name,
@@ -36,42 +36,191 @@ class Packer {
   int64_t max_bytes_;
 };
 
+int64_t bytes_of(const TensorType& type) { return storage_bytes(type.dtype, type.shape.elements().value()); }
+
+// The parts of a concat are written one by one, so that one of them can change alone.
+Target for_loading(Target target) {
+  target.forced.emplace("concat", "copies");
+  return target;
+}
+
+constexpr size_t kNoCone = SIZE_MAX;
+constexpr size_t kSeveralCones = SIZE_MAX - 1;
+
+// The cone that uses each storage.
+std::vector<size_t> users(const Program& program, const std::vector<Cone>& cones) {
+  std::vector<size_t> out(program.storages.size(), kNoCone);
+  for (size_t c = 0; c < cones.size(); ++c) {
+    for (size_t i : cones[c].dispatches) {
+      for (const Operand& o : program.dispatches[i].operands) {
+        if (!o.present()) continue;
+        size_t& user = out[static_cast<size_t>(o.storage)];
+        user = user == kNoCone || user == c ? c : kSeveralCones;
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-Weights::Weights(std::shared_ptr<gpu::Device> device, const Graph& graph) : device_(std::move(device)) {
+Weights::Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, const Target& target)
+    : device_(std::move(device)), load_graph_(split.load) {
+  add_leaves(split.main);
+  for (const LoadSplit::Joined& joined : split.joined) {
+    for (const LoadSplit::Joined::Part& part : joined.parts)
+      entries_.try_emplace(part.name, Entry{.type = part.type});
+    entries_.at(joined.name).derived = true;
+  }
+  for (const Graph::Output& out : split.load.outputs()) entries_.at(out.name).derived = true;
+
+  // Places for all that stays.
   Packer packer(static_cast<int64_t>(device_->caps().max_buffer_bytes));
-  const auto place = [&](bool states) {
-    for (const Node& n : graph.nodes()) {
-      const bool is_param = n.op->is(LeafKind::param);
-      const bool is_state = n.op->is(LeafKind::state);
-      if (states ? !is_state : !is_param && !n.op->is(LeafKind::constant)) continue;
-      const TensorType& type = n.outputs[0];
-      if (!type.shape.is_static()) {
-        fail("the {} '{}' has the symbolic shape {}; bind its symbols when compiling", n.op->name(), n.name,
-             type.shape.text());
-      }
-      const int64_t bytes = storage_bytes(type.dtype, type.shape.elements().value());
-      entries_[n.name] = {type, packer.place(bytes, n.name), is_param, is_state, !is_param};
-      (states ? state_bytes_ : weight_bytes_) += bytes;
-      missing_ += is_param;
+  for (const LoadSplit::Joined& joined : split.joined) {
+    Entry& whole = entries_.at(joined.name);
+    whole.place = packer.place(bytes_of(whole.type), joined.name);
+    int64_t offset = whole.place.offset;
+    for (const LoadSplit::Joined::Part& part : joined.parts) {
+      entries_.at(part.name).place = {whole.place.buffer, offset, bytes_of(part.type)};
+      offset += bytes_of(part.type);
     }
+    weight_bytes_ += bytes_of(whole.type);
+  }
+  const auto place = [&](std::string_view name, Entry& e, int64_t& total) {
+    e.place = packer.place(bytes_of(e.type), name);
+    total += bytes_of(e.type);
   };
-  place(false);
+  for (auto& [name, e] : entries_) {
+    if (e.kind != LeafKind::state && e.place.buffer < 0)
+      place(name, e, e.derived ? derived_bytes_ : weight_bytes_);
+  }
+
+  const Program program = lower(load_graph_, for_loading(target));
+  const std::vector<Cone> cones = find_cones(program, load_graph_);
+  const std::vector<size_t> user = users(program, cones);
+  add_leaves(load_graph_);
+  std::vector<Placement> placements(program.storages.size());
+  for (const Program::Output& out : program.outputs)
+    placements[static_cast<size_t>(program.operand(out).storage)] = entries_.at(out.name).place;
+  for (size_t s = 0; s < placements.size(); ++s) {
+    const Storage& storage = program.storages[s];
+    const std::string& name = load_graph_.node(storage.node).name;
+    const bool used_once = user[s] < cones.size() && cones[user[s]].params.size() <= 1;
+    if (storage.leaf) {
+      Entry& e = entries_.at(name);
+      if (e.kind == LeafKind::param && user[s] < cones.size()) e.cone = user[s];
+      // On the device for its cone only, if that needs no other param: it is then given anew when it changes.
+      e.staged =
+          e.place.buffer < 0 && used_once && (e.kind == LeafKind::param || cones[user[s]].params.empty());
+      if (e.place.buffer < 0 && !e.staged && user[s] != kNoCone) place(name, e, weight_bytes_);
+      placements[s] = e.place;
+    } else if (placements[s].buffer < 0 && (user[s] == kSeveralCones || storage.table)) {
+      placements[s] = packer.place(storage.bytes, name);
+      derived_bytes_ += storage.bytes;
+    }
+  }
   packer.close();  // states are written by kernels, weights are not: they must not share a buffer
-  place(true);
+  for (auto& [name, e] : entries_) {
+    if (e.kind == LeafKind::state) place(name, e, state_bytes_);
+  }
   for (int64_t bytes : packer.sizes) {
     buffers_.push_back(device_->create_buffer(
         gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)), "weights"));
   }
+
+  for (const Cone& cone : cones) {
+    std::vector<Placement> at = placements;
+    const std::vector<int64_t> sizes =
+        place_cone(program, cone, static_cast<int32_t>(buffers_.size()), device_->caps(), at);
+    loading_sizes_.resize(std::max(loading_sizes_.size(), sizes.size()));
+    for (size_t i = 0; i < sizes.size(); ++i) loading_sizes_[i] = std::max(loading_sizes_[i], sizes[i]);
+    LoadCone& made = cones_.emplace_back(load_dispatches_.size(), 0);
+    for (size_t i : cone.dispatches) {
+      for (BoundDispatch& d : bind_dispatch(program.dispatches[i], at, device_->caps()))
+        load_dispatches_.push_back(std::move(d));
+    }
+    made.count = load_dispatches_.size() - made.first;
+    for (size_t s = 0; s < at.size(); ++s) {
+      if (!program.storages[s].leaf) continue;
+      Entry& e = entries_.at(load_graph_.node(program.storages[s].node).name);
+      if (e.staged && at[s].buffer >= 0) e.place = at[s];
+    }
+  }
+  for (size_t s = 0; s < placements.size(); ++s) {
+    if (const std::shared_ptr<const Tensor>& table = program.storages[s].table) {
+      rlx::upload(*device_, buffer(placements[s].buffer), placements[s].offset, table->dtype(),
+                  table->bytes(), load_graph_.node(program.storages[s].node).name);
+    }
+  }
+  load_constants(split);
+}
+
+void Weights::add_leaves(const Graph& graph) {
   for (const Node& n : graph.nodes()) {
-    const auto* constant = op_cast<Constant>(*n.op);
-    if (constant) upload(entries_.at(n.name), constant->value.bytes(), n.name);
+    if (!n.op->is_leaf() || n.op->is(LeafKind::input)) continue;
+    const TensorType& type = n.outputs[0];
+    if (!type.shape.is_static()) {
+      fail("the {} '{}' has the symbolic shape {}; bind its symbols when compiling", n.op->name(), n.name,
+           type.shape.text());
+    }
+    entries_.try_emplace(n.name, Entry{.type = type, .kind = *n.op->leaf()});
   }
 }
 
+void Weights::load_constants(const LoadSplit& split) {
+  if (!cones_.empty()) begin_loading();
+  for (const Graph* graph : {&split.main, &split.load}) {
+    for (const Node& n : graph->nodes()) {
+      const auto* constant = op_cast<Constant>(*n.op);
+      if (!constant) continue;
+      Entry& e = entries_.at(n.name);
+      if (!e.set && e.place.buffer >= 0) upload(e, constant->value.bytes(), n.name);
+      e.set = true;
+    }
+  }
+  for (const auto& [name, e] : entries_) missing_ += e.kind == LeafKind::param && !e.derived;
+  // The first cone may depend on constants alone; it runs now, and its constants are then gone.
+  const auto given = [&](const auto& item) { return item.second.cone == 0u; };
+  if (!cones_.empty() && std::ranges::none_of(entries_, given)) run_cone(0);
+  end_loading();
+}
+
 void Weights::upload(const Entry& entry, std::span<const std::byte> host, std::string_view what) {
-  rlx::upload(*device_, buffers_[static_cast<size_t>(entry.place.buffer)], entry.place.offset,
-              entry.type.dtype, host, what);
+  rlx::upload(*device_, buffer(entry.place.buffer), entry.place.offset, entry.type.dtype, host, what);
+}
+
+const gpu::Buffer& Weights::buffer(int32_t id) const {
+  const auto fixed = static_cast<int32_t>(buffers_.size());
+  return id < fixed ? buffers_[static_cast<size_t>(id)] : loading_buffers_[static_cast<size_t>(id - fixed)];
+}
+
+void Weights::begin_loading() {
+  if (loading_) return;
+  for (int64_t bytes : loading_sizes_) {
+    loading_buffers_.push_back(device_->create_buffer(
+        gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)), "loading"));
+  }
+  loading_ = std::make_unique<Commands>(device_, load_dispatches_,
+                                        [this](int32_t id) -> const gpu::Buffer& { return buffer(id); });
+}
+
+void Weights::run_cone(size_t cone) {
+  const LoadCone& c = cones_[cone];
+  device_->submit({.dispatches = loading_->all().subspan(c.first, c.count)});
+}
+
+void Weights::end_loading() {
+  loading_.reset();
+  loading_buffers_.clear();
+}
+
+void Weights::finish_loading() {
+  if (missing_ > 0) fail_missing();
+  if (!loading_) return;
+  for (size_t c = 0; c < cones_.size(); ++c) {
+    if (std::exchange(cones_[c].dirty, false)) run_cone(c);
+  }
+  end_loading();
 }
 
 std::vector<Placement> Weights::placements(const Program& program, const Graph& graph) const {
@@ -79,32 +228,33 @@ std::vector<Placement> Weights::placements(const Program& program, const Graph& 
   for (size_t s = 0; s < out.size(); ++s) {
     const Storage& storage = program.storages[s];
     if (!storage.leaf || storage.leaf == LeafKind::input) continue;
-    const Entry* entry = find(graph.node(storage.node).name);
-    check(entry != nullptr, "every param, constant and state has a place");
-    out[s] = entry->place;
+    const auto entry = entries_.find(graph.node(storage.node).name);
+    check(entry != entries_.end(), "every param, constant and state has a place");
+    out[s] = entry->second.place;
   }
   return out;
 }
 
-const Weights::Entry* Weights::find(std::string_view name) const {
+bool Weights::has_param(std::string_view name) const {
   const auto it = entries_.find(name);
-  return it == entries_.end() ? nullptr : &it->second;
+  return it != entries_.end() && it->second.kind == LeafKind::param && !it->second.derived;
 }
 
-Weights::Entry& Weights::require(std::string_view name, bool state) {
+Weights::Entry& Weights::require(std::string_view name, LeafKind kind) {
+  const auto wanted = [&](const Entry& e) { return e.kind == kind && !e.derived; };
   const auto it = entries_.find(name);
-  if (it != entries_.end() && (state ? it->second.is_state : it->second.is_param)) return it->second;
+  if (it != entries_.end() && wanted(it->second)) return it->second;
   std::vector<std::string> names;
   for (const auto& [n, e] : entries_) {
-    if (state ? e.is_state : e.is_param) names.push_back(n);
+    if (wanted(e)) names.push_back(n);
   }
   const std::string known = excerpt(joined(names), 200);
-  fail(ErrorKind::invalid_argument, "the graph has no {} named '{}' (it has: {})", state ? "state" : "param",
-       name, known.empty() ? "none" : known);
+  fail(ErrorKind::invalid_argument, "the graph has no {} named '{}' (it has: {})",
+       kind == LeafKind::state ? "state" : "param", name, known.empty() ? "none" : known);
 }
 
 void Weights::set_param(std::string_view name, DType dtype, std::span<const std::byte> host) {
-  Entry& entry = require(name, false);
+  Entry& entry = require(name, LeafKind::param);
   const int64_t elements = entry.type.shape.elements().value();
   const bool rounds =
       dtype == DType::f32 && (entry.type.dtype == DType::f16 || entry.type.dtype == DType::bf16);
@@ -118,14 +268,19 @@ void Weights::set_param(std::string_view name, DType dtype, std::span<const std:
   }
   std::vector<std::byte> rounded;
   if (rounds) host = rounded = rounded_to(entry.type.dtype, host);
-  upload(entry, host, name);
+  if (entry.cone) begin_loading();
+  if (entry.place.buffer >= 0) upload(entry, host, name);
+  if (entry.staged) {
+    run_cone(*entry.cone);
+  } else if (entry.cone) {
+    cones_[*entry.cone].dirty = true;
+  }
   missing_ -= !entry.set;
   entry.set = true;
-  ++version_;
 }
 
 void Weights::write_state(std::string_view name, const Tensor& value) {
-  const Entry& entry = require(name, true);
+  const Entry& entry = require(name, LeafKind::state);
   if (value.dtype() != entry.type.dtype || value.shape() != entry.type.shape.values()) {
     fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name, entry.type.text(),
          value.type_text());
@@ -134,7 +289,7 @@ void Weights::write_state(std::string_view name, const Tensor& value) {
 }
 
 Tensor Weights::read_state(std::string_view name) {
-  const Entry& entry = require(name, true);
+  const Entry& entry = require(name, LeafKind::state);
   const auto elements = static_cast<size_t>(entry.type.shape.elements().value());
   std::vector<std::byte> device(elements * device_bytes(entry.type.dtype));
   device_->read(buffers_[static_cast<size_t>(entry.place.buffer)], static_cast<uint64_t>(entry.place.offset),
@@ -146,17 +301,17 @@ Tensor Weights::read_state(std::string_view name) {
 
 void Weights::reset_states() {
   for (const auto& [name, e] : entries_) {
-    if (!e.is_state) continue;
+    if (e.kind != LeafKind::state) continue;
     device_->clear(buffers_[static_cast<size_t>(e.place.buffer)], static_cast<uint64_t>(e.place.offset),
                    static_cast<uint64_t>(round_up(e.place.bytes, 4)));
   }
 }
 
-void Weights::require_all() const {
-  if (missing_ == 0) return;
+void Weights::fail_missing() const {
   std::string names;
   for (const auto& [name, e] : entries_) {
-    if (!e.set && names.size() < 200) names += (names.empty() ? "'" : ", '") + name + "'";
+    const bool waits = e.kind == LeafKind::param && !e.derived && !e.set;
+    if (waits && names.size() < 200) names += (names.empty() ? "'" : ", '") + name + "'";
   }
   fail(ErrorKind::invalid_argument, "{} of the graph's params ha{} no value yet: {}; call set_param",
        missing_, missing_ == 1 ? "s" : "ve", names);

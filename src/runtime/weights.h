@@ -1,58 +1,85 @@
-// Params, constants and states of an executable: memory that outlives its plans.
+// Params, constants and states of an executable, and what its load phase derives from params: memory that
+// outlives plans.
 #pragma once
 
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "gpu/device.h"
 #include "kernels/binder.h"
+#include "passes/passes.h"
+#include "plan/cones.h"
 #include "plan/program.h"
-#include "rlx/graph.h"
+#include "runtime/commands.h"
 
 namespace rlx {
 
 class Weights {
  public:
-  Weights(std::shared_ptr<gpu::Device> device, const Graph& graph);
-
-  struct Entry {
-    TensorType type;
-    Placement place;
-    bool is_param = false;
-    bool is_state = false;
-    bool set = false;
-  };
+  Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, const Target& target);
+  Weights(const Weights&) = delete;
 
   void set_param(std::string_view name, DType dtype, std::span<const std::byte> host);
   void write_state(std::string_view name, const Tensor& value);
   Tensor read_state(std::string_view name);
   void reset_states();
-  // An error that names the params that have never been set.
-  void require_all() const;
-  // Changes with each param that is set; load phases compare it.
-  uint64_t version() const { return version_; }
+  // Before a run: derives what depends on params that have changed. An error that names the params that have
+  // never been set.
+  void finish_loading();
 
-  const Entry* find(std::string_view name) const;
+  bool has_param(std::string_view name) const;
   // Where the params, constants and states of a program are, by storage; buffer -1 for its other storages.
   std::vector<Placement> placements(const Program& program, const Graph& graph) const;
   const std::vector<gpu::Buffer>& buffers() const { return buffers_; }
   int64_t weight_bytes() const { return weight_bytes_; }
+  int64_t derived_bytes() const { return derived_bytes_; }
   int64_t state_bytes() const { return state_bytes_; }
+  // The load phase, for reports.
+  const Graph& load_graph() const { return load_graph_; }
+  const std::vector<BoundDispatch>& load_dispatches() const { return load_dispatches_; }
 
  private:
-  Entry& require(std::string_view name, bool state);
+  struct Entry {
+    TensorType type;
+    LeafKind kind = LeafKind::param;
+    bool derived = false;             // made by the load phase, not by the caller
+    bool set = false;                 // by the caller, or a constant that is on the device
+    std::optional<size_t> cone = {};  // the part of the load phase that reads it
+    bool staged = false;              // on the device only while that runs
+    Placement place = {};
+  };
+
+  void add_leaves(const Graph& graph);
+  void load_constants(const LoadSplit& split);
+  Entry& require(std::string_view name, LeafKind kind);
+  [[noreturn]] void fail_missing() const;
   void upload(const Entry& entry, std::span<const std::byte> host, std::string_view what);
+  const gpu::Buffer& buffer(int32_t id) const;
+  void begin_loading();
+  void run_cone(size_t cone);
+  void end_loading();
 
   std::shared_ptr<gpu::Device> device_;
   std::map<std::string, Entry, std::less<>> entries_;
   std::vector<gpu::Buffer> buffers_;
-  uint64_t version_ = 1;
   int64_t missing_ = 0;
   int64_t weight_bytes_ = 0;
+  int64_t derived_bytes_ = 0;
   int64_t state_bytes_ = 0;
+
+  Graph load_graph_;
+  struct LoadCone {
+    size_t first, count;  // of load_dispatches_
+    bool dirty = false;   // a param has changed since it ran
+  };
+  std::vector<LoadCone> cones_;
+  std::vector<BoundDispatch> load_dispatches_;
+  std::vector<int64_t> loading_sizes_;  // of the buffers that exist while loading only
+  std::vector<gpu::Buffer> loading_buffers_;
+  std::unique_ptr<Commands> loading_;  // null unless params are being set
 };
 
 }  // namespace rlx

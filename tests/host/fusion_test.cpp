@@ -615,21 +615,26 @@ TEST(PackWeights, OfConvolutions) {
       });
 }
 
-TEST(PackWeights, PacksTransposedParamsOnly) {
+TEST(PackWeights, PacksWeightsThatLieAlongTheirBatches) {
   expect_cases(
       pack_weights, ".packed",
       {
           {"two readers",
-           "%x = input : f32[3, 8]\n%w = param : f32[4, 8]\n%t = transpose(%w)\n%y = matmul(%x, %t)\n"
-           "%n = neg(%x)\n%z = matmul(%n, %t)\noutput y = %y\noutput z = %z\noutput t = %t",
+           "%x = input : f32[2, 3, 8]\n%w = param : f32[8, 4, 2]\n%t = transpose(%w) {perm=[2, 0, 1]}\n"
+           "%y = matmul(%x, %t)\n%n = neg(%x)\n%z = matmul(%n, %t)\noutput y = %y\noutput z = %z\n"
+           "output t = %t",
            true},
-          {"batches",
+          {"along k",
+           "%x = input : f32[3, 8]\n%w = param : f32[4, 8]\n%t = transpose(%w)\n%y = matmul(%x, %t)\n"
+           "output y = %y",
+           false},
+          {"along n, batches inside",
            "%x = input : f32[2, 3, 8]\n%w = param : f32[8, 2, 4]\n%t = transpose(%w) {perm=[1, 0, 2]}\n"
            "%y = matmul(%x, %t)\noutput y = %y",
-           true},
+           false},
           {"an input",
-           "%x = input : f32[3, 8]\n%w = input : f32[4, 8]\n%t = transpose(%w)\n%y = matmul(%x, %t)\n"
-           "output y = %y",
+           "%x = input : f32[2, 3, 8]\n%w = input : f32[8, 4, 2]\n%t = transpose(%w) {perm=[2, 0, 1]}\n"
+           "%y = matmul(%x, %t)\noutput y = %y",
            false},
           {"on the left",
            "%x = input : f32[8, 3]\n%w = param : f32[8, 4]\n%t = transpose(%w)\n%y = matmul(%t, %x)\n"

@@ -60,7 +60,7 @@ std::string text(const Dispatch& d) {
 }
 
 std::string text(const Program& program) {
-  return joined(program.main, [](const Dispatch& d) { return text(d); });
+  return joined(program.dispatches, [](const Dispatch& d) { return text(d); });
 }
 
 // Measured costs for a test, and a record of what was asked for.
@@ -117,7 +117,7 @@ TEST(Choices, OnLavapipeAreThoseThatWereMeasured) {
 TEST(Choices, OfBertOnLavapipe) {
   const Graph g = materialize_views(optimize(models::bert_encoder({.layers = 1}, 1, 128), {}));
   std::map<std::string, int> counts;
-  for (const Dispatch& d : lower(g, lavapipe()).main) ++counts[text(d)];
+  for (const Dispatch& d : lower(g, lavapipe()).dispatches) ++counts[text(d)];
   // Tiles of 512 columns fit 3072 evenly, those of 256 also fit 768 and 2304.
   EXPECT_EQ(counts["loop_staged [staged] ROWS=32 LANES=128"], 1);
   EXPECT_EQ(counts["loop_staged [staged] ROWS=32 LANES=64"], 3);
@@ -190,10 +190,11 @@ TEST(Choices, RatesFollowTheAdapter) {
 TEST(Choices, OfLoads) {
   const auto parts = [](const Graph& g) {
     const Program program = lowered(g, lavapipe());
-    EXPECT_EQ(program.main.size(), 1u) << text(program);
+    EXPECT_EQ(program.dispatches.size(), 1u) << text(program);
     std::string out;
     for (const char* part : {"load_strided", "load_window", "load_blocks", "load_by_table"}) {
-      if (program.main.front().kernel->text.contains(part)) out += std::string(out.empty() ? "" : " ") + part;
+      if (program.dispatches.front().kernel->text.contains(part))
+        out += std::string(out.empty() ? "" : " ") + part;
     }
     return out;
   };
@@ -240,8 +241,8 @@ TEST(Labels, AreThoseOfTheRowThatMadeTheDispatch) {
       Target target = small_limits();
       if (*forced) target.forced = {{"matmul", forced}};
       const Program program = lowered(call, DType::f32, target);
-      EXPECT_FALSE(program.main.empty());
-      for (const Dispatch& d : program.main) {
+      EXPECT_FALSE(program.dispatches.empty());
+      for (const Dispatch& d : program.dispatches) {
         EXPECT_TRUE(label_fits(d.kernel->name, d.variant)) << call << ": " << text(d);
       }
     }
@@ -252,13 +253,13 @@ TEST(Labels, OfAProductInSlicesAlternate) {
   const Program program = lowered("matmul(T[3,4096], T[4096,512])", DType::f32, small_limits());
   int products = 0;
   int additions = 0;
-  for (const Dispatch& d : program.main) {
+  for (const Dispatch& d : program.dispatches) {
     products += d.kernel->name == "loop_rows" && d.variant == "rows";
     additions += d.kernel->name == "elementwise" && d.variant == "vec4";
   }
   EXPECT_GE(products, 3);
   EXPECT_EQ(additions, products - 1);
-  EXPECT_EQ(products + additions, std::ssize(program.main));
+  EXPECT_EQ(products + additions, std::ssize(program.dispatches));
 }
 
 TEST(Labels, OfReductionsAndOfRowsThatDoNotFit) {
@@ -269,7 +270,7 @@ TEST(Labels, OfReductionsAndOfRowsThatDoNotFit) {
   // The sixty-four rows of a workgroup of serial teams are more than can be bound; one row is not.
   Target target = small_limits();
   target.forced = {{"softmax", "serial"}};
-  for (const Dispatch& d : lowered("softmax(T[100,20000])", DType::f32, target).main)
+  for (const Dispatch& d : lowered("softmax(T[100,20000])", DType::f32, target).dispatches)
     EXPECT_EQ(d.variant, "workgroup") << text(d);
 }
 

@@ -115,7 +115,7 @@ TEST(OptionalInputs, PlansAndPhasesSkipThem) {
   EXPECT_EQ(schedule(g).size(), static_cast<size_t>(g.size()));
   const Program program = lower(g, Target{});
   EXPECT_FALSE(program.values.contains(ValueId{}));
-  EXPECT_FALSE(program.main.empty());
+  EXPECT_FALSE(program.dispatches.empty());
 }
 
 }  // namespace

@@ -318,25 +318,33 @@ TEST(Optimize, AttentionReadsPackedProjectionsUnlessToldNotTo) {
   EXPECT_TRUE(print(optimize(g, {.packed_attention = false})).contains("contiguous"));
 }
 
-TEST(PackWeights, WritesATransposedWeightOut) {
+TEST(PackWeights, WritesOutAWeightThatLiesAlongItsBatches) {
   expect_pass(pack_weights,
-              R"g(%x = input : f32[3, 8]
-                 %w = param : f32[4, 8]
-                 %t = transpose(%w)
+              R"g(%x = input : f32[5, 3, 8]
+                 %w = param : f32[8, 4, 5]
+                 %t = transpose(%w) {perm=[2, 0, 1]}
                  %y = matmul(%x, %t)
                  output y = %y
               )g",
-              R"g(%x = input : f32[3, 8]
-                 %w = param : f32[4, 8]
-                 %t = transpose(%w) : f32[8, 4]
-                 %t.packed = contiguous(%t) : f32[8, 4]
-                 %y = matmul(%x, %t.packed) : f32[3, 4]
+              R"g(%x = input : f32[5, 3, 8]
+                 %w = param : f32[8, 4, 5]
+                 %t = transpose(%w) {perm=[2, 0, 1]} : f32[5, 8, 4]
+                 %t.packed = contiguous(%t) : f32[5, 8, 4]
+                 %y = matmul(%x, %t.packed) : f32[5, 3, 4]
                  output y = %y
               )g");
+  const Graph along_k = parse_graph(R"g(graph g {
+    %x = input : f32[3, 8]
+    %w = param : f32[4, 8]
+    %t = transpose(%w)
+    %y = matmul(%x, %t)
+    output y = %y
+  })g");
+  EXPECT_EQ(print(pack_weights(along_k)), print(along_k));
 }
 
 TEST(MaterializeViews, CopiesOnlyWhereStridesCanNotSayIt) {
-  expect_pass(materialize_views,
+  expect_pass([](const Graph& g) { return materialize_views(g); },
               R"g(%x = input : f32[2, 3, 4]
                  %t = transpose(%x) {perm=[1, 0, 2]}
                  %r = reshape(%t) {shape=[6, 4]}

@@ -1,0 +1,50 @@
+// Dispatches as the device takes them: pipelines, bind groups, and a uniform buffer with the parameters of
+// all.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "gpu/device.h"
+#include "kernels/binder.h"
+
+namespace rlx {
+
+class Commands {
+ public:
+  // `buffer` finds the buffers of the bound ranges, which must outlive the commands.
+  using FindBuffer = std::function<const gpu::Buffer&(int32_t id)>;
+  Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatch> dispatches, FindBuffer buffer);
+
+  std::span<const gpu::DispatchCommand> all() const { return commands_; }
+  const std::vector<BoundDispatch>& dispatches() const { return dispatches_; }
+
+  // Gives dispatch i other parameters, grid and ranges; its kernel and pattern stay. They reach the device
+  // with flush(), before which nothing may be submitted.
+  void update(size_t i, BoundDispatch now);
+  void flush();
+
+ private:
+  struct Step {
+    gpu::Pipeline pipeline;
+    gpu::BindGroup group;
+    uint64_t views_offset = 0;  // of its two slots in `uniforms_`
+    uint64_t params_offset = 0;
+    uint64_t end = 0;
+  };
+
+  gpu::BindGroup make_group(const Step& step, const BoundDispatch& dispatch);
+  void put(size_t i);
+
+  std::shared_ptr<gpu::Device> device_;
+  FindBuffer buffer_;
+  std::vector<BoundDispatch> dispatches_;
+  gpu::Buffer uniforms_;
+  std::vector<std::byte> uniform_bytes_;
+  uint64_t changed_begin_ = 0, changed_end_ = 0;  // of uniform_bytes_, since the last flush
+  std::vector<Step> steps_;
+  std::vector<gpu::DispatchCommand> commands_;
+};
+
+}  // namespace rlx
