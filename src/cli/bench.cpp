@@ -99,11 +99,17 @@ Graph elementwise_chain() {
 
 Graph bert_base() { return models::bert_encoder({}, 1, 128); }
 
+constexpr int64_t kDecoded = 256;
+Graph decoder() { return models::decoder_step({.capacity = kDecoded}); }
+// The same for one length.
+Graph decoder_at_128() { return bind_symbols(decoder(), {{"length", 128}}); }
+
 struct Case {
   const char* name;
   const char* what;
   Graph (*make)();
   double flops;  // of one run; 0 where they mean little
+  Growing growing = {};
 };
 
 constexpr double kMatvec = 2.0 * 4096 * 4096;
@@ -132,6 +138,8 @@ constexpr Case kCases[] = {
     {"conv1x1", "conv 1x1, 256 to 64 channels, 56 x 56", [] { return conv_of(256, 64, 1); }, kConv1x1},
     {"softmax", "softmax of [4096, 768]", softmax_rows, 0},
     {"elementwise", "8 element-wise ops on 4 Mi floats", elementwise_chain, 0},
+    {"decode", "12 small layers, cache longer in each run", decoder, 0, {"length", kDecoded}},
+    {"decode_again", "the same at one length", decoder_at_128, 0},
     {"bert-base", "BERT-base, 12 layers, 128 tokens", bert_base, kBertBase},
 };
 
@@ -169,8 +177,10 @@ Result run_case(const Case& c, const Device& device, const Options& o) {
   r.compile_ms = watch.ms();
   for (const auto& [name, value] : leaves.params) exe.set_param(name, value);
   fill_states(exe);
-  r.time = measure(exe, leaves.inputs, o.seconds, 2000);
-  const PlanReport plan = exe.plan_report();
+  SymbolValues symbols;
+  if (c.growing.end > 1) symbols[std::string(c.growing.symbol)] = 1;
+  r.time = measure(exe, leaves.inputs, o.seconds, 2000, {&c.growing, symbols.size()});
+  const PlanReport plan = exe.plan_report(symbols);
   r.dispatches = std::ssize(plan.run);
   for (const StepReport& s : plan.run) r.bytes += s.bytes;
   r.memory = plan.memory;

@@ -22,10 +22,16 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs) {
+Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs,
+                 std::span<const Growing> growing) {
   Measured out;
+  std::vector<std::pair<std::string_view, int64_t>> symbols;
+  for (const Growing& g : growing) symbols.emplace_back(g.symbol, 1);
+  const auto grow = [&] {
+    for (size_t i = 0; i < symbols.size(); ++i) symbols[i].second = symbols[i].second % growing[i].end + 1;
+  };
   const Stopwatch first;
-  const NamedTensors results = exe.run(inputs);
+  const NamedTensors results = exe.run(inputs, symbols);
   out.first_ms = first.ms();
 
   std::vector<InputRef> in;
@@ -37,14 +43,16 @@ Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, in
     memory.emplace_back(t.byte_size());
     to.push_back({name, t.dtype(), memory.back().data(), memory.back().size()});
   }
-  exe.run(in, to);  // the readback pool fills here
+  grow();
+  exe.run(in, to, symbols);  // the readback pool fills here
   std::vector<double> wall;
   std::vector<double> cpu;
   const Stopwatch all;
   while (std::ssize(wall) < 5 || (std::ssize(wall) < max_runs && all.ms() < seconds * 1e3)) {
+    grow();
     const double cpu_before = process_cpu_ms();
     const Stopwatch one;
-    exe.run(in, to);
+    exe.run(in, to, symbols);
     wall.push_back(one.ms());
     cpu.push_back(process_cpu_ms() - cpu_before);
   }

@@ -1,6 +1,8 @@
 // How long an executable takes.
 #pragma once
 
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "rlx/executable.h"
@@ -14,8 +16,15 @@ struct Measured {
   int64_t runs = 0;     // warm ones
 };
 
+// A symbol with a value of its own in each run: 1, 2, ... up to `end`, and again.
+struct Growing {
+  std::string_view symbol;
+  int64_t end = 1;
+};
+
 // Runs with all outputs read back each time, into memory allocated beforehand: for about `seconds`, at
 // least 5 and at most `max_runs` warm runs.
-Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs);
+Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs,
+                 std::span<const Growing> growing = {});
 
 }  // namespace rlx::cli
