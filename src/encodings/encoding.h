@@ -15,7 +15,11 @@ struct Encoding {
   DType dtype;
   std::string_view name;  // in texts
   int64_t block_elements;
-  int64_t block_bytes;
+  int64_t block_bytes;  // in files and on the host; an even number
+  // Shaders read whole words. So blocks of 4n + 2 bytes lie on the device in pairs: a word with an f16 of
+  // each, the one at this byte of the block, then the other bytes of the first block and those of the second.
+  // A last block without a partner lies as if it had one.
+  int64_t paired_half = 0;
   // Neighbours that share what the shader decodes once (the struct x_Group): a multiple of four that divides
   // block_elements, and x_GROUP in the shader.
   int64_t group_elements;
@@ -23,10 +27,20 @@ struct Encoding {
   // To the nearest values that a simple choice of scales gives.
   void (*encode)(const float* values, std::byte* block);
   // WGSL for an operand named x: struct x_Group, x_group_at(i) for group i of the storage, and
-  // x_group_four(g, i) for elements 4i to 4i+3 of a group, by x_word, x_half, x_bytes and x_byte. The binder
+  // x_group_four(g, i) for elements 4i to 4i+3 of a group, by x_word, x_block and x_half. The binder
   // (kernels/module_text.cpp) provides these and puts the operand's own name in place of x.
   std::string_view wgsl;
+
+  bool paired() const { return block_bytes % 4 != 0; }
+  // Those that must be bound together.
+  int64_t device_blocks() const { return paired() ? 2 : 1; }
+  // Of a number of blocks on the device, from the first of a pair on.
+  int64_t device_bytes(int64_t blocks) const { return (blocks * block_bytes + 3) / 4 * 4; }
 };
+
+// Copies blocks from the form that files have to that of the device, and back.
+void blocks_to_device(const Encoding& encoding, const std::byte* blocks, int64_t count, std::byte* device);
+void blocks_from_device(const Encoding& encoding, const std::byte* device, int64_t count, std::byte* blocks);
 
 class EncodingTable {
  public:

@@ -30,11 +30,11 @@ void encode(const float* values, std::byte* block) {
 constexpr std::string_view kWgsl = R"(
 struct x_Group {
   scale: f32,
-  at: u32,  // the byte where the nibbles begin
+  at: u32,  // the word where the nibbles begin
 }
-fn x_group_at(i: u32) -> x_Group { return x_Group(x_half(18u * i), 18u * i + 2u); }
+fn x_group_at(i: u32) -> x_Group { return x_Group(x_half(i), x_block(i)); }
 fn x_group_four(g: x_Group, i: u32) -> vec4f {
-  let nibbles = (x_bytes(g.at + 4u * (i % 4u)) >> (4u * (i / 4u))) & 0x0f0f0f0fu;
+  let nibbles = (x_word(g.at + i % 4u) >> (4u * (i / 4u))) & 0x0f0f0f0fu;
   return g.scale * (vec4f(unpack4xI8(nibbles)) - 8.0);
 }
 )";

@@ -85,7 +85,7 @@ struct x_Group {
   shift: u32,  // to its nibbles
 }
 fn x_group_at(i: u32) -> x_Group {
-  let block = 36u * (i / 8u);
+  let block = x_block(i / 8u);
   let g = i % 8u;
   let d = unpack2x16float(x_word(block));
   let shift = 8u * (g % 4u);

@@ -22,10 +22,10 @@ void encode(const float* values, std::byte* block) {
 constexpr std::string_view kWgsl = R"(
 struct x_Group {
   scale: f32,
-  at: u32,  // the byte where the elements begin
+  at: u32,  // the word where the elements begin
 }
-fn x_group_at(i: u32) -> x_Group { return x_Group(x_half(34u * i), 34u * i + 2u); }
-fn x_group_four(g: x_Group, i: u32) -> vec4f { return g.scale * vec4f(unpack4xI8(x_bytes(g.at + 4u * i))); }
+fn x_group_at(i: u32) -> x_Group { return x_Group(x_half(i), x_block(i)); }
+fn x_group_four(g: x_Group, i: u32) -> vec4f { return g.scale * vec4f(unpack4xI8(x_word(g.at + i))); }
 )";
 
 }  // namespace

@@ -38,14 +38,15 @@ int64_t block_elements(DType type) { return is_encoded(type) ? encoding_of(type)
 size_t host_bytes(DType type) { return facts(type).host_bytes; }
 size_t device_bytes(DType type) { return facts(type).device_bytes; }
 size_t host_bytes_of(DType type, int64_t elements) {
-  if (is_encoded(type)) return static_cast<size_t>(device_bytes_of(type, elements));
-  return static_cast<size_t>(elements) * host_bytes(type);
+  if (!is_encoded(type)) return static_cast<size_t>(elements) * host_bytes(type);
+  const Encoding& e = encoding_of(type);
+  return static_cast<size_t>(whole_blocks(e, elements) * e.block_bytes);
 }
 
 int64_t device_bytes_of(DType type, int64_t elements) {
   if (!is_encoded(type)) return elements * static_cast<int64_t>(device_bytes(type));
   const Encoding& e = encoding_of(type);
-  return whole_blocks(e, elements) * e.block_bytes;
+  return e.device_bytes(whole_blocks(e, elements));
 }
 
 int64_t host_elements_in(DType type, int64_t bytes) {

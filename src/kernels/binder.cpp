@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "encodings/encoding.h"
 
 namespace rlx {
 
@@ -42,10 +43,12 @@ namespace {
 
 bool is_packed(DType dtype, bool f16) { return device_bytes(dtype) < 4 && !(dtype == DType::f16 && f16); }
 
-// The bytes of a storage in which these elements lie: whole blocks if they are encoded.
+// The bytes of a storage in which these elements lie: whole blocks if they are encoded, from the first of a
+// pair on, since what belongs to the second begins there.
 View::Range bytes_of(DType dtype, View::Range elements) {
   const int64_t block = block_elements(dtype);
-  return {device_bytes_of(dtype, elements.begin / block * block),
+  const int64_t together = is_encoded(dtype) ? block * encoding_of(dtype).device_blocks() : 1;
+  return {device_bytes_of(dtype, elements.begin / together * together),
           device_bytes_of(dtype, round_up(elements.end, block))};
 }
 
@@ -248,7 +251,7 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
     p.windowed = o.window.end > o.window.begin && decl.calls.has;
     const std::array<Walk, 3> walks = make_walks(decl, o, like ? &like->operands[i] : nullptr, p);
     const bool encoded = is_encoded(o.dtype);
-    if (encoded) to_u32(byte_range(o).end);  // the shader counts its bytes
+    if (encoded) to_u32(o.view.range().end);  // the shader counts elements from the begin of the storage
     const int64_t bytes = encoded ? 4 : static_cast<int64_t>(device_bytes(o.dtype));
     const Placement& place = placements[static_cast<size_t>(o.storage)];
     for_each_view_word(decl, p, [&](const ViewWord& w) {

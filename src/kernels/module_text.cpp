@@ -48,17 +48,13 @@ std::string as_kind(const std::string& value, DType dtype, OperandDecl::Kind kin
   return "i32(" + value + ")";
 }
 
-// What the WGSL of an encoding may call besides x_word(i), word i of the storage. Bytes are counted from the
-// storage's begin.
-constexpr std::pair<std::string_view, std::string_view> kBlockAccessors[] = {
-    {"x_half",  // the f16 at an even byte
-     "fn x_half(at: u32) -> f32 { return unpack2x16float(x_word(at / 4u) >> (8u * (at % 4u))).x; }\n"},
-    {"x_bytes",  // the four bytes from an even byte on
-     "fn x_bytes(at: u32) -> u32 {\n"
-     "  let w = x_word(at / 4u);\n"
-     "  return select(w, (w >> 16u) | (x_word(at / 4u + 1u) << 16u), at % 4u != 0u);\n}\n"},
-    {"x_byte", "fn x_byte(at: u32) -> u32 { return extractBits(x_word(at / 4u), 8u * (at % 4u), 8u); }\n"},
-};
+// What the WGSL of an encoding may call besides x_word(i), word i of the storage: the word where block i
+// begins, and for those that lie in pairs the f16 that stands before both blocks.
+constexpr std::string_view kBlocks = "fn x_block(i: u32) -> u32 { return x_STRIDE * i; }\n";
+constexpr std::string_view kPairedBlocks = R"(
+fn x_half(i: u32) -> f32 { return unpack2x16float(x_word(x_STRIDE * (i / 2u)) >> (16u * (i % 2u))).x; }
+fn x_block(i: u32) -> u32 { return x_STRIDE * (i / 2u) + 1u + x_STRIDE / 2u * (i % 2u); }
+)";
 
 constexpr std::string_view kGroupAccessors = R"(
 fn x_group(p: u32) -> x_Group { return x_group_at((views.x_offset + p) / x_GROUP); }
@@ -303,10 +299,9 @@ class OperandWriter {
     const Encoding& e = encoding_of(p_.dtype);
     raw(out);
     out += formatted("fn {0}_word(i: u32) -> u32 {{ return {0}_raw(views.{0}_start + i); }}\n", x_);
-    const std::vector<std::string_view> used = identifiers(e.wgsl);
-    for (const auto& [name, text] : kBlockAccessors) {
-      if (std::ranges::contains(used, name)) out += for_operand(text, x_);
-    }
+    out += formatted("const {}_STRIDE: u32 = {}u;  // words from a block or pair to the next\n", x_,
+                     e.device_bytes(e.device_blocks()) / 4);
+    out += for_operand(e.paired() ? kPairedBlocks : kBlocks, x_);
     out += formatted("const {}_GROUP: u32 = {}u;\n", x_, e.group_elements);
     out += for_operand(e.wgsl, x_) + for_operand(kGroupAccessors, x_);
     if (!decl_.x4) return;

@@ -91,8 +91,9 @@ Tensor DevicePlan::read_value(std::string_view node, int32_t output) const {
   if (place.buffer >= 0) device_->read(buffer(place.buffer), static_cast<uint64_t>(place.offset), raw);
   if (is_encoded(o.dtype)) {
     const int64_t elements = device_elements_in(o.dtype, place.bytes);
-    raw.resize(host_bytes_of(o.dtype, elements));
-    const std::vector<double> values = Tensor(o.dtype, {elements}, std::move(raw)).doubles();
+    std::vector<std::byte> blocks(host_bytes_of(o.dtype, elements));
+    from_device(o.dtype, raw, blocks);
+    const std::vector<double> values = Tensor(o.dtype, {elements}, std::move(blocks)).doubles();
     return Tensor::from_doubles(DType::f32, o.view.dims, gather_view(values, o.view));
   }
   const size_t element = host_bytes(o.dtype);

@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "base/half.h"
+#include "encodings/encoding.h"
 
 namespace rlx {
 namespace {
@@ -24,6 +25,21 @@ std::vector<std::byte> i64_to_i32(std::span<const std::byte> host, std::string_v
   return out;
 }
 
+// In pieces, so that a large tensor is not held twice.
+void upload_blocks(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, const Encoding& e,
+                   std::span<const std::byte> host) {
+  constexpr int64_t kPieceBytes = 1 << 22;
+  const int64_t count = std::ssize(host) / e.block_bytes;
+  const int64_t most = std::min(count, kPieceBytes / e.block_bytes / 2 * 2);  // whole pairs
+  std::vector<std::byte> piece(static_cast<size_t>(e.device_bytes(most)));
+  for (int64_t first = 0; first < count; first += most) {
+    const int64_t blocks = std::min(most, count - first);
+    blocks_to_device(e, host.data() + first * e.block_bytes, blocks, piece.data());
+    device.write(buffer, static_cast<uint64_t>(offset + e.device_bytes(first)),
+                 std::span(piece).first(static_cast<size_t>(e.device_bytes(blocks))));
+  }
+}
+
 }  // namespace
 
 void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
@@ -32,14 +48,22 @@ void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DTyp
   const auto at = static_cast<uint64_t>(offset);
   if (dtype == DType::i64) {
     device.write(buffer, at, i64_to_i32(host, what));
+  } else if (is_encoded(dtype) && encoding_of(dtype).paired()) {
+    upload_blocks(device, buffer, offset, encoding_of(dtype), host);
   } else {
     device.write(buffer, at, host);
   }
 }
 
 void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host) {
+  if (host.empty()) return;
+  if (is_encoded(dtype)) {
+    const Encoding& e = encoding_of(dtype);
+    blocks_from_device(e, device.data(), std::ssize(host) / e.block_bytes, host.data());
+    return;
+  }
   if (dtype != DType::i64) {
-    if (!host.empty()) std::memcpy(host.data(), device.data(), host.size());
+    std::memcpy(host.data(), device.data(), host.size());
     return;
   }
   for (size_t i = 0; i < host.size() / 8; ++i) {

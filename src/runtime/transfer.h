@@ -14,7 +14,7 @@
 namespace rlx {
 
 // Writes host bytes to a place on the device. i64 becomes i32 there: a number that does not fit is an error
-// that names `what`.
+// that names `what`. Blocks of encoded types get the form that they have there (encodings/encoding.h).
 void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
             std::span<const std::byte> host, std::string_view what);
 // Converts elements from the device's form to the host's.

@@ -38,10 +38,10 @@ class EncodingsOnDevice : public ::testing::TestWithParam<DType> {
   // Decoding is a product and a difference, each rounded once; values are of the size of a few tens.
   static constexpr Tolerance kDecoded{.ulps = 2, .scale = 32};
 
-  // A reader for every layout.
-  Graph views(int64_t rows, bool param) const {
+  // A reader for every layout of [rows, blocks, block()].
+  Graph views(int64_t rows, int64_t blocks, bool param) const {
     Graph g;
-    const Shape shape{rows, 2, block()};
+    const Shape shape{rows, blocks, block()};
     const Value w = param ? g.param("w", dtype(), shape) : g.input("w", dtype(), shape);
     const Value i = g.input("i", DType::i32, {5});
     g.output("all", w);
@@ -49,10 +49,11 @@ class EncodingsOnDevice : public ::testing::TestWithParam<DType> {
     g.output("columns", slice(w, 2, 3, block() - 10));
     g.output("backwards", slice(w, 0, rows - 1, rows, -1));
     g.output("transposed", transpose(w, {2, 0, 1}));
-    g.output("reshaped", reshape(w, {2 * rows * block() / 16, 16}));
+    g.output("reshaped", reshape(w, {blocks * rows * block() / 16, 16}));
     g.output("gathered", gather(w, i));
     g.output("gathered_inside", gather(transpose(w, {1, 2, 0}), i, 1));
-    g.output("computed", abs(slice(w, 1, 1, 1)) * 2.0);
+    g.output("computed", abs(slice(w, 1, blocks - 1, 1)) * 2.0);
+    g.output("last", slice(slice(w, 0, rows - 1, 1), 1, blocks - 1, 1));
     return g;
   }
 
@@ -77,21 +78,52 @@ TEST_P(EncodingsOnDevice, DecodeWhatLibggmlDecodes) {
   EXPECT_TRUE(close(exe.run({}).at("y"), RefTensor::from(values), kDecoded));
 }
 
+// Rows of an odd number of blocks begin inside a pair, where blocks lie in pairs.
 TEST_P(EncodingsOnDevice, AreReadThroughViews) {
-  const Tensor w = ggml_tensor(dtype(), {5, 2, block()});
-  expect_right(views(5, true), full_device(), {{"w", w}}, {{"i", indices()}}, kDecoded);
-  expect_right(views(5, false), full_device(), {}, {{"w", w}, {"i", indices()}}, kDecoded);
+  for (const int64_t blocks : {1, 2, 3}) {
+    SCOPED_TRACE(blocks);
+    const Tensor w = ggml_tensor(dtype(), {5, blocks, block()});
+    expect_right(views(5, blocks, true), full_device(), {{"w", w}}, {{"i", indices()}}, kDecoded);
+    expect_right(views(5, blocks, false), full_device(), {}, {{"w", w}, {"i", indices()}}, kDecoded);
+  }
+}
+
+// Uploaded in several pieces.
+TEST_P(EncodingsOnDevice, AreDecodedBeyondTheFirstMegabytes) {
+  const int64_t rows = (int64_t{9} << 20) / encoding_of(dtype()).block_bytes / 2 * 2 + 1;
+  Graph g;
+  const Value w = g.param("w", dtype(), {rows, block()});
+  g.output("y", gather(w, g.input("i", DType::i32, {64})));
+  std::vector<int32_t> at;
+  for (int64_t i = 0; i < 64; ++i) at.push_back(static_cast<int32_t>(i * (rows - 1) / 63));
+  expect_right(g, full_device(), {{"w", ggml_tensor(dtype(), {rows, block()})}},
+               {{"i", Tensor::of<int32_t>({64}, at)}}, kDecoded);
 }
 
 // With eight bindings of 64 KiB: tensors that lie in several of them, decoded in one dispatch or in parts,
 // and one that is more than all of them hold.
 TEST_P(EncodingsOnDevice, AreReadInPiecesWhereABindingIsTooSmall) {
   for (const int64_t bytes : {1 << 15, 3 << 16, 1 << 20}) {
-    const int64_t rows = bytes / (2 * encoding_of(dtype()).block_bytes) + 3;
-    const Tensor w = ggml_tensor(dtype(), {rows, 2, block()});
+    const int64_t rows = bytes / (3 * encoding_of(dtype()).block_bytes) / 2 * 2 + 3;
+    const Tensor w = ggml_tensor(dtype(), {rows, 3, block()});
     const Tensor i = Tensor::of<int32_t>({5}, {0, -1, static_cast<int32_t>(rows / 2), 1, 1 << 30});
-    expect_right(views(rows, true), small_device(), {{"w", w}}, {{"i", i}}, kDecoded);
+    expect_right(views(rows, 3, true), small_device(), {{"w", w}}, {{"i", i}}, kDecoded);
   }
+}
+
+// Slices from the second block of a pair on, where a binding may begin between the bytes of the two.
+TEST_P(EncodingsOnDevice, ASliceFindsWhatItsFirstBlockSharesWithTheOneBefore) {
+  const int64_t bytes = encoding_of(dtype()).block_bytes;
+  const int64_t rows = (3 << 16) / bytes / 2 * 2 + 1;  // more than a binding, so that slices are bound alone
+  Graph g;
+  const Value w = g.param("w", dtype(), {rows, block()});
+  for (int64_t at = 1; at < 100; at += 2) {
+    if ((at - 1) * bytes / kBindingAlignment == at * bytes / kBindingAlignment) continue;
+    g.output(formatted("one{}", at), slice(w, 0, at, 1));
+    g.output(formatted("two{}", at), slice(w, 0, at, 2));
+  }
+  EXPECT_GE(g.outputs().size(), 6u);
+  expect_right(g, small_device(), {{"w", ggml_tensor(dtype(), {rows, block()})}}, {}, kDecoded);
 }
 
 TEST_P(EncodingsOnDevice, LeavesOfEveryKindAndEachBeforeAnother) {
@@ -161,15 +193,17 @@ INSTANTIATE_TEST_SUITE_P(All, EncodedWeights, ::testing::ValuesIn(all_types()),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST_P(EncodedWeights, AreReadInBlocks) {
-  const int64_t k = 2 * block();
-  const std::vector<std::vector<int64_t>> shapes = {{1, k}, {3, k}, {7, k}, {33, k}, {2, 3, k}, {k}};
-  for (const std::vector<int64_t>& x : shapes) {
-    run({.x = x, .weight = {20, k}});
+  for (const int64_t blocks : {1, 2, 3}) {
+    const int64_t k = blocks * block();
+    const std::vector<std::vector<int64_t>> shapes = {{1, k}, {3, k}, {7, k}, {33, k}, {2, 3, k}, {k}};
+    for (const std::vector<int64_t>& x : shapes) {
+      run({.x = x, .weight = {21, k}});
+      expect_packed();
+    }
+    // Few columns: the weights are the left factor of the transposed product.
+    run({.x = {33, k}, .weight = {3, k}});
     expect_packed();
   }
-  // Few columns: the weights are the left factor of the transposed product.
-  run({.x = {33, k}, .weight = {3, k}});
-  expect_packed();
 }
 
 TEST_P(EncodedWeights, WithAnEpilogue) {
@@ -204,6 +238,16 @@ TEST_P(EncodedWeights, ThroughViewsOfOuterAxes) {
          return transpose(slice(w, 1, block(), block()));
        }});
   expect_packed();
+  // Rows that begin with the second block of a pair, the last of which has none after it.
+  const int64_t odd = 3 * block();
+  run({.x = {5, odd}, .weight = {21, odd}, .view = [](Value w) { return transpose(slice(w, 0, 3, 18)); }});
+  expect_packed();
+  run({.x = {5, odd}, .weight = {3, 7, odd}, .view = [odd](Value w) {
+         return transpose(reshape(slice(w, 0, 1, 1), {7, odd}));
+       }});
+  expect_packed();
+  run({.x = {3, 5, odd}, .weight = {3, 7, odd}, .view = [](Value w) { return transpose(w, {0, 2, 1}); }});
+  expect_packed();
 }
 
 // Blocks along the columns, or lines that begin inside a group: decoded first.
@@ -235,14 +279,16 @@ TEST_P(EncodedWeights, WithEveryLoop) {
 TEST_P(EncodedWeights, UnderSmallLimits) {
   const Encoding& e = encoding_of(dtype());
   for (const int64_t bytes : {1 << 15, 3 << 16, 5 << 18}) {
-    const int64_t n = bytes / (2 * e.block_bytes) + 3;
-    run({.x = {3, 2 * block()}, .weight = {n, 2 * block()}}, small_device());
+    const int64_t n = bytes / (3 * e.block_bytes) / 2 * 2 + 3;
+    run({.x = {3, 3 * block()}, .weight = {n, 3 * block()}}, small_device());
     expect_packed();
   }
   // Long lines: sums in parts.
-  const int64_t k = (5 << 16) / e.block_bytes * block();
-  run({.x = {2, k}, .weight = {5, k}}, small_device());
-  expect_packed();
+  for (const int64_t more : {0, 1}) {
+    const int64_t k = ((5 << 16) / e.block_bytes + more) * block();
+    run({.x = {2, k}, .weight = {5, k}}, small_device());
+    expect_packed();
+  }
 }
 
 // Several products of one input, which are not joined: that would decode their weights.
@@ -270,12 +316,14 @@ TEST_P(EncodingsOnDevice, RowsOfAnInputMayBeSymbolic) {
   const Value w = g.input("w", dtype(), {"n", block()});
   g.output("y", w * 2.0);
   Executable exe = compile(g, full_device());
-  for (const int64_t n : {2, 9, 4}) {
+  for (const int64_t n : {2, 9, 4, 1, 3}) {
     const Tensor value = ggml_tensor(dtype(), {n, block()});
     const Tensor y = exe.run({{"w", value}}).at("y");
     EXPECT_EQ(y.shape(), (std::vector<int64_t>{n, block()}));
-    EXPECT_FLOAT_EQ(static_cast<float>(y.real(n * block() - 1)),
-                    static_cast<float>(2 * value.real(n * block() - 1)));
+    std::vector<double> doubled = value.doubles();
+    for (double& v : doubled) v *= 2;
+    const Tensor want = Tensor::from_doubles(DType::f32, {n, block()}, doubled);
+    EXPECT_TRUE(close(y, RefTensor::from(want), kDecoded)) << n;
     // By the length of the bytes alone.
     std::vector<float> out(static_cast<size_t>(n * block()));
     exe.run({InputRef{"w", dtype(), value.bytes().data(), value.byte_size(), {}}},
@@ -285,17 +333,21 @@ TEST_P(EncodingsOnDevice, RowsOfAnInputMayBeSymbolic) {
 }
 
 TEST_P(EncodingsOnDevice, NodesCanBeReadAndVerified) {
-  Graph g;
-  const Value w = g.param("w", dtype(), {2, block()});
-  const Value t = transpose(w).named("t");
-  g.output("y", abs(t));
-  Executable exe = compile(g, full_device(), {.keep_intermediates = true});
-  const Tensor value = ggml_tensor(dtype(), {2, block()});
-  exe.set_param("w", value);
-  exe.run({});
-  EXPECT_EQ(exe.value("w").doubles(), value.doubles());
-  EXPECT_EQ(exe.value("t").real(1), value.real(block()));
-  for (const NodeCheck& check : verify_nodes(exe)) EXPECT_EQ(check.wrong, 0) << check.node;
+  for (const int64_t rows : {2, 3}) {
+    Graph g;
+    const Value w = g.param("w", dtype(), {rows, block()});
+    const Value t = transpose(w).named("t");
+    g.output("y", abs(t));
+    g.output("z", abs(g.input("x", dtype(), {rows, block()})));
+    Executable exe = compile(g, full_device(), {.keep_intermediates = true});
+    const Tensor value = ggml_tensor(dtype(), {rows, block()});
+    exe.set_param("w", value);
+    exe.run({{"x", value}});
+    EXPECT_EQ(exe.value("w").doubles(), value.doubles());
+    EXPECT_EQ(exe.value("x").doubles(), value.doubles());
+    EXPECT_EQ(exe.value("t").real(1), value.real(block()));
+    for (const NodeCheck& check : verify_nodes(exe)) EXPECT_EQ(check.wrong, 0) << check.node;
+  }
 }
 
 TEST_P(EncodingsOnDevice, MisuseIsAnError) {

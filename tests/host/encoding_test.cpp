@@ -10,6 +10,7 @@
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/copy.wgsl.h"
+#include "kernels/lowering.h"
 #include "passes/passes.h"
 #include "rlx/rlx.h"
 #include "tests/support/encoded.h"
@@ -169,33 +170,81 @@ TEST_P(Encodings, ConsumersThatCannotReadThemGetADecodedCopy) {
   verify(m);
 }
 
+// Also the second of a pair, whose bytes begin where those of the first do, and the last block of the
+// storage.
 TEST_P(Encodings, ASliceIsBoundInWholeBlocks) {
-  Dispatch d;
-  d.kernel = kernels::copy::kernel();
-  d.groups = 1;
-  d.params.resize(8);
-  Operand x{.storage = 0, .dtype = dtype(), .view = View::contiguous({1000, block()}).slice(0, 700, 1)};
-  x.view = x.view.slice(1, 5, 7);
-  Operand y{.storage = 1, .dtype = DType::f32, .view = View::contiguous({1, 7})};
-  d.operands = {x, y};
-  EXPECT_EQ(reach_bytes(x), encoding().block_bytes);
-  Caps caps;
-  caps.max_binding_bytes = 16384;  // less than the storage
-  const int64_t place = 4096;
-  const BoundDispatch bound =
-      bind_dispatch(d, {{0, place, 1000 * encoding().block_bytes}, {1, 0, 256}}, caps).at(0);
-  const int64_t begin = place + 700 * encoding().block_bytes;
-  EXPECT_EQ(bound.ranges[0].offset % 256, 0);
-  EXPECT_LE(bound.ranges[0].offset, begin);
-  EXPECT_GE(bound.ranges[0].offset + bound.ranges[0].bytes, begin + encoding().block_bytes);
-  EXPECT_LE(bound.ranges[0].bytes, 256 + 16 + encoding().block_bytes);
-  // After the two words of the head: the offset in elements, and where the storage begins, in words.
-  EXPECT_EQ(bound.views[2], static_cast<uint32_t>(700 * block() + 5));
-  EXPECT_EQ(static_cast<int32_t>(bound.views[3]) * 4, place - bound.ranges[0].offset);
+  const int64_t blocks = 1001;
+  const int64_t storage = storage_bytes(dtype(), blocks * block());
+  for (const int64_t at : {int64_t{700}, int64_t{701}, blocks - 1}) {
+    Dispatch d;
+    d.kernel = kernels::copy::kernel();
+    d.groups = 1;
+    d.params.resize(8);
+    Operand x{.storage = 0, .dtype = dtype(), .view = View::contiguous({blocks, block()}).slice(0, at, 1)};
+    x.view = x.view.slice(1, 5, 7);
+    Operand y{.storage = 1, .dtype = DType::f32, .view = View::contiguous({1, 7})};
+    d.operands = {x, y};
+    const int64_t begin = at / encoding().device_blocks() * encoding().device_blocks();
+    const int64_t bytes = encoding().device_bytes(at + 1 - begin);
+    EXPECT_EQ(reach_bytes(x), bytes);
+    Caps caps;
+    caps.max_binding_bytes = 16384;  // less than the storage
+    const int64_t place = 4096;
+    const BoundDispatch bound = bind_dispatch(d, {{0, place, storage}, {1, 0, 256}}, caps).at(0);
+    const int64_t first = place + begin * encoding().block_bytes;
+    const BoundRange& range = bound.ranges[0];
+    EXPECT_EQ(range.offset % 256, 0);
+    EXPECT_LE(range.offset, first);
+    EXPECT_GE(range.offset + range.bytes, first + bytes);
+    EXPECT_LE(range.offset + range.bytes, place + storage);
+    EXPECT_LE(range.bytes, 256 + 16 + bytes);
+    // After the two words of the head: the offset in elements, and where the storage begins, in words.
+    EXPECT_EQ(bound.views[2], static_cast<uint32_t>(at * block() + 5));
+    EXPECT_EQ(static_cast<int32_t>(bound.views[3]) * 4, place - range.offset);
+  }
+}
+
+TEST_P(Encodings, BlocksReturnFromTheFormOfTheDevice) {
+  for (const int64_t blocks : {1, 2, 3, 24, 25}) {
+    const Tensor t = ggml_tensor(dtype(), {blocks * block()});
+    const int64_t bytes = device_bytes_of(dtype(), t.elements());
+    EXPECT_EQ(bytes % 4, 0);
+    EXPECT_LE(bytes, std::ssize(t.bytes()) + 2);
+    std::vector<std::byte> device(static_cast<size_t>(bytes));
+    blocks_to_device(encoding(), t.bytes().data(), blocks, device.data());
+    std::vector<std::byte> back(t.byte_size());
+    blocks_from_device(encoding(), device.data(), blocks, back.data());
+    EXPECT_TRUE(std::ranges::equal(back, t.bytes())) << blocks;
+  }
+}
+
+TEST(Encodings, PairsHaveTheirHalfsFirst) {
+  const auto bytes = [](const std::vector<int>& numbers) {
+    std::vector<std::byte> out;
+    for (const int n : numbers) out.push_back(static_cast<std::byte>(n));
+    return out;
+  };
+  const std::vector<std::byte> blocks =
+      bytes({1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16, 21, 22, 23, 24, 25, 26});
+  const auto packed = [&](int64_t half) {
+    const Encoding e{.block_bytes = 6, .paired_half = half};
+    std::vector<std::byte> out(static_cast<size_t>(e.device_bytes(3)), std::byte{99});
+    blocks_to_device(e, blocks.data(), 3, out.data());
+    std::vector<std::byte> back(blocks.size());
+    blocks_from_device(e, out.data(), 3, back.data());
+    EXPECT_EQ(back, blocks);
+    return out;
+  };
+  EXPECT_EQ(packed(0), bytes({1, 2, 11, 12, 3, 4, 5, 6, 13, 14, 15, 16, 21, 22, 0, 0, 23, 24, 25, 26}));
+  EXPECT_EQ(packed(2), bytes({3, 4, 13, 14, 1, 2, 5, 6, 11, 12, 15, 16, 23, 24, 0, 0, 21, 22, 25, 26}));
+  EXPECT_EQ(packed(4), bytes({5, 6, 15, 16, 1, 2, 3, 4, 11, 12, 13, 14, 25, 26, 0, 0, 21, 22, 23, 24}));
 }
 
 TEST(Encodings, AreBytesForNumbersOfElements) {
   EXPECT_EQ(host_bytes_of(DType::q8_0, 64), 68U);
+  EXPECT_EQ(host_bytes_of(DType::q8_0, 96), 102U);
+  EXPECT_EQ(device_bytes_of(DType::q8_0, 64), 68);
+  EXPECT_EQ(device_bytes_of(DType::q8_0, 96), 104);
   EXPECT_EQ(host_bytes_of(DType::q4_k, 512), 288U);
   EXPECT_EQ(host_bytes_of(DType::i64, 3), 24U);
   EXPECT_EQ(block_elements(DType::q4_k), 256);
