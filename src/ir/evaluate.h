@@ -5,11 +5,8 @@
 
 namespace rlx {
 
-using NodeEvaluator =
-    std::function<std::vector<RefTensor>(const Node& node, const std::vector<const RefTensor*>& inputs)>;
-
-// run_reference(graph) with `evaluate_node` in place of run_reference(node). Inputs, params and states are
-// taken as they are.
+// run_reference(graph) with `evaluate_node` in place of run_reference(node), also for the nodes in bodies;
+// not for the nodes that own them. Inputs, params and states are taken as they are.
 std::map<std::string, RefTensor> evaluate(const Graph& graph, const NamedTensors& leaves,
                                           const NodeEvaluator& evaluate_node,
                                           const ReferenceProgress& progress = {});

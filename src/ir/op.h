@@ -124,8 +124,15 @@ struct GradientArgs {
 };
 
 enum class Trait {
-  view,         // output 0 is input 0 read in another way (View Op::view)
-  elementwise,  // a scalar function of its inputs, broadcast (ops/elementwise.h)
+  view,          // output 0 is input 0 read in another way (View Op::view)
+  elementwise,   // a scalar function of its inputs, broadcast (ops/elementwise.h)
+  control_flow,  // the plan decides in each run how often its sub-graphs run; it has no kernels of its own
+};
+
+// A size that only the run knows, such as how many elements are not zero. See ir/run_sizes.h.
+struct RunSize {
+  Dim dim;                     // stands for it in the output types: one symbol, or its capacity once bound
+  std::optional<Dim> largest;  // it cannot be more than that; nothing if the op sets no bound
 };
 
 // How far a correct result may be from the double reference: |got - want| <= eps32 * (ulps + 4*sqrt(terms)) *
@@ -178,8 +185,12 @@ class Op {
   virtual bool has_gradient() const { return false; }
   // The gradients of the inputs, an empty Value for those without one; an error if it has none.
   virtual std::vector<Value> gradient(const GradientArgs& args) const;
-  // Its sub-graphs (the body of a call).
+  // Its sub-graphs (the body of a call), each of them a GraphPtr attribute.
   virtual std::vector<GraphPtr> subgraphs() const { return {}; }
+  // The size of its outputs that only the run knows, if there is one.
+  virtual std::optional<RunSize> run_size(std::span<const TensorType> /*inputs*/) const {
+    return std::nullopt;
+  }
   // An absent input has the type f32[] here.
   virtual Tolerance tolerance(std::span<const TensorType> /*inputs*/) const { return {}; }
 };

@@ -50,9 +50,23 @@ void visit_both(const RefTensor& from, RefTensor& to, F&& f) {
   return f(from.ints, to.ints);
 }
 
+// Computes a node in place of its own reference; a null input is absent.
+using NodeEvaluator =
+    std::function<std::vector<RefTensor>(const Node& node, const std::vector<const RefTensor*>& inputs)>;
+
+// What the nodes of a graph and of the bodies in it share during one evaluation.
+struct RefScope {
+  const NamedTensors& leaves;               // inputs, params and what states hold at first
+  std::map<std::string, RefTensor> states;  // what those hold now that were written
+  const NodeEvaluator& evaluate_node;       // for nodes without bodies
+  const Graph* graph = nullptr;             // the one being evaluated, for its capacities
+};
+
 class RefContext {
  public:
-  RefContext(std::vector<const RefTensor*> inputs, std::span<const TensorType> output_types);
+  // Outputs whose type has a symbol, a size that only the run knows, begin empty; the op replaces them.
+  RefContext(std::vector<const RefTensor*> inputs, std::span<const TensorType> output_types,
+             RefScope* scope = nullptr);
 
   int64_t input_count() const { return static_cast<int64_t>(inputs_.size()); }
   bool has(int64_t i) const { return optional_in(i) != nullptr; }
@@ -68,7 +82,14 @@ class RefContext {
   RefTensor& out(int64_t i = 0) { return outputs_[static_cast<size_t>(i)]; }
   std::vector<RefTensor> take_outputs() { return std::move(outputs_); }
 
+  // The outputs of a body, in order, for values of its inputs. States that it writes keep their new contents.
+  std::vector<RefTensor> run(const Graph& body, std::vector<RefTensor> inputs) const;
+  // The largest value of a size that only the run knows: the number itself, or the capacity of the symbol if
+  // the graph gives it one.
+  std::optional<int64_t> capacity(const Dim& size) const;
+
  private:
+  RefScope* scope_;
   std::vector<const RefTensor*> inputs_;
   std::vector<RefTensor> outputs_;  // zeros of the inferred types
 };
@@ -82,11 +103,13 @@ std::vector<T> gather_view(const std::vector<T>& source, const View& view) {
   return out;
 }
 
-// Runs one node; a null input is absent.
-std::vector<RefTensor> run_reference(const Node& node, const std::vector<const RefTensor*>& inputs);
+// Runs one node; a null input is absent. Without a scope, its bodies have no params, and their states are
+// zero.
+std::vector<RefTensor> run_reference(const Node& node, const std::vector<const RefTensor*>& inputs,
+                                     RefScope* scope = nullptr);
 
-// All values of a static graph, by node; `leaves` holds inputs, params and states by name (states default to
-// zero).
+// All values of a graph, by node; `leaves` holds inputs, params and states by name (states default to zero).
+// The graph is static, except for sizes that only the run knows: they are bound as soon as they are known.
 std::vector<std::vector<RefTensor>> reference_values(const Graph& graph, const NamedTensors& leaves);
 
 // Called after each node with the number of nodes done.

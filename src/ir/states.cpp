@@ -1,14 +1,22 @@
 #include "ir/states.h"
 
 #include <functional>
+#include <map>
 #include <queue>
 
 #include "ir/op.h"
+#include "ir/run_sizes.h"
+#include "ir/subgraphs.h"
 
 namespace rlx {
 
 StateVersions::StateVersions(const Graph& graph)
     : version_(static_cast<size_t>(graph.size()), -1), writer_(static_cast<size_t>(graph.size()), -1) {
+  std::map<std::string, Newest> newest;  // by the name of the state
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    if (graph.node(id).op->is(LeafKind::state)) newest[graph.node(id).name] = {id, true};
+  }
+  std::vector<std::string> state(version_.size());  // of each node that makes a version
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     if (n.op->is(LeafKind::state) || (!n.inputs.empty() && n.op->overwrites(0))) {
@@ -16,6 +24,7 @@ StateVersions::StateVersions(const Graph& graph)
     } else if (n.op->has(Trait::view)) {
       version_[static_cast<size_t>(id)] = version(n.inputs[0]);
     }
+    if (n.op->is(LeafKind::state)) state[static_cast<size_t>(id)] = n.name;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
       const int32_t old = version(n.inputs[i]);
@@ -24,9 +33,27 @@ StateVersions::StateVersions(const Graph& graph)
              graph.producer(n.inputs[i]).name);
       }
       writer_[static_cast<size_t>(old)] = id;
-      any_overwritten_ = true;
+      state[static_cast<size_t>(id)] = state[static_cast<size_t>(old)];
+      overwrite(newest[state[static_cast<size_t>(id)]], id, true);
     }
+    for (const auto& [name, writes] : states_in_bodies(*n.op)) use_in_body(newest[name], id, writes);
   }
+}
+
+void StateVersions::overwrite(Newest& newest, int32_t writer, bool is_value) {
+  for (const int32_t reader : newest.body_readers) body_order_.emplace_back(reader, writer);
+  newest = {writer, is_value};
+  any_overwritten_ = true;
+}
+
+void StateVersions::use_in_body(Newest& newest, int32_t node, bool writes) {
+  if (newest.made_by >= 0) body_order_.emplace_back(newest.made_by, node);
+  if (!writes) {
+    newest.body_readers.push_back(node);
+    return;
+  }
+  if (newest.is_value) writer_[static_cast<size_t>(newest.made_by)] = node;
+  overwrite(newest, node, false);
 }
 
 int32_t StateVersions::version(ValueId v) const {
@@ -52,6 +79,8 @@ class Scheduler {
         if (const int32_t writer = states_.writer(v); writer >= 0) edge(id, writer);
       }
     }
+    for (const auto& [first, then] : states_.body_order()) edge(first, then);
+    order_run_symbols(graph);
   }
 
   std::vector<int32_t> run() {
@@ -75,6 +104,18 @@ class Scheduler {
   const StateVersions& states() const { return states_; }
 
  private:
+  // A shape may name a symbol without reading a value of the node that determines it.
+  void order_run_symbols(const Graph& graph) {
+    const std::map<std::string, RunSymbol> symbols = run_symbols(graph);
+    if (symbols.empty()) return;
+    for (int32_t id = 0; id < graph.size(); ++id) {
+      for (const std::string& name : symbols_of(graph.node(id))) {
+        const auto symbol = symbols.find(name);
+        if (symbol != symbols.end() && symbol->second.graph == &graph) edge(symbol->second.node, id);
+      }
+    }
+  }
+
   void edge(int32_t first, int32_t then) {
     if (first == then) return;
     later_[static_cast<size_t>(first)].push_back(then);

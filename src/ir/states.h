@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "rlx/graph.h"
@@ -10,7 +11,8 @@
 namespace rlx {
 
 // The contents of states that values read. Each write makes a new version of a state; a view shows the
-// version that its source shows.
+// version that its source shows. The body of a loop or branch names its states instead of taking them as
+// inputs: it reads, and may replace, the version that the last write before its node in the graph has made.
 class StateVersions {
  public:
   explicit StateVersions(const Graph& graph);
@@ -22,15 +24,28 @@ class StateVersions {
   // Whether what `v` shows is still there when node `at` runs, in the order of the graph.
   bool readable_at(ValueId v, int32_t at) const { return writer(v) < 0 || writer(v) > at; }
   bool any_overwritten() const { return any_overwritten_; }
+  // Pairs of nodes that must run in this order because of states in their bodies.
+  const std::vector<std::pair<int32_t, int32_t>>& body_order() const { return body_order_; }
 
  private:
+  // The newest version of a state, as nodes are walked in order.
+  struct Newest {
+    int32_t made_by = -1;   // -1: what the state holds before the run
+    bool is_value = false;  // values of this graph show it: made by a write or the state itself
+    std::vector<int32_t> body_readers = {};
+  };
+  void overwrite(Newest& newest, int32_t writer, bool is_value);
+  void use_in_body(Newest& newest, int32_t node, bool writes);
+
   std::vector<int32_t> version_;  // by node
   std::vector<int32_t> writer_;   // by the node of the version
+  std::vector<std::pair<int32_t, int32_t>> body_order_;
   bool any_overwritten_ = false;
 };
 
 // The order in which nodes run: the graph's, but readers of a state's old contents come before the node that
-// overwrites it. An error when there is no such order.
+// overwrites it, and what uses a run symbol comes after the node that determines it. An error when there is
+// no such order.
 std::vector<int32_t> schedule(const Graph& graph);
 // The same, or nothing.
 std::optional<std::vector<int32_t>> find_schedule(const Graph& graph);

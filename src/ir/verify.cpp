@@ -2,10 +2,15 @@
 
 #include "ir/infer.h"
 #include "ir/op.h"
+#include "ir/run_sizes.h"
+#include "ir/states.h"
+#include "ir/subgraphs.h"
 #include "rlx/graph.h"
 
 namespace rlx {
 namespace {
+
+void verify_one(const Graph& graph);
 
 void verify_node(const Graph& graph, int32_t id) {
   const Node& n = graph.node(id);
@@ -18,7 +23,7 @@ void verify_node(const Graph& graph, int32_t id) {
          n.outputs[0].text(), inferred[0].text());
   }
   for (const GraphPtr& sub : n.op->subgraphs()) {
-    verify(*sub);
+    verify_one(*sub);
     for (const Graph::Output& o : sub->outputs()) {
       if (!o.count.empty())
         fail("node '{}': the output '{}' of its sub-graph is counted; only the whole graph's can be", n.name,
@@ -41,25 +46,79 @@ void verify_count(const Graph& graph, const Graph::Output& o) {
     fail("the output '{}' is counted along axis {}, but its rank is {}", o.name, o.axis, rank);
 }
 
-}  // namespace
+// Each version of a state is written once: by a node that takes it as an input, or by the body of a node.
+void verify_writes(const Graph& graph) {
+  const StateVersions versions(graph);
+  std::map<int32_t, int32_t> writer;      // by the node of the version
+  std::map<std::string, int32_t> newest;  // version of each state that is a value of this graph
+  std::map<int32_t, std::string> state;   // of each version
+  const auto write = [&](int32_t version, int32_t by) {
+    if (const auto [it, fresh] = writer.emplace(version, by); !fresh) {
+      fail("node '{}' writes a state that '{}' has already overwritten; write the value that it returned",
+           graph.node(by).name, graph.node(it->second).name);
+    }
+  };
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    if (!graph.node(id).op->is(LeafKind::state)) continue;
+    newest[graph.node(id).name] = id;
+    state[id] = graph.node(id).name;
+  }
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
+      write(n.inputs[i].node, id);
+      state[id] = state[n.inputs[i].node];
+      newest[state[id]] = id;
+    }
+    for (const auto& [name, writes] : states_in_bodies(*n.op)) {
+      if (!writes) continue;
+      for (ValueId v : n.inputs) {
+        // An input keeps its value while the body runs.
+        if (const int32_t shown = versions.version(v); shown >= 0 && state[shown] == name)
+          fail("node '{}' takes the state '{}' as an input, and its body writes it; copy it first", n.name,
+               name);
+      }
+      const auto version = newest.find(name);
+      if (version == newest.end()) continue;
+      write(version->second, id);
+      newest.erase(version);
+    }
+  }
+}
 
-void verify(const Graph& graph) {
+void verify_one(const Graph& graph) {
   if (graph.outputs().empty()) fail("the graph '{}' has no output", graph.name);
   for (int32_t id = 0; id < graph.size(); ++id) verify_node(graph, id);
   for (const Graph::Output& o : graph.outputs()) {
     if (!o.count.empty()) verify_count(graph, o);
   }
-  std::map<ValueId, int32_t> writer;  // of each version of a state
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    const Node& n = graph.node(id);
-    for (size_t i = 0; i < n.inputs.size(); ++i) {
-      if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
-      if (const auto [it, fresh] = writer.emplace(n.inputs[i], id); !fresh) {
-        fail("node '{}' writes a state that '{}' has already overwritten; write the value that it returned",
-             n.name, graph.node(it->second).name);
-      }
+  verify_writes(graph);
+}
+
+// Params and states of sub-graphs belong to the whole: one name is one tensor.
+void verify_shared_leaves(const Graph& graph) {
+  std::map<std::string, const Node*> known;
+  for_each_graph(graph, [&](const Graph& g) {
+    for (const Node& n : g.nodes()) {
+      const bool shared = n.op->is(LeafKind::param) || n.op->is(LeafKind::state);
+      if (!shared && !(n.op->is(LeafKind::input) && &g == &graph)) continue;
+      const auto [it, fresh] = known.emplace(n.name, &n);
+      const Node& first = *it->second;
+      if (fresh || (first.op->leaf() == n.op->leaf() && first.outputs == n.outputs)) continue;
+      fail("the {} '{}' of the graph '{}' is {}, but elsewhere '{}' is the {} {}; one name is one tensor",
+           n.op->name(), n.name, g.name, n.outputs[0].text(), n.name, first.op->name(),
+           first.outputs[0].text());
     }
-  }
+  });
+}
+
+}  // namespace
+
+void verify(const Graph& graph) {
+  verify_one(graph);
+  verify_shared_leaves(graph);
+  verify_run_symbols(graph);
 }
 
 }  // namespace rlx

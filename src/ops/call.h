@@ -16,9 +16,6 @@ struct Call final : OpOf<Call> {
   std::vector<GraphPtr> subgraphs() const override { return {body}; }
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
-
-  // The nodes of the body that the call's inputs replace.
-  std::vector<int32_t> parameters() const;
 };
 
 }  // namespace rlx

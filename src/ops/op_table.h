@@ -32,7 +32,8 @@ class OpTable {
  public:
   template <class T>
   void add(OpInfo info) {
-    if (!kHasLower<T> && !kHasExpand<T> && !T().has(Trait::view)) nothing_to_run(T::kName);
+    if (!kHasLower<T> && !kHasExpand<T> && !T().has(Trait::view) && !T().has(Trait::control_flow))
+      nothing_to_run(T::kName);
     info.name = T::kName;
     info.make = [] { return std::make_shared<T>(); };
     add(std::move(info));

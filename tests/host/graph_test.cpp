@@ -43,7 +43,7 @@ TEST(Graph, SubGraphsAreBoundPrintedAndVerified) {
                   "graph g {\n %a = input : f32[2]\n %c = call(%a) {body=graph b { %x = input : f32[3] "
                   "output x = %x }}\n}");
             }),
-            "line 3: node 'c': call: input 0 is f32[2], but 'x' of the body 'b' is f32[3]");
+            "line 3: node 'c': call: 'x' of the body 'b' is f32[3], but it is given f32[2]");
 }
 
 TEST(Graph, LongConstantsSurviveTheText) {

@@ -1,0 +1,33 @@
+// Sub-graphs of nodes: the bodies of calls, branches and loops.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/op.h"
+#include "rlx/graph.h"
+
+namespace rlx {
+
+// Calls `visit` with the graph, then with the sub-graphs of its nodes and, in turn, with theirs.
+void for_each_graph(const Graph& graph, const std::function<void(const Graph&)>& visit);
+
+// The `input` nodes of a body, in order: the inputs of the node that owns it stand for them.
+std::vector<int32_t> body_inputs(const Graph& body);
+
+// The op with `change` applied to each of its sub-graphs; the same pointer if it has none.
+OpPtr map_subgraphs(const OpPtr& op, const std::function<Graph(const Graph&)>& change);
+
+// Adds the nodes of a body to `target` and returns what its outputs are there. `map` says which values of
+// `target` stand for values of the body: for its inputs, and for leaves that `target` already has.
+std::vector<ValueId> inline_body(Graph& target, const Graph& body, std::map<ValueId, ValueId> map);
+
+// The states that the sub-graphs of an op read, by name: true if one of them also writes it.
+std::map<std::string, bool> states_in_bodies(const Op& op);
+// Whether the node changes a state: it is a write, or its sub-graphs contain one. Such a node is executed as
+// often as the graph says, and in the order it says.
+bool writes_state(const Node& node);
+
+}  // namespace rlx
