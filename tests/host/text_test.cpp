@@ -389,7 +389,8 @@ TEST(Header, HasAFunctionForEveryOp) {
   std::set<std::string> internal;
   for (const auto& [name, info] : op_table().all()) {
     if (info.internal) internal.insert(name);
-    EXPECT_NE(declared(name), info.internal) << name;
+    const bool keyword = name == "if";
+    EXPECT_NE(declared(keyword ? "if_else" : name), info.internal) << name;
   }
   EXPECT_EQ(internal, (std::set<std::string>{"call", "contiguous", "fused_elementwise", "residual_layer_norm",
                                              "residual_rms_norm"}));
