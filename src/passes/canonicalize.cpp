@@ -39,7 +39,8 @@ class Canonicalizer {
   // A view that is x itself, a cast to its own type, x * 1, x / 1.
   bool changes_nothing(int32_t id) {
     const Node& n = source().node(id);
-    if (n.inputs.empty() || !(source().type(n.inputs[0]) == n.outputs[0])) return false;
+    if (n.inputs.empty() || n.inputs[0].is_absent()) return false;
+    if (!(source().type(n.inputs[0]) == n.outputs[0])) return false;
     const Op& op = *n.op;
     const int64_t rank = n.outputs[0].shape.rank();
     bool nothing = op_cast<Reshape>(op) || op_cast<Expand>(op) || op_cast<Cast>(op);

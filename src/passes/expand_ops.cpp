@@ -1,8 +1,9 @@
 // Puts what an op expands into (Op::expand) in its place, until nothing expands: calls, and ops that are
-// written in terms of others.
+// written in terms of others. Also in the bodies of branches and loops.
 #include <algorithm>
 
 #include "base/format.h"
+#include "ir/subgraphs.h"
 #include "ops/call.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -55,10 +56,6 @@ class Expander {
   Graph run() {
     const Graph& g = rewriter_.source();
     for (int32_t id = 0; id < g.size(); ++id) {
-      if (!chosen_(*g.node(id).op)) {
-        rewriter_.copy(id);
-        continue;
-      }
       std::vector<ValueId> inputs;
       for (ValueId v : g.node(id).inputs) inputs.push_back(rewriter_.mapped(v));
       const std::vector<ValueId> outputs = place(g.node(id), std::move(inputs), g.node(id).name);
@@ -77,7 +74,8 @@ class Expander {
         throw e.within(formatted("while expanding node '{}' ({})", excerpt(name), n.op->name()));
       }
     }
-    const ValueId fresh = rewriter_.target().add(n.op, std::move(inputs), name);
+    const auto inside = [this](const Graph& body) { return Expander(body, chosen_).run(); };
+    const ValueId fresh = rewriter_.target().add(map_subgraphs(n.op, inside), std::move(inputs), name);
     std::vector<ValueId> outputs;
     for (int32_t o = 0; o < static_cast<int32_t>(n.outputs.size()); ++o) outputs.push_back({fresh.node, o});
     return outputs;
@@ -101,6 +99,8 @@ class Expander {
   }
 
   std::vector<ValueId> splice(const Body& body, const std::vector<ValueId>& inputs, const std::string& name) {
+    for (const auto& [symbol, largest] : body.graph.capacities())
+      rewriter_.target().set_capacity(symbol, largest);
     std::map<ValueId, ValueId> map;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (body.inputs[i]) map[body.inputs[i].id()] = inputs[i];

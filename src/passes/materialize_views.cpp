@@ -1,6 +1,7 @@
 // Decides where a view needs its own memory: before a consumer that cannot read its strides or its encoding,
 // where strides cannot express it at all, and for outputs, which are read back as plain bytes.
 #include "ir/load_phase.h"
+#include "ir/subgraphs.h"
 #include "ops/copy.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -16,10 +17,10 @@ struct Placed {
 
 class Materializer {
  public:
-  // Decides for the values of these nodes only, by their sizes in `sizes`, the same graph with numbers for
+  // Decides for the values of these nodes only, by their sizes in `sizes`, the same graph with `values` for
   // symbols.
-  Materializer(const Graph& graph, const Graph& sizes, std::vector<bool> nodes)
-      : rewriter_(graph), sizes_(sizes), decides_(std::move(nodes)) {}
+  Materializer(const Graph& graph, const Graph& sizes, const SymbolValues& values, std::vector<bool> nodes)
+      : rewriter_(graph), sizes_(sizes), values_(values), decides_(std::move(nodes)) {}
 
   Graph run() {
     const Graph& g = rewriter_.source();
@@ -74,7 +75,8 @@ class Materializer {
       }
       if (!n.inputs.empty() && n.op->overwrites(0)) placed_[{id, 0}].leaf = true;
     }
-    rewriter_.replace(id, op, std::move(inputs));
+    const auto in_body = [&](const Graph& body) { return materialize_views(body, values_); };
+    rewriter_.replace(id, map_subgraphs(op, in_body), std::move(inputs));
   }
 
   ValueId contiguous(ValueId v) {
@@ -88,6 +90,7 @@ class Materializer {
 
   Rewriter rewriter_;
   const Graph& sizes_;
+  const SymbolValues& values_;
   std::vector<bool> decides_;
   std::map<ValueId, Placed> placed_;
   std::map<ValueId, ValueId> copies_;
@@ -97,11 +100,11 @@ class Materializer {
 
 Graph materialize_views(const Graph& graph, const SymbolValues& sizes) {
   const std::vector<bool> all(static_cast<size_t>(graph.size()), true);
-  return Materializer(graph, bind_symbols(graph, sizes), all).run();
+  return Materializer(graph, bind_symbols(graph, sizes), sizes, all).run();
 }
 
 Graph materialize_weights(const Graph& graph) {
-  return Materializer(graph, graph, in_load_phase(graph)).run();
+  return Materializer(graph, graph, {}, in_load_phase(graph)).run();
 }
 
 }  // namespace rlx

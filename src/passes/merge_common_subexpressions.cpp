@@ -1,6 +1,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "ir/subgraphs.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -31,8 +32,9 @@ Graph merge_common_subexpressions(const Graph& graph) {
   std::unordered_map<uint64_t, std::vector<int32_t>> seen;  // nodes of the new graph by their hash
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    // Inputs, params and states are what they are named; each write to a state happens.
-    if (dynamic_cast<const Leaf*>(n.op.get()) || (!n.inputs.empty() && n.op->overwrites(0))) {
+    // Inputs, params and states are what they are named; each write to a state happens, and a body that reads
+    // one may find other contents the second time.
+    if (dynamic_cast<const Leaf*>(n.op.get()) || writes_state(n) || !states_in_bodies(*n.op).empty()) {
       rewriter.copy(id);
       continue;
     }

@@ -2,6 +2,7 @@
 // text out.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ struct PassOptions {
   int64_t fold_max_elements = 65536;  // larger results are computed in the load phase instead
 };
 
-// All passes that do not need sizes, in the order and for the reasons given in pipeline.cpp.
+// All passes that do not need sizes, in the order and for the reasons given in pipeline.cpp, also in the
+// bodies of branches and loops.
 Graph optimize(const Graph& graph, const PassOptions& options);
 
 // Always runs, even without optimisation: replaces ops that are written in terms of others (Op::expand),
@@ -29,6 +31,9 @@ Graph remove_dead_code(const Graph& graph);
 Graph merge_common_subexpressions(const Graph& graph);
 Graph fold_constants(const Graph& graph, int64_t max_elements);
 Graph canonicalize(const Graph& graph);
+// Branches whose condition is a constant become the nodes of one body, loops that make no iteration become
+// their initial values. Nothing if there are none of these.
+std::optional<Graph> simplify_control_flow(const Graph& graph);
 Graph fuse_attention(const Graph& graph);
 Graph join_products(const Graph& graph);
 Graph fuse_epilogue(const Graph& graph, int64_t max_inputs);

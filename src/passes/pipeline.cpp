@@ -1,7 +1,10 @@
 // The order of the passes, with its reasons.
+#include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "ir/states.h"
+#include "ir/subgraphs.h"
 #include "ops/attention.h"
 #include "ops/copy.h"
 #include "passes/passes.h"
@@ -52,24 +55,55 @@ Graph keeping_states(const Graph& graph, Pass pass, Args... args) {
   return changed ? *std::move(changed) : graph;
 }
 
-}  // namespace
+// The graph with `change` applied to the bodies of its nodes.
+Graph with_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& change) {
+  const auto has_bodies = [](const Node& n) { return !n.op->subgraphs().empty(); };
+  if (std::ranges::none_of(graph.nodes(), has_bodies)) return graph;
+  Rewriter rewriter(graph);
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    std::vector<ValueId> inputs;
+    for (ValueId v : n.inputs) inputs.push_back(rewriter.mapped(v));
+    rewriter.replace(id, map_subgraphs(n.op, change), std::move(inputs));
+  }
+  return rewriter.finish();
+}
 
-Graph optimize(const Graph& graph, const PassOptions& options) {
+Graph simplify(const Graph& graph, const PassOptions& options) {
   Graph g = remove_dead_code(graph);
   // A graph without an order stays as it is: lowering says what is wrong with it.
   if (std::optional<Graph> ordered = in_running_order(g)) g = *std::move(ordered);
-  g = canonicalize(g);  // before folding and merging: equal things then look equal
-  g = fold_constants(g, options.fold_max_elements);
-  g = merge_common_subexpressions(g);
+  g = with_bodies(g, [&](const Graph& body) { return simplify(body, options); });
+  for (;;) {
+    g = canonicalize(g);  // before folding and merging: equal things then look equal
+    g = fold_constants(g, options.fold_max_elements);
+    // The nodes of a branch can be folded with those around it.
+    std::optional<Graph> flat = simplify_control_flow(g);
+    if (!flat) return merge_common_subexpressions(g);
+    g = *std::move(flat);
+  }
+}
+
+Graph fuse(Graph g, const PassOptions& options, bool is_body) {
+  g = with_bodies(g, [&](const Graph& body) { return fuse(body, options, true); });
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes
   g = keeping_states(g, fuse_residual_norm);  // before the epilogues, which would take the residual add
   g = keeping_states(g, fuse_epilogue, options.max_region_inputs);
-  g = keeping_states(g, fuse_split);     // after the epilogues, which are in front of the split
-  g = keeping_states(g, join_products);  // after the epilogues: biases are joined with their weights
-  g = pack_weights(g);                   // what was joined is already in order
+  g = keeping_states(g, fuse_split);  // after the epilogues, which are in front of the split
+  // These two rearrange weights in the load phase, which a body does not have: it would do so in each run.
+  if (!is_body) {
+    g = keeping_states(g, join_products);  // after the epilogues: biases are joined with their weights
+    g = pack_weights(g);                   // what was joined is already in order
+  }
   g = fuse_elementwise(g, options.max_region_inputs);
   if (!options.packed_attention) g = unpack_attention(g);
   return remove_dead_code(g);
+}
+
+}  // namespace
+
+Graph optimize(const Graph& graph, const PassOptions& options) {
+  return fuse(simplify(graph, options), options, false);
 }
 
 }  // namespace rlx

@@ -1,3 +1,5 @@
+#include "ir/run_sizes.h"
+#include "ir/subgraphs.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -6,14 +8,21 @@ namespace rlx {
 Graph remove_dead_code(const Graph& graph) {
   std::vector<bool> live(static_cast<size_t>(graph.size()), false);
   for (const Graph::Output& out : graph.outputs()) live[static_cast<size_t>(out.value.node)] = true;
+  const std::map<std::string, RunSymbol> sizes = run_symbols(graph);
   for (int32_t id = graph.size() - 1; id >= 0; --id) {
     const Node& n = graph.node(id);
     // Inputs stay so that callers can still name them, and a write to a state is seen by the next run.
-    const bool writes = !n.inputs.empty() && n.op->overwrites(0);
-    if (n.op->is(LeafKind::input) || writes) live[static_cast<size_t>(id)] = true;
+    if (n.op->is(LeafKind::input) || writes_state(n)) live[static_cast<size_t>(id)] = true;
     if (!live[static_cast<size_t>(id)]) continue;
     for (ValueId v : n.inputs) {
       if (!v.is_absent()) live[static_cast<size_t>(v.node)] = true;
+    }
+    if (sizes.empty()) continue;
+    // A shape may need a size without reading any value of the node that determines it.
+    for (const std::string& name : symbols_of(n)) {
+      const auto size = sizes.find(name);
+      if (size != sizes.end() && size->second.graph == &graph)
+        live[static_cast<size_t>(size->second.node)] = true;
     }
   }
   Rewriter rewriter(graph);
