@@ -4,6 +4,7 @@
 
 #include "ir/reference.h"
 #include "ops/body.h"
+#include "ops/copy.h"
 #include "ops/op_table.h"
 #include "rlx/ops.h"
 
@@ -22,7 +23,10 @@ std::optional<int64_t> constant_integer(const Graph& graph, ValueId value) {
 int64_t Loop::stacked() const { return std::ssize(body->outputs()) - 1 - carried; }
 
 bool Loop::always_continues() const {
-  return constant_integer(*body, body->outputs()[0].value).value_or(0) != 0;
+  ValueId value = body->outputs()[0].value;
+  // An output has its own memory, so a plan may copy the constant.
+  while (op_cast<Contiguous>(*body->producer(value).op)) value = body->producer(value).inputs[0];
+  return constant_integer(*body, value).value_or(0) != 0;
 }
 
 std::optional<RunSize> Loop::run_size(std::span<const TensorType>) const {

@@ -10,24 +10,39 @@
 namespace rlx::testing {
 namespace {
 
+void expect_same(const RandomGraph& r, const Graph& changed) {
+  const auto want = run_reference(r.graph, r.leaves);
+  const auto got = run_reference(changed, r.leaves);
+  for (const auto& [name, value] : want) {
+    const RefTensor& g = got.at(name);
+    ASSERT_EQ(g.dims, value.dims);
+    for (size_t i = 0; i < value.real.size(); ++i) {
+      ASSERT_NEAR(g.real[i], value.real[i], 1e-9 * (1 + std::fabs(value.real[i])))
+          << name << "\n"
+          << print(r.graph) << print(changed);
+    }
+  }
+}
+
 TEST(FuzzPasses, OptimisedGraphsComputeTheSame) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const RandomGraph r = random_graph(seed);
     const Graph optimized = optimize(r.graph, {});
     verify(optimized);
-    const Graph back = parse_graph(print(materialize_views(optimized)));
-    const auto want = run_reference(r.graph, r.leaves);
-    const auto got = run_reference(back, r.leaves);
-    for (const auto& [name, value] : want) {
-      const RefTensor& g = got.at(name);
-      ASSERT_EQ(g.dims, value.dims);
-      for (size_t i = 0; i < value.real.size(); ++i) {
-        ASSERT_NEAR(g.real[i], value.real[i], 1e-9 * (1 + std::fabs(value.real[i])))
-            << name << "\n"
-            << print(r.graph) << print(back);
-      }
-    }
+    expect_same(r, parse_graph(print(materialize_views(optimized))));
+  }
+}
+
+TEST(FuzzPasses, AlsoWithBranchesAndLoops) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const RandomGraph r = random_graph(seed, {.control_flow = true});
+    verify(r.graph);
+    const Graph optimized = optimize(expand_ops(r.graph), {});
+    verify(optimized);
+    const Graph back = parse_graph(print(optimized));
+    expect_same(r, back.is_static() ? materialize_views(back) : back);
   }
 }
 

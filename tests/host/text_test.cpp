@@ -408,7 +408,7 @@ std::vector<std::string> code_blocks(const std::string& document) {
 
 TEST(Document, ExamplesParse) {
   const std::vector<std::string> examples = code_blocks(read_file("docs/text-form.md"));
-  EXPECT_EQ(examples.size(), 2u);
+  EXPECT_EQ(examples.size(), 3u);
   for (const std::string& text : examples) {
     const Graph g = parse_graph(text);
     verify(g);

@@ -11,7 +11,7 @@ namespace {
 
 class Generator {
  public:
-  explicit Generator(uint32_t seed) : random_(seed) {}
+  Generator(uint32_t seed, const RandomGraphOptions& options) : random_(seed), options_(options) {}
 
   RandomGraph make() {
     dtype_ = pick(4) == 0 ? DType::f16 : DType::f32;
@@ -124,9 +124,103 @@ class Generator {
     return x;
   }
 
+  // An input of integers from 0 to `most`.
+  Value integers(const std::vector<int64_t>& s, double most) {
+    const std::string name = "in_integers" + std::to_string(out_.graph.size());
+    out_.leaves[name] = random_tensor(DType::i32, s, 0, most, random_);
+    return out_.graph.input(name, DType::i32, Shape(s));
+  }
+
+  Value branch(Value x) {
+    const Value y = partner(x);
+    const auto body = [&](std::string_view function) {
+      Graph g;
+      g.name = function;
+      const Value a = g.input("a", dtype_, x.shape());
+      const Value b = g.input("b", dtype_, y.shape());
+      g.output("r", apply(function, {a, b}) * 0.5);
+      return g;
+    };
+    return if_else(integers({}, 1), {x, y}, body("add"), body("sub"))[0];
+  }
+
+  // x becomes tanh(x / 2 + c) some times, where c is the mean of another value, plus a param if there is one.
+  Graph loop_body(Value x, bool goes_on, bool slices) {
+    Graph body;
+    body.name = "step";
+    const Value i = body.input("i", DType::i32, {});
+    const Value carried = body.input("x", dtype_, x.shape());
+    Value shift = body.input("c", dtype_, {});
+    if (pick(2) == 0) {
+      const std::string name = "body_param" + std::to_string(out_.graph.size());
+      out_.leaves[name] = random_tensor(dtype_, {}, -1, 1, random_);
+      shift = shift + body.param(name, dtype_, {});
+    }
+    const Value next = tanh(carried * 0.5 + shift);
+    body.output("more", goes_on ? body.scalar(DType::bool_, 1) : less(i, 2));
+    body.output("next", next);
+    if (slices) body.output("slice", next * 0.5);
+    return body;
+  }
+
+  Value looped(Value x) {
+    LoopOptions options;
+    options.captured = {mean(any())};
+    switch (pick(3)) {
+      case 0:
+        options.trips = integers({}, 4);
+        return loop({x}, loop_body(x, pick(2) == 0, false), options)[0];
+      case 1:
+        options.exactly = Dim(1 + pick(3));
+        return loop({x}, loop_body(x, true, true), options)[1];
+      default:
+        options.trips = integers({}, 4);
+        options.count = "trips" + std::to_string(out_.graph.size());
+        options.capacity = 4;
+        return sum(loop({x}, loop_body(x, pick(2) == 0, true), options)[1], {0});
+    }
+  }
+
+  Value scanned(Value x) {
+    if (x.shape().rank() == 0) return {};
+    Shape slice = x.shape();
+    slice.erase(0);
+    Graph body;
+    const Value carried = body.input("carried", dtype_, slice);
+    const Value next = carried * 0.5 + tanh(body.input("slice", dtype_, slice));
+    body.output("carried", next);
+    body.output("all", next * 0.5);
+    const Value zero = out_.graph.constant(Tensor::full(dtype_, slice.values(), 0));
+    return scan({zero}, {x}, body)[pick(2)];
+  }
+
+  // The mean of some rows.
+  Value some_rows(Value x) {
+    if (x.shape().rank() == 0) return {};
+    const int64_t rows = x.shape()[0].value();
+    const std::string symbol = "kept" + std::to_string(out_.graph.size());
+    const Value found = nonzero(integers({rows}, 1), symbol)[0];
+    const Value kept = gather(x, reshape(found, {Dim(symbol)}));
+    return sum(kept, {0}) * (1 / static_cast<double>(rows));
+  }
+
+  Value control_flow(Value x) {
+    switch (pick(4)) {
+      case 0:
+        return branch(x);
+      case 1:
+        return looped(x);
+      case 2:
+        return scanned(x);
+      default:
+        return some_rows(x);
+    }
+  }
+
   Value step() {
     const Value x = any();
     const int64_t rank = x.shape().rank();
+    if (options_.control_flow && pick(4) == 0) return control_flow(x);
     switch (pick(17)) {
       case 0:
       case 1: {
@@ -191,6 +285,7 @@ class Generator {
   }
 
   std::mt19937 random_;
+  RandomGraphOptions options_;
   DType dtype_ = DType::f32;
   int64_t dims_[3] = {};
   std::vector<Value> pool_;
@@ -199,7 +294,9 @@ class Generator {
 
 }  // namespace
 
-RandomGraph random_graph(uint32_t seed) { return Generator(seed).make(); }
+RandomGraph random_graph(uint32_t seed, const RandomGraphOptions& options) {
+  return Generator(seed, options).make();
+}
 
 Tolerance graph_tolerance(const Graph& graph, double scale) {
   double longest = 1;
@@ -207,7 +304,9 @@ Tolerance graph_tolerance(const Graph& graph, double scale) {
   for (const Node& n : graph.nodes()) {
     for (const TensorType& t : n.outputs) {
       half |= t.dtype == DType::f16;
-      for (const Dim& d : t.shape) longest = std::max(longest, static_cast<double>(d.value()));
+      for (const Dim& d : t.shape) {
+        if (d.is_static()) longest = std::max(longest, static_cast<double>(d.value()));
+      }
     }
   }
   // Each node adds a few roundings of its result; with f16 tensors they are roundings to f16.
