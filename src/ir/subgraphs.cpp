@@ -43,12 +43,16 @@ OpPtr map_subgraphs(const OpPtr& op, const std::function<Graph(const Graph&)>& c
   return changed;
 }
 
-std::vector<ValueId> inline_body(Graph& target, const Graph& body, std::map<ValueId, ValueId> map) {
-  for (const auto& [symbol, largest] : body.capacities()) {
+void merge_capacities(Graph& target, const Graph& from) {
+  for (const auto& [symbol, largest] : from.capacities()) {
     const auto known = target.capacities().find(symbol);
     target.set_capacity(symbol,
                         known == target.capacities().end() ? largest : std::min(largest, known->second));
   }
+}
+
+std::vector<ValueId> inline_body(Graph& target, const Graph& body, std::map<ValueId, ValueId> map) {
+  merge_capacities(target, body);
   for (int32_t id = 0; id < body.size(); ++id) {
     if (map.contains({id, 0})) continue;
     const Node& n = body.node(id);

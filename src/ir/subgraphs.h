@@ -20,6 +20,9 @@ std::vector<int32_t> body_inputs(const Graph& body);
 // The op with `change` applied to each of its sub-graphs; the same pointer if it has none.
 OpPtr map_subgraphs(const OpPtr& op, const std::function<Graph(const Graph&)>& change);
 
+// Gives `target` the capacities of `from`; of two for one symbol the smaller holds.
+void merge_capacities(Graph& target, const Graph& from);
+
 // Adds the nodes of a body to `target` and returns what its outputs are there. `map` says which values of
 // `target` stand for values of the body: for its inputs, and for leaves that `target` already has.
 std::vector<ValueId> inline_body(Graph& target, const Graph& body, std::map<ValueId, ValueId> map);

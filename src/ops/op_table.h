@@ -16,10 +16,11 @@ namespace rlx {
 
 struct OpInfo {
   std::string name;
-  std::string formula;                // what it computes, in one line
-  std::string operands;               // their names, as in "a b extra...", where extra is any number of them
-  std::string types;                  // element types of the data input, as in "f32 f16 bf16"
-  std::vector<std::string> variants;  // rows of its kernel table; "view" or "expanded" if it has no kernel
+  std::string formula;   // what it computes, in one line
+  std::string operands;  // their names, as in "a b extra...", where extra is any number of them
+  std::string types;     // element types of the data input, as in "f32 f16 bf16"
+  // Rows of its kernel table; "view", "expanded" or "control_flow" if it has no kernel.
+  std::vector<std::string> variants;
   // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in
   // 0..9" bounds the random values of an input, "state T[3]" makes a state of it, and "none" leaves it out.
   std::vector<std::string> samples;

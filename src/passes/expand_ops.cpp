@@ -99,8 +99,7 @@ class Expander {
   }
 
   std::vector<ValueId> splice(const Body& body, const std::vector<ValueId>& inputs, const std::string& name) {
-    for (const auto& [symbol, largest] : body.graph.capacities())
-      rewriter_.target().set_capacity(symbol, largest);
+    merge_capacities(rewriter_.target(), body.graph);
     std::map<ValueId, ValueId> map;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (body.inputs[i]) map[body.inputs[i].id()] = inputs[i];
