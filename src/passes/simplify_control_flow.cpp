@@ -1,7 +1,9 @@
 // What is decided before the run needs no branch or loop in it.
 #include <algorithm>
 
+#include "ir/states.h"
 #include "ir/subgraphs.h"
+#include "ops/copy.h"
 #include "ops/expand.h"
 #include "ops/if.h"
 #include "ops/loop.h"
@@ -124,7 +126,14 @@ class Simplifier {
       const Node& made = target().node(fresh);
       if (!made.inputs.empty() && made.op->overwrites(0)) note_write({fresh, 0});
     }
-    for (size_t o = 0; o < outputs.size(); ++o) rewriter_.map({id, static_cast<int32_t>(o)}, outputs[o]);
+    for (size_t o = 0; o < outputs.size(); ++o) result({id, static_cast<int32_t>(o)}, outputs[o]);
+  }
+
+  // The node's output is what `value` was: a state may be written before the output is read.
+  void result(ValueId output, ValueId value) {
+    if (StateVersions(target()).version(value) >= 0)
+      value = target().add(std::make_shared<Contiguous>(), {value}, graph_.node(output.node).name);
+    rewriter_.map(output, value);
   }
 
   void skip_loop(int32_t id) {
@@ -132,7 +141,7 @@ class Simplifier {
     const auto& loop = *op_cast<Loop>(*n.op);
     for (int32_t o = 0; o < static_cast<int32_t>(n.outputs.size()); ++o) {
       if (o < loop.carried) {
-        rewriter_.map({id, o}, rewriter_.mapped(n.inputs[static_cast<size_t>(Loop::kFirstCarried + o)]));
+        result({id, o}, rewriter_.mapped(n.inputs[static_cast<size_t>(Loop::kFirstCarried + o)]));
         continue;
       }
       const TensorType& type = n.outputs[static_cast<size_t>(o)];  // without elements

@@ -495,6 +495,32 @@ TEST(ControlFlowPasses, AnInlinedBranchReadsAndWritesTheNewestState) {
   }
 }
 
+TEST(ControlFlowPasses, ResultsAreCopiesOfStates) {
+  const Graph g = checked(R"(
+    %s = state : f32[2]
+    %u = input : f32[2]
+    %c = constant {value=tensor bool[] fill 1}
+    %a = if(%c) {then=graph a { %s = state : f32[2] %r = mul(%s, 1) output r = %r },
+                 else=graph b { %s = state : f32[2] %r = neg(%s) output r = %r }}
+    %b = if(%c, %s) {then=graph a { %x = input : f32[2] output r = %x },
+                     else=graph b { %x = input : f32[2] %r = neg(%x) output r = %r }}
+    %no = constant {value=tensor i32[] fill 0}
+    %d = loop(%no, none, %s) {carried=1, body=graph step { %i = input : i32[] %x = input : f32[2]
+      %go = constant {value=tensor bool[] fill 1} %y = neg(%x) output go = %go output y = %y }}
+    %n = write_state(%s, %u)
+    %p = add(%a, %n)
+    %q = add(%b, %p)
+    %y = add(%d, %q)
+    output y = %y
+  )");
+  const NamedTensors leaves = {{"u", floats({2}, {1, 2})}, {"s", floats({2}, {7, 7})}};
+  const Graph after = optimize(g, {});
+  verify(after);
+  EXPECT_TRUE(find_schedule(after).has_value()) << print(after);
+  EXPECT_FALSE(print(after).contains("graph a")) << print(after);
+  EXPECT_EQ(real(after, leaves), (std::vector<double>{22, 23}));
+}
+
 TEST(ControlFlowPasses, ABranchStaysABodyIfAnotherBodyWritesItsState) {
   const std::string text = optimized(kAccumulate + R"(
     %c = constant {value=tensor bool[] fill 1}
