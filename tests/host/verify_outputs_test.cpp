@@ -168,5 +168,15 @@ TEST(VerifyOutputs, AgreesWithRandomGraphsAndSeesOneWrongElement) {
   }
 }
 
+TEST(VerifyOutputs, LooksIntoBranchesAndLoops) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const RandomGraph r = random_graph(seed, {.control_flow = true});
+    const NamedTensors outputs = run_rounded(optimize(expand_ops(r.graph), {}), r.leaves);
+    for (const OutputCheck& c : verify_outputs(r.graph, r.leaves, outputs))
+      EXPECT_EQ(c.wrong, 0) << print(c) << "\n" << print(r.graph, 8);
+  }
+}
+
 }  // namespace
 }  // namespace rlx::testing
