@@ -84,17 +84,15 @@ Graph simplify(const Graph& graph, const PassOptions& options) {
   }
 }
 
-Graph fuse(Graph g, const PassOptions& options, bool is_body) {
-  g = with_bodies(g, [&](const Graph& body) { return fuse(body, options, true); });
+Graph fuse(Graph g, const PassOptions& options) {
+  g = with_bodies(g, [&](const Graph& body) { return fuse(body, options); });
+  g = hoist_weights(g);                       // after the bodies' own passes, which rearrange weights
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes
   g = keeping_states(g, fuse_residual_norm);  // before the epilogues, which would take the residual add
   g = keeping_states(g, fuse_epilogue, options.max_region_inputs);
-  g = keeping_states(g, fuse_split);  // after the epilogues, which are in front of the split
-  // These two rearrange weights in the load phase, which a body does not have: it would do so in each run.
-  if (!is_body) {
-    g = keeping_states(g, join_products);  // after the epilogues: biases are joined with their weights
-    g = pack_weights(g);                   // what was joined is already in order
-  }
+  g = keeping_states(g, fuse_split);     // after the epilogues, which are in front of the split
+  g = keeping_states(g, join_products);  // after the epilogues: biases are joined with their weights
+  g = pack_weights(g);                   // what was joined is already in order
   g = fuse_elementwise(g, options.max_region_inputs);
   if (!options.packed_attention) g = unpack_attention(g);
   return remove_dead_code(g);
@@ -103,7 +101,7 @@ Graph fuse(Graph g, const PassOptions& options, bool is_body) {
 }  // namespace
 
 Graph optimize(const Graph& graph, const PassOptions& options) {
-  return fuse(simplify(graph, options), options, false);
+  return fuse(simplify(graph, options), options);
 }
 
 }  // namespace rlx

@@ -645,6 +645,52 @@ TEST(ControlFlowPasses, LoadsMakeNoDecisions) {
   EXPECT_FALSE(is_loaded("e"));
 }
 
+TEST(ControlFlowPasses, WeightsAreRearrangedOutsideOfBodies) {
+  const Graph g = checked(R"(
+    %c = input : bool[]
+    %x = input : f32[2, 4]
+    %r = loop(none, %c, %x) {carried=1, body=graph step {
+      %i = input : i32[]
+      %x = input : f32[2, 4]
+      %w = param : f32[4, 4]
+      %b = param : f32[4]
+      %n = neg(%w)
+      %t = transpose(%n)
+      %p = matmul(%x, %t)
+      %choose = less(%i, 1)
+      %q = if(%choose, %p) {then=graph a { %p = input : f32[2, 4] %b = param : f32[4] %e = exp(%b) %q = add(%p, %e) output q = %q },
+                            else=graph b { %p = input : f32[2, 4] %q = mul(%p, 2) output q = %q }}
+      %more = less(%i, 2)
+      output more = %more
+      output q = %q
+      output b = %b
+    }, count=dim(n)}
+    symbol n <= 9
+    output y = %r
+    output b = %r:1
+  )");
+  const Graph after = optimize(g, {});
+  verify(after);
+  for_each_graph(after, [&](const Graph& sub) {
+    for (const Node& n : sub.nodes())
+      EXPECT_TRUE(&sub == &after || (n.op->name() != "neg" && n.op->name() != "exp")) << print(after);
+  });
+  const Node& loop = after.node(after.find("r"));
+  ASSERT_EQ(loop.inputs.size(), 5u) << print(
+      after);  // trips, condition, x, and two values that are passed in
+  const std::vector<bool> loaded = in_load_phase(after);
+  for (const size_t i : {3, 4}) EXPECT_TRUE(loaded[static_cast<size_t>(loop.inputs[i].node)]) << print(after);
+  std::vector<float> w(16);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = 0.125F * static_cast<float>(i % 5);
+  const NamedTensors leaves = {{"c", boolean(true)},
+                               {"x", floats({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})},
+                               {"w", floats({4, 4}, w)},
+                               {"b", floats({4}, {0, 1, 2, 3})}};
+  const std::vector<double> want = real(g, leaves);
+  const std::vector<double> got = real(after, leaves);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-9);
+}
+
 TEST(ControlFlowPasses, ASizeKeepsItsNodeAlive) {
   const std::string text = optimized(R"(
     %x = input : f32[3]
