@@ -79,8 +79,8 @@ class Run {
  private:
   friend class Executable;
   struct Impl;
-  explicit Run(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Run(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 class Executable {
@@ -135,6 +135,8 @@ class Executable {
   int64_t load_dispatch_count() const;
   int64_t submit_count() const;  // so far
   int64_t plan_count() const;    // made so far
+  // How many nodes were lowered again so far because a symbol had another value.
+  int64_t relowered_count() const;
   MemoryReport memory() const;
 
   // One run with a timestamp around each dispatch.

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "import/file_bytes.h"
 #include "ir/op.h"
+#include "ir/run_sizes.h"
 #include "ops/op_table.h"
 #include "rlx/safetensors.h"
 
@@ -89,6 +90,7 @@ void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
 
 SymbolValues GraphFlags::symbols(const Graph& graph) const {
   SymbolValues out;
+  const std::map<std::string, RunSymbol> of_run = run_symbols(graph);
   for (const std::string& item : dims) {
     const auto [name, text] = parse_pair(item, "--dim", "NAME=N, such as batch=4");
     int64_t value = 0;
@@ -101,11 +103,15 @@ SymbolValues GraphFlags::symbols(const Graph& graph) const {
     }
     if (!graph.symbols().contains(name))
       throw Misuse(formatted("--dim: the graph has no symbol named '{}'", name));
+    if (const auto it = of_run.find(name); it != of_run.end()) {
+      throw Misuse(formatted("--dim: the node '{}' determines the symbol '{}' in each run",
+                             it->second.graph->node(it->second.node).name, name));
+    }
     if (!out.emplace(name, value).second) throw Misuse(formatted("--dim gives the symbol '{}' twice", name));
   }
   std::string missing;
   for (const std::string& name : graph.symbols()) {
-    if (!out.contains(name)) missing += formatted(" --dim {}=N", name);
+    if (!out.contains(name) && !of_run.contains(name)) missing += formatted(" --dim {}=N", name);
   }
   if (!missing.empty()) throw Misuse(formatted("the graph has symbols without a value; give{}", missing));
   check_symbols(graph, out);

@@ -13,8 +13,8 @@ std::vector<bool> in_load_phase(const Graph& graph) {
     const auto loaded = [&](ValueId v) { return v.is_absent() || known[static_cast<size_t>(v.node)]; };
     const bool is_weight = n.op->is(LeafKind::param) || n.op->is(LeafKind::constant);
     // Loads make no decisions: branches and loops, which may also change states, wait for the run.
-    const bool derived = !n.inputs.empty() && std::ranges::all_of(n.inputs, loaded) &&
-                         !n.op->has(Trait::control_flow);
+    const bool derived =
+        !n.inputs.empty() && std::ranges::all_of(n.inputs, loaded) && !n.op->has(Trait::control_flow);
     known.push_back((is_weight || derived) && symbols_of(n).empty());
   }
   return known;

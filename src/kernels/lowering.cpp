@@ -54,19 +54,23 @@ int64_t output_index(const Kernel& kernel) {
 
 }  // namespace
 
+int32_t Scratch::take(int64_t bytes, int32_t node) {
+  auto storage = static_cast<int32_t>(storages_.size());
+  if (reused_ && taken_.size() < reused_->size()) {
+    storage = (*reused_)[taken_.size()];
+  } else {
+    storages_.push_back({std::nullopt, bytes, node});
+  }
+  taken_.push_back(storage);
+  bytes_.push_back(bytes);
+  return storage;
+}
+
 Operand Lowering::scratch(DType dtype, std::vector<int64_t> dims) {
   Operand o;
   o.dtype = dtype;
   o.view = View::contiguous(std::move(dims));
-  const int64_t bytes = storage_bytes(dtype, o.view.elements());
-  if (reused_ && scratch_.size() < reused_->size()) {
-    o.storage = (*reused_)[scratch_.size()];
-  } else {
-    o.storage = static_cast<int32_t>(storages_.size());
-    storages_.push_back({std::nullopt, bytes, node_});
-  }
-  scratch_.push_back(o.storage);
-  scratch_bytes_.push_back(bytes);
+  o.storage = scratch_.take(storage_bytes(dtype, o.view.elements()), node_);
   return o;
 }
 
@@ -74,12 +78,13 @@ Operand Lowering::table(const Tensor& values) {
   Operand o;
   o.dtype = values.dtype();
   o.view = View::contiguous(values.shape());
+  std::vector<Storage>& storages = scratch_.storages();
   const auto found =
-      std::ranges::find_if(storages_, [&](const Storage& s) { return s.table && *s.table == values; });
-  o.storage = static_cast<int32_t>(found - storages_.begin());
-  if (found == storages_.end()) {
-    storages_.push_back({std::nullopt, storage_bytes(o.dtype, o.view.elements()), node_,
-                         std::make_shared<const Tensor>(values)});
+      std::ranges::find_if(storages, [&](const Storage& s) { return s.table && *s.table == values; });
+  o.storage = static_cast<int32_t>(found - storages.begin());
+  if (found == storages.end()) {
+    storages.push_back({std::nullopt, storage_bytes(o.dtype, o.view.elements()), node_,
+                        std::make_shared<const Tensor>(values)});
   }
   return o;
 }

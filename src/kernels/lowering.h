@@ -36,19 +36,38 @@ inline int64_t storage_bytes(DType dtype, int64_t elements) {
   return round_up(std::max<int64_t>(device_bytes_of(dtype, elements), 1), 16);
 }
 
+// Gives storages for scratch memory: new ones, or first those that were given before, one after the other.
+class Scratch {
+ public:
+  explicit Scratch(std::vector<Storage>& storages, const std::vector<int32_t>* reused = nullptr)
+      : storages_(storages), reused_(reused) {}
+
+  int32_t take(int64_t bytes, int32_t node);
+  // What was taken so far, and with how many bytes.
+  const std::vector<int32_t>& taken() const { return taken_; }
+  const std::vector<int64_t>& bytes() const { return bytes_; }
+  std::vector<Storage>& storages() { return storages_; }
+
+ private:
+  std::vector<Storage>& storages_;
+  const std::vector<int32_t>* reused_;
+  std::vector<int32_t> taken_;
+  std::vector<int64_t> bytes_;
+};
+
 // Invocations per workgroup of flat kernels.
 inline constexpr int64_t kFlatGroup = kernels::lib::flat::FLAT_GROUP;
 
 class Lowering {
  public:
   Lowering(const Target& target, int32_t node, std::vector<Operand> inputs, std::vector<Operand> outputs,
-           std::vector<Storage>& storages, std::vector<Dispatch>& dispatches)
+           Scratch& scratch, std::vector<Dispatch>& dispatches)
       : target_(target),
         caps_(target.caps),
         node_(node),
         inputs_(std::move(inputs)),
         outputs_(std::move(outputs)),
-        storages_(storages),
+        scratch_(scratch),
         dispatches_(dispatches) {}
 
   const Target& target() const { return target_; }
@@ -66,11 +85,6 @@ class Lowering {
 
   // Memory for this node only.
   Operand scratch(DType dtype, std::vector<int64_t> dims);
-  // The storages that scratch() gave, and the bytes that were wanted.
-  const std::vector<int32_t>& scratch_storages() const { return scratch_; }
-  const std::vector<int64_t>& scratch_bytes() const { return scratch_bytes_; }
-  // scratch() gives these, one after the other, before it makes new ones.
-  void reuse_scratch(const std::vector<int32_t>& storages) { reused_ = &storages; }
 
   // Constants that the kernel needs besides its inputs (twiddle factors, code books), uploaded with the plan.
   // Equal tables of a program are stored once.
@@ -147,11 +161,8 @@ class Lowering {
   std::string_view variant_;  // what label() returns
   std::vector<Operand> inputs_;
   std::vector<Operand> outputs_;
-  std::vector<Storage>& storages_;
+  Scratch& scratch_;
   std::vector<Dispatch>& dispatches_;
-  const std::vector<int32_t>* reused_ = nullptr;
-  std::vector<int32_t> scratch_;
-  std::vector<int64_t> scratch_bytes_;
 };
 
 template <class Problem, class Made>

@@ -59,21 +59,26 @@ void lower_copy_into(Lowering& l, const Operand& x, const Operand& y) {
   const int64_t count = y.view.elements();
   const Dispatch whole = l.make<kernels::copy_into>({.x = x, .y = y}, {.first = 0, .end = to_u32(count)},
                                                     ceil_div(count, int64_t{kernels::copy_into::GROUP}));
+  emit_in_windows(l, whole, 0, 1);
+}
+
+void emit_in_windows(Lowering& l, const Dispatch& whole, size_t x, size_t y) {
   if (fits(whole, l.caps())) {
     l.emit(whole);
     return;
   }
-  // Every piece of x with every piece of y, half of the bindings for each.
-  const auto bytes = static_cast<int64_t>(device_bytes(y.dtype));
+  // Half of the bindings for each, of those that other operands leave.
+  const auto bytes = static_cast<int64_t>(device_bytes(whole.operands[y].dtype));
+  const int64_t bindings = (l.caps().max_storage_buffers - std::ssize(whole.operands) + 2) / 2;
   const int64_t length =
       static_cast<int64_t>(l.caps().max_binding_bytes / kBindingAlignment * kBindingAlignment) / bytes *
-          (l.caps().max_storage_buffers / 2) -
+          bindings -
       kBindingAlignment;
-  for (const View::Range& from : windows(x, length)) {
-    for (const View::Range& to : windows(y, length)) {
+  for (const View::Range& from : windows(whole.operands[x], length)) {
+    for (const View::Range& to : windows(whole.operands[y], length)) {
       Dispatch d = whole;
-      d.operands[0].window = from;
-      d.operands[1].window = to;
+      d.operands[x].window = from;
+      d.operands[y].window = to;
       l.emit(std::move(d));
     }
   }

@@ -13,6 +13,10 @@ Operand lower_contiguous(Lowering& l, const Operand& x);
 // The same for any y; each element of y's view is written, what lies between them is kept.
 void lower_copy_into(Lowering& l, const Operand& x, const Operand& y);
 
+// Emits a dispatch whose kernel asks x_has and y_has of the operands x and y: if it cannot be bound, every
+// piece of x with every piece of y.
+void emit_in_windows(Lowering& l, const Dispatch& whole, size_t x, size_t y);
+
 // The input in its own memory, decoded and in row-major order; materialize_views puts it where a view cannot
 // be read.
 struct Contiguous final : OpOf<Contiguous> {

@@ -3,6 +3,7 @@
 #include "ir/load_phase.h"
 #include "ir/subgraphs.h"
 #include "ops/copy.h"
+#include "ops/product_op.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -19,8 +20,13 @@ class Materializer {
  public:
   // Decides for the values of these nodes only, by their sizes in `sizes`, the same graph with `values` for
   // symbols.
-  Materializer(const Graph& graph, const Graph& sizes, const SymbolValues& values, std::vector<bool> nodes)
-      : rewriter_(graph), sizes_(sizes), values_(values), decides_(std::move(nodes)) {}
+  Materializer(const Graph& graph, const Graph& sizes, const SymbolValues& values,
+               const SymbolValues& capacities, std::vector<bool> nodes)
+      : rewriter_(graph),
+        sizes_(sizes),
+        values_(values),
+        capacities_(capacities),
+        decides_(std::move(nodes)) {}
 
   Graph run() {
     const Graph& g = rewriter_.source();
@@ -70,13 +76,21 @@ class Materializer {
       }
     } else {
       for (size_t o = 0; o < n.outputs.size(); ++o) {
-        placed_[{id, static_cast<int32_t>(o)}] = {View::contiguous(n.outputs[o].shape.values()),
-                                                  n.outputs[o].dtype, n.op->is_leaf()};
+        placed_[{id, static_cast<int32_t>(o)}] = {own_view(id, o), n.outputs[o].dtype, n.op->is_leaf()};
       }
       if (!n.inputs.empty() && n.op->overwrites(0)) placed_[{id, 0}].leaf = true;
     }
-    const auto in_body = [&](const Graph& body) { return materialize_views(body, values_); };
+    const auto in_body = [&](const Graph& body) { return materialize_views(body, values_, capacities_); };
     rewriter_.replace(id, map_subgraphs(op, in_body), std::move(inputs));
+  }
+
+  View own_view(int32_t id, size_t output) const {
+    const Node& n = rewriter_.source().node(id);
+    std::vector<int64_t> dims = sizes_.node(id).outputs[output].shape.values();
+    if (!n.op->run_size(input_types(rewriter_.source(), n))) return View::contiguous(std::move(dims));
+    View view = View::contiguous(n.outputs[output].shape.bind(capacities_).values());
+    view.dims = std::move(dims);
+    return view;
   }
 
   ValueId contiguous(ValueId v) {
@@ -91,6 +105,7 @@ class Materializer {
   Rewriter rewriter_;
   const Graph& sizes_;
   const SymbolValues& values_;
+  const SymbolValues& capacities_;
   std::vector<bool> decides_;
   std::map<ValueId, Placed> placed_;
   std::map<ValueId, ValueId> copies_;
@@ -98,13 +113,13 @@ class Materializer {
 
 }  // namespace
 
-Graph materialize_views(const Graph& graph, const SymbolValues& sizes) {
+Graph materialize_views(const Graph& graph, const SymbolValues& sizes, const SymbolValues& capacities) {
   const std::vector<bool> all(static_cast<size_t>(graph.size()), true);
-  return Materializer(graph, bind_symbols(graph, sizes), sizes, all).run();
+  return Materializer(graph, bind_symbols(graph, sizes), sizes, capacities, all).run();
 }
 
 Graph materialize_weights(const Graph& graph) {
-  return Materializer(graph, graph, {}, in_load_phase(graph)).run();
+  return Materializer(graph, graph, {}, {}, in_load_phase(graph)).run();
 }
 
 }  // namespace rlx

@@ -45,8 +45,10 @@ Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
 
 // Puts `contiguous` where a view needs its own memory, for these values of the symbols. The graph keeps its
-// symbols: it also serves other values for which the same views can be read.
-Graph materialize_views(const Graph& graph, const SymbolValues& sizes = {});
+// symbols: it also serves other values for which the same views can be read. Tensors whose sizes only the run
+// knows lie in memory as they do for `capacities`.
+Graph materialize_views(const Graph& graph, const SymbolValues& sizes = {},
+                        const SymbolValues& capacities = {});
 // The same for views of params and constants only, in a graph that may have symbols.
 Graph materialize_weights(const Graph& graph);
 

@@ -11,8 +11,9 @@
 namespace rlx {
 namespace {
 
-std::vector<Lifetime> lifetimes(const std::vector<Dispatch>& dispatches, size_t storages) {
-  std::vector<Lifetime> lives(storages);
+std::vector<Lifetime> lifetimes(const Program& program) {
+  const std::vector<Dispatch>& dispatches = program.dispatches;
+  std::vector<Lifetime> lives(program.storages.size());
   for (size_t i = 0; i < dispatches.size(); ++i) {
     for (const Operand& o : dispatches[i].operands) {
       if (!o.present()) continue;
@@ -22,6 +23,22 @@ std::vector<Lifetime> lifetimes(const std::vector<Dispatch>& dispatches, size_t 
     }
   }
   return lives;
+}
+
+// What an iteration finds, the next one finds too; and what is read after a loop is kept from its first
+// iteration on. Inner loops come before those around them.
+void extend_over_loops(const Program& program, std::vector<Lifetime>& lives) {
+  for (const Program::Work& work : program.work) {
+    for (const Program::Loop& loop : work.loops) {
+      const auto begin = static_cast<int32_t>(work.first + loop.first);
+      const auto last = static_cast<int32_t>(work.first + loop.end) - 1;
+      for (Lifetime& life : lives) {
+        if (!life.used() || life.first > last || life.last < begin) continue;
+        if (life.first < begin) life.last = std::max(life.last, last);
+        if (life.last > last) life.first = std::min(life.first, begin);
+      }
+    }
+  }
 }
 
 // Storages that share one piece of memory (in-place results); a storage alone is a block of one.
@@ -97,13 +114,14 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   const size_t count = program.storages.size();
   const auto max_bytes = static_cast<int64_t>(caps.max_buffer_bytes);
 
-  std::vector<Lifetime> lives = lifetimes(program.dispatches, count);
+  std::vector<Lifetime> lives = lifetimes(program);
   const auto steps = static_cast<int32_t>(program.dispatches.size());
   for (const Program::Output& out : program.outputs) {
     Lifetime& life = lives[static_cast<size_t>(program.operand(out).storage)];
     if (!life.used()) life.first = 0;  // a leaf, or an empty tensor
     life.last = steps;
   }
+  extend_over_loops(program, lives);
   // Inputs and tables stay for the life of the plan.
   std::vector<bool> table(count), input(count), temporary(count);
   for (size_t s = 0; s < count; ++s) {
@@ -139,15 +157,16 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   return plan;
 }
 
-std::string print(const std::vector<BoundDispatch>& dispatches, const Graph& graph) {
+std::string print(const std::vector<BoundDispatch>& dispatches, const std::vector<Program::NodeName>& names) {
   std::string out;
   for (size_t i = 0; i < dispatches.size(); ++i) {
     const BoundDispatch& d = dispatches[i];
     int64_t bytes = 0;
     for (const BoundRange& r : d.ranges) bytes += r.bytes;
     const std::string kernel = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
-    out += formatted("  {:4}  {:28} {:34} {}x{}x{}  {} bindings, {} bytes\n", i, graph.node(d.node).name,
-                     kernel, d.grid[0], d.grid[1], d.grid[2], d.ranges.size(), bytes);
+    out += formatted("  {:4}  {:28} {:34} {}x{}x{}  {} bindings, {} bytes\n", i,
+                     names[static_cast<size_t>(d.node)].name, kernel, d.grid[0], d.grid[1], d.grid[2],
+                     d.ranges.size(), bytes);
   }
   return out;
 }

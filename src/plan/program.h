@@ -11,10 +11,49 @@
 
 namespace rlx {
 
+// What a branch or a loop became: the host goes through a list of these, and where it needs to know a word
+// that the device has computed, it waits for it. Words are i32 scalars, named by their storage.
+struct Instruction {
+  enum class Kind : uint8_t {
+    run,     // `count` dispatches from `first` on, counted from the first of the node
+    unless,  // goes on at `target` if the word is 0
+    jump,    // goes on at `target`
+    begin,   // a loop: it has made no iterations; its limit is `trips`, or the word if there is one
+    test,    // goes on at `target` if the loop has made all iterations, or if the word is 0
+    next,    // it has made one more; goes on at `target`
+  };
+  static constexpr int32_t kNoWord = -1;
+  static constexpr int64_t kNoLimit = INT64_MAX;
+
+  Kind kind = Kind::run;
+  size_t first = 0, count = 0;
+  int32_t word = kNoWord;
+  size_t target = 0;
+  size_t loop = 0;  // its number in the node
+  int64_t trips = kNoLimit;
+  // For `test`: an iteration after the word has become 0 changes nothing, so that several can be made before
+  // it is read.
+  bool masked = false;
+};
+
+// A size that the host reads after a node has run.
+struct ReadSize {
+  std::string symbol;
+  int32_t word = -1;     // storage of an i32 scalar
+  int64_t capacity = 0;  // it must not be more
+};
+
 struct Program {
   struct Output {
     std::string name;
     ValueId value;  // contiguous
+  };
+  // Of a node, or of one in a body: its name then begins with that of the node that owns the body.
+  struct NodeName {
+    std::string name, op;
+  };
+  struct Loop {
+    size_t first, end;  // dispatches of an iteration
   };
   // What a node became.
   struct Work {
@@ -22,6 +61,9 @@ struct Program {
     size_t first, count;           // dispatches
     std::vector<int32_t> scratch;  // storages, in the order in which the op asked for them
     ChoiceLog choices;
+    std::vector<Instruction> code;  // of a branch or a loop; others have none, and run all their dispatches
+    std::vector<Loop> loops;        // counted like `first`
+    std::optional<ReadSize> size;
   };
 
   std::vector<Storage> storages;
@@ -29,24 +71,38 @@ struct Program {
   std::map<ValueId, Operand> values;
   std::vector<Work> work;  // in running order; nodes that are only views have none
   std::vector<Output> outputs;
+  std::vector<NodeName> names;  // by the number that storages and dispatches have: nodes of the graph first
+  // Storages of params and states by name: a body has those of the executable.
+  std::map<std::string, int32_t> leaves;
 
   const Operand& operand(const Output& output) const { return values.at(output.value); }
 };
 
+// The same static graph twice, if it has sizes that only the run knows: nodes that determine one are lowered
+// for its capacity, those that depend on it for a value.
+struct SizedGraph {
+  const Graph& graph;
+  const Graph& at_capacity;
+  std::map<int32_t, std::string> run_symbols;  // by the node that determines it
+};
+
 // Lowers a static graph in which every view can be read by its users (passes/materialize_views.cpp).
-Program lower(const Graph& graph, const Target& target);
+Program lower(const SizedGraph& graph, const Target& target);
+inline Program lower(const Graph& graph, const Target& target) { return lower({graph, graph, {}}, target); }
 
 // The dispatches of one node for other values of the symbols.
 struct Relowered {
   size_t work;  // its index
   std::vector<Dispatch> dispatches;
+  std::vector<Instruction> code;
 };
 
 // Lowers `nodes`, in their order, for `graph`: the one of the program, but with other sizes in these nodes.
-// The same kernels are chosen, and storages keep their numbers. Storages grow if `grow` says so. Else, and if
-// the nodes need other storages than before, the program cannot serve: the reason is returned. The values of
-// the program are then those of a part of the nodes; lowering them once more sets this right.
-std::optional<std::string> relower(Program& program, const Graph& graph, const Target& target,
+// The same kernels are chosen where they still apply, and storages keep their numbers; a node that needs more
+// of them gets new ones. If `grow`, storages get room for these sizes too. Else the name of the first node
+// that needs more memory than it has is returned, if there is one; the values of the program are then those
+// of a part of the nodes, and lowering them once more sets this right.
+std::optional<std::string> relower(Program& program, const SizedGraph& graph, const Target& target,
                                    const std::vector<int32_t>& nodes, bool grow,
                                    std::vector<Relowered>& relowered);
 

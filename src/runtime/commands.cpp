@@ -15,23 +15,31 @@ uint64_t slot_bytes(size_t bytes) {
 
 }  // namespace
 
+gpu::PipelineRequest Commands::request(const BoundDispatch& d) {
+  gpu::PipelineRequest out{
+      .label = d.kernel->name, .wgsl = module_text(*d.kernel, d.pattern), .bindings = {}};
+  out.bindings = {gpu::BindingKind::uniform, gpu::BindingKind::uniform};
+  for (const BindingPattern& b : d.pattern.bindings)
+    out.bindings.push_back(b.writable ? gpu::BindingKind::read_write : gpu::BindingKind::read);
+  return out;
+}
+
+Commands::Step Commands::next_step(const BoundDispatch& d, uint64_t& bytes) {
+  Step step;
+  step.views_offset = bytes;
+  step.params_offset = bytes += slot_bytes(d.views.size() * 4);
+  step.end = bytes += slot_bytes(d.params.size());
+  return step;
+}
+
 Commands::Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatch> dispatches,
                    FindBuffer buffer)
     : device_(std::move(device)), buffer_(std::move(buffer)), dispatches_(std::move(dispatches)) {
   std::vector<gpu::PipelineRequest> requests;
   uint64_t size = 0;
   for (const BoundDispatch& d : dispatches_) {
-    gpu::PipelineRequest request{
-        .label = d.kernel->name, .wgsl = module_text(*d.kernel, d.pattern), .bindings = {}};
-    request.bindings = {gpu::BindingKind::uniform, gpu::BindingKind::uniform};
-    for (const BindingPattern& b : d.pattern.bindings) {
-      request.bindings.push_back(b.writable ? gpu::BindingKind::read_write : gpu::BindingKind::read);
-    }
-    requests.push_back(std::move(request));
-    Step& step = steps_.emplace_back();
-    step.views_offset = size;
-    step.params_offset = size += slot_bytes(d.views.size() * 4);
-    step.end = size += slot_bytes(d.params.size());
+    requests.push_back(request(d));
+    steps_.push_back(next_step(d, size));
   }
   if (dispatches_.empty()) return;
   uniforms_ = device_->create_buffer(gpu::BufferUse::uniform, size, "params");
@@ -40,23 +48,57 @@ Commands::Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatc
   flush();
   std::vector<gpu::Pipeline> pipelines = device_->pipelines(requests);
   for (size_t i = 0; i < steps_.size(); ++i) {
-    Step& step = steps_[i];
+    steps_[i].pipeline = std::move(pipelines[i]);
+    steps_[i].group = make_group(steps_[i], dispatches_[i]);
+  }
+  list_commands();
+}
+
+void Commands::list_commands() {
+  commands_.clear();
+  for (size_t i = 0; i < steps_.size(); ++i) {
     const BoundDispatch& d = dispatches_[i];
-    step.pipeline = std::move(pipelines[i]);
-    step.group = make_group(step, d);
-    commands_.push_back({&step.pipeline, &step.group, d.grid[0], d.grid[1], d.grid[2]});
+    commands_.push_back({&steps_[i].pipeline, &steps_[i].group, d.grid[0], d.grid[1], d.grid[2]});
   }
 }
 
+void Commands::replace(size_t first, size_t count, std::vector<BoundDispatch> dispatches) {
+  std::vector<gpu::PipelineRequest> requests;
+  std::vector<Step> steps;
+  for (const BoundDispatch& d : dispatches) {
+    requests.push_back(request(d));
+    uint64_t size = 0;
+    steps.push_back(next_step(d, size));
+    steps.back().uniforms =
+        std::make_shared<gpu::Buffer>(device_->create_buffer(gpu::BufferUse::uniform, size, "params"));
+  }
+  std::vector<gpu::Pipeline> pipelines = device_->pipelines(requests);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    steps[i].pipeline = std::move(pipelines[i]);
+    steps[i].group = make_group(steps[i], dispatches[i]);
+  }
+  const auto exchange = [&](auto& all, auto& with) {
+    const auto at = all.begin() + static_cast<int64_t>(first);
+    const auto rest = all.erase(at, at + static_cast<int64_t>(count));
+    all.insert(rest, std::make_move_iterator(with.begin()), std::make_move_iterator(with.end()));
+  };
+  const size_t added = steps.size();
+  exchange(steps_, steps);
+  exchange(dispatches_, dispatches);
+  for (size_t i = first; i < first + added; ++i) put(i);
+  list_commands();
+}
+
 gpu::BindGroup Commands::make_group(const Step& step, const BoundDispatch& d) {
+  const gpu::Buffer* const uniforms = step.uniforms ? step.uniforms.get() : &uniforms_;
   const size_t views_bytes = d.views.size() * 4;
-  std::vector<gpu::BufferRange> ranges = {{&uniforms_, step.views_offset, views_bytes}};
+  std::vector<gpu::BufferRange> ranges = {{uniforms, step.views_offset, views_bytes}};
   if (d.params.empty()) {
     ranges.push_back(ranges[0]);  // a kernel without parameters declares no binding 1; the layout has one
   } else {
     // A struct with vectors ends at a multiple of 16.
     const int64_t bytes = round_up(static_cast<int64_t>(d.params.size()), 16);
-    ranges.push_back({&uniforms_, step.params_offset, static_cast<uint64_t>(bytes)});
+    ranges.push_back({uniforms, step.params_offset, static_cast<uint64_t>(bytes)});
   }
   for (const BoundRange& r : d.ranges) {
     ranges.push_back({&buffer_(r.buffer), static_cast<uint64_t>(r.offset), static_cast<uint64_t>(r.bytes)});
@@ -67,6 +109,11 @@ gpu::BindGroup Commands::make_group(const Step& step, const BoundDispatch& d) {
 void Commands::put(size_t i) {
   const Step& step = steps_[i];
   const BoundDispatch& d = dispatches_[i];
+  if (step.uniforms) {
+    device_->write(*step.uniforms, step.views_offset, std::as_bytes(std::span(d.views)));
+    if (!d.params.empty()) device_->write(*step.uniforms, step.params_offset, d.params);
+    return;
+  }
   std::memcpy(uniform_bytes_.data() + step.views_offset, d.views.data(), d.views.size() * 4);
   if (!d.params.empty())
     std::memcpy(uniform_bytes_.data() + step.params_offset, d.params.data(), d.params.size());

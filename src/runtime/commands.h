@@ -24,16 +24,22 @@ class Commands {
   // with flush(), before which nothing may be submitted.
   void update(size_t i, BoundDispatch now);
   void flush();
+  // Puts other dispatches in the place of `count` from `first` on.
+  void replace(size_t first, size_t count, std::vector<BoundDispatch> dispatches);
 
  private:
   struct Step {
     gpu::Pipeline pipeline;
     gpu::BindGroup group;
-    uint64_t views_offset = 0;  // of its two slots in `uniforms_`
+    uint64_t views_offset = 0;  // of its two slots in `uniforms`
     uint64_t params_offset = 0;
     uint64_t end = 0;
+    std::shared_ptr<gpu::Buffer> uniforms;  // null: those of all commands
   };
 
+  static Step next_step(const BoundDispatch& dispatch, uint64_t& uniform_bytes);
+  static gpu::PipelineRequest request(const BoundDispatch& dispatch);
+  void list_commands();
   gpu::BindGroup make_group(const Step& step, const BoundDispatch& dispatch);
   void put(size_t i);
 

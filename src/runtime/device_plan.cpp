@@ -26,11 +26,34 @@ DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weigh
     if (!storage.table) continue;
     const Placement& place = plan_.placements[s];
     upload(*device_, buffer(place.buffer), place.offset, storage.table->dtype(), storage.table->bytes(),
-           lowered_.graph.node(storage.node).name);
+           lowered_.program.names[static_cast<size_t>(storage.node)].name);
+  }
+  for (const Program::Work& work : lowered_.program.work) {
+    Bound& bound = bound_.emplace_back(plan_.first_bound[work.first]);
+    for (size_t i = 0; i <= work.count; ++i)
+      bound.starts.push_back(plan_.first_bound[work.first + i] - bound.first);
+    has_segments_ |= !work.code.empty() || work.size;
   }
   commands_ = std::make_unique<Commands>(device_, std::move(plan_.dispatches),
                                          [this](int32_t id) -> const gpu::Buffer& { return buffer(id); });
   read_slots();
+}
+
+SizedGraph LoweredGraph::sized() const {
+  SizedGraph out{graph, run_symbols.empty() ? graph : at_capacity, {}};
+  for (const auto& [name, symbol] : run_symbols) out.run_symbols[symbol.node] = name;
+  return out;
+}
+
+void LoweredGraph::bind(const SymbolValues& now, const std::vector<int32_t>& nodes) {
+  for (const auto& [name, value] : now) values[name] = value;
+  for (int32_t id : nodes) graph.replace_op(id, bind_symbols(symbolic.node(id).op, values));
+  if (run_symbols.empty()) return;
+  // Capacities may depend on other symbols, and on run symbols of earlier nodes, which have their values by
+  // then.
+  SymbolValues largest = values;
+  for (const auto& [name, symbol] : run_symbols) largest[name] = symbol.capacity.bind(values).value();
+  at_capacity = bind_symbols(symbolic, largest);
 }
 
 const gpu::Buffer& DevicePlan::buffer(int32_t id) const {
@@ -108,65 +131,109 @@ Tensor DevicePlan::read_value(std::string_view node, int32_t output) const {
   return Tensor(o.dtype, o.view.dims, std::move(out));
 }
 
-// Whether `now` works on the memory of `planned`: on the same storages, and where the plan lets two of them
-// share a place, that must still be allowed.
-bool DevicePlan::same_memory(const Dispatch& planned, const Dispatch& now) const {
-  if (!std::ranges::equal(planned.operands, now.operands, {}, &Operand::storage, &Operand::storage))
-    return false;
-  const auto place = [&](int32_t operand) {
-    return plan_.placements[static_cast<size_t>(now.operands[static_cast<size_t>(operand)].storage)];
-  };
-  return std::ranges::all_of(planned.in_place, [&](const Dispatch::InPlace& pair) {
-    const Placement out = place(pair.output);
-    const Placement in = place(pair.input);
-    return out.buffer != in.buffer || out.offset != in.offset || std::ranges::contains(now.in_place, pair);
-  });
+DevicePlan::Range DevicePlan::commands_of(size_t work, size_t first, size_t count) const {
+  const Bound& bound = bound_[work];
+  return {bound.first + bound.starts[first], bound.starts[first + count] - bound.starts[first]};
 }
 
-// Binds the dispatches of a node as those it has now are bound.
-std::optional<std::string> DevicePlan::bind(const Relowered& node, std::vector<BoundDispatch>& into) const {
-  const Program::Work& work = lowered_.program.work[node.work];
-  const std::string& name = lowered_.graph.node(work.node).name;
-  const auto planned = std::span(lowered_.program.dispatches).subspan(work.first, work.count);
-  if (planned.size() != node.dispatches.size()) return formatted("'{}' takes other steps", name);
-  const size_t begin = plan_.first_bound[work.first];
-  const size_t end = plan_.first_bound[work.first + work.count];
-  const size_t before = into.size();
-  for (size_t i = 0; i < planned.size(); ++i) {
-    if (!same_memory(planned[i], node.dispatches[i])) return formatted("'{}' uses memory differently", name);
-    const size_t first = plan_.first_bound[work.first + i];
-    for (BoundDispatch& b :
-         bind_dispatch(node.dispatches[i], plan_.placements, device_->caps(), &dispatches()[first].pattern)) {
-      const size_t at = begin + into.size() - before;
-      if (at >= end || b.kernel != dispatches()[at].kernel || !(b.pattern == dispatches()[at].pattern))
-        return formatted("'{}' needs another kernel", name);
-      into.push_back(std::move(b));
+// Whether it writes memory that it also reads, in another storage, without being allowed to: the plan lets
+// two storages share a place where that is right for the sizes for which it was made.
+bool DevicePlan::overwrites_input(const Dispatch& d) const {
+  const auto same_place = [&](const Operand& a, const Operand& b) {
+    const Placement& p = place_of(a.storage);
+    const Placement& q = place_of(b.storage);
+    return a.storage != b.storage && p.buffer == q.buffer && p.offset < q.offset + q.bytes &&
+           q.offset < p.offset + p.bytes;
+  };
+  for (size_t out = 0; out < d.operands.size(); ++out) {
+    if (!d.operands[out].present() || !d.kernel->operands[out].out) continue;
+    for (size_t in = 0; in < d.operands.size(); ++in) {
+      if (!d.operands[in].present() || d.kernel->operands[in].out) continue;
+      const Dispatch::InPlace pair{static_cast<int32_t>(out), static_cast<int32_t>(in)};
+      if (same_place(d.operands[out], d.operands[in]) && !std::ranges::contains(d.in_place, pair))
+        return true;
     }
   }
-  if (into.size() - before != end - begin) return formatted("'{}' takes other steps", name);
-  return std::nullopt;
+  return false;
 }
 
-std::optional<std::string> DevicePlan::retarget(const SymbolValues& values) {
-  for (int32_t id : lowered_.changing)
-    lowered_.graph.replace_op(id, bind_symbols(lowered_.symbolic.node(id).op, values));
-  std::vector<Relowered> nodes;
-  if (auto reason = relower(lowered_.program, lowered_.graph, target_, lowered_.changing, false, nodes))
-    return reason;
-  std::vector<BoundDispatch> bound;
-  for (const Relowered& node : nodes) {
-    if (auto reason = bind(node, bound)) return reason;
+// Nodes that need more intermediates than before have them in buffers of their own.
+void DevicePlan::place_new_storages() {
+  const std::vector<Storage>& storages = lowered_.program.storages;
+  for (size_t s = plan_.placements.size(); s < storages.size(); ++s) {
+    const auto id = plan_.fixed_buffers + static_cast<int32_t>(buffers_.size());
+    buffers_.push_back(device_->create_buffer(
+        gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(storages[s].bytes, 256)),
+        lowered_.graph.name));
+    plan_.placements.push_back({id, 0, storages[s].bytes});
+    if (const std::shared_ptr<const Tensor>& table = storages[s].table)
+      upload(*device_, buffer(id), 0, table->dtype(), table->bytes(), lowered_.graph.name);
   }
-  relowered_ += std::ssize(nodes);
-  auto next = bound.begin();
-  for (const Relowered& node : nodes) {
-    const Program::Work& work = lowered_.program.work[node.work];
-    for (size_t i = plan_.first_bound[work.first]; i < plan_.first_bound[work.first + work.count]; ++i)
-      commands_->update(i, std::move(*next++));
+}
+
+std::optional<std::string> DevicePlan::relower_nodes(const std::vector<int32_t>& nodes) {
+  std::vector<Relowered> relowered;
+  if (auto node = relower(lowered_.program, lowered_.sized(), target_, nodes, false, relowered))
+    return formatted("'{}' does not fit in the memory that was planned", *node);
+  place_new_storages();
+  for (const Relowered& node : relowered) {
+    if (std::ranges::any_of(node.dispatches, [&](const Dispatch& d) { return overwrites_input(d); })) {
+      return formatted("'{}' cannot work in place", lowered_.graph.node(work()[node.work].node).name);
+    }
   }
+  relowered_ += std::ssize(relowered);
+  for (Relowered& node : relowered) adopt(std::move(node));
   commands_->flush();
   read_slots();
   return std::nullopt;
+}
+
+// Binds the dispatches as those of the node are bound so far; where that cannot be, by other pipelines.
+void DevicePlan::adopt(Relowered node) {
+  Bound& bound = bound_[node.work];
+  Bound fresh{bound.first, {0}};
+  std::vector<BoundDispatch> dispatches;
+  bool same = true;
+  for (const Dispatch& d : node.dispatches) {
+    const size_t at = bound.first + dispatches.size();
+    const bool has_one = dispatches.size() < bound.starts.back();
+    const Pattern* const like =
+        has_one && this->dispatches()[at].kernel == d.kernel ? &this->dispatches()[at].pattern : nullptr;
+    for (BoundDispatch& b : bind_dispatch(d, plan_.placements, device_->caps(), like))
+      dispatches.push_back(std::move(b));
+    fresh.starts.push_back(dispatches.size());
+  }
+  same = dispatches.size() == bound.starts.back();
+  for (size_t i = 0; same && i < dispatches.size(); ++i) {
+    const BoundDispatch& before = this->dispatches()[bound.first + i];
+    same = dispatches[i].kernel == before.kernel && dispatches[i].pattern == before.pattern;
+  }
+  if (same) {
+    for (size_t i = 0; i < dispatches.size(); ++i)
+      commands_->update(bound.first + i, std::move(dispatches[i]));
+  } else {
+    const size_t before = bound.starts.back();
+    const size_t now = dispatches.size();
+    commands_->replace(bound.first, before, std::move(dispatches));
+    for (size_t w = node.work + 1; w < bound_.size(); ++w) bound_[w].first += now - before;
+  }
+  bound = std::move(fresh);
+  lowered_.program.work[node.work].code = std::move(node.code);
+}
+
+std::optional<std::string> DevicePlan::retarget(const SymbolValues& values) {
+  lowered_.bind(values, lowered_.changing);
+  return relower_nodes(lowered_.changing);
+}
+
+void DevicePlan::set_run_symbol(const std::string& symbol, int64_t value) {
+  if (lowered_.values.at(symbol) == value) return;
+  const std::vector<int32_t>& nodes = lowered_.run_symbols.at(symbol).changing;
+  lowered_.bind({{symbol, value}}, nodes);
+  if (auto reason = relower_nodes(nodes)) {
+    fail(ErrorKind::internal, "the plan was made for every value of '{}' up to its capacity, but for {} {}",
+         symbol, value, *reason);
+  }
 }
 
 }  // namespace rlx

@@ -15,9 +15,23 @@ namespace rlx {
 // A graph, lowered for one set of symbol values, whose memory also serves others.
 struct LoweredGraph {
   Graph symbolic;                 // materialized
-  Graph graph;                    // with numbers for its symbols
+  SymbolValues values;            // of all its symbols, those included that only the run knows
   std::vector<int32_t> changing;  // nodes that are lowered again for other values
+  // Symbols that only the run knows: the nodes that determine them, and those that depend on them.
+  struct RunSymbol {
+    int32_t node;
+    Dim capacity;
+    std::vector<int32_t> changing;
+  };
+  std::map<std::string, RunSymbol> run_symbols;
+
+  Graph graph;        // with numbers for its symbols
+  Graph at_capacity;  // the same with the capacities of run symbols; empty if there are none
   Program program;
+
+  SizedGraph sized() const;
+  // Gives the nodes sizes for these values, and run symbols their capacities.
+  void bind(const SymbolValues& values, const std::vector<int32_t>& nodes);
 };
 
 class DevicePlan {
@@ -26,9 +40,11 @@ class DevicePlan {
              LoweredGraph lowered, Plan plan);
   DevicePlan(const DevicePlan&) = delete;
 
-  // Lowers what depends on symbols again, for these values, and rewrites its parameters and grids. The reason
-  // if that needs another plan; this one must then be retargeted before it runs again.
+  // Lowers what depends on symbols again, for these values, and rewrites its parameters and grids. If that
+  // needs another plan, the reason, and this one must be retargeted before it runs again.
   std::optional<std::string> retarget(const SymbolValues& values);
+  // The same for a symbol that only the run knows, between two submits of a run.
+  void set_run_symbol(const std::string& symbol, int64_t value);
 
   struct InputSlot {
     std::string name;
@@ -52,19 +68,39 @@ class DevicePlan {
   const gpu::Buffer& buffer(int32_t id) const;
 
   std::span<const gpu::DispatchCommand> commands() const { return commands_->all(); }
+  // Whether a run needs to know what the device has computed in order to go on.
+  bool has_segments() const { return has_segments_; }
+  const std::vector<Program::Work>& work() const { return lowered_.program.work; }
+  // The commands of a node's dispatches [first, first + count), as positions in commands().
+  struct Range {
+    size_t first, count;
+  };
+  Range commands_of(size_t work, size_t first, size_t count) const;
+  Range commands_of(size_t work) const { return commands_of(work, 0, bound_[work].starts.size() - 1); }
+  // Where a word lies that the host reads.
+  Placement place_of(int32_t storage) const { return plan_.placements[static_cast<size_t>(storage)]; }
   const std::vector<BoundDispatch>& dispatches() const { return commands_->dispatches(); }
   // What a node of the graph holds, after a run of a plan that keeps intermediates.
   Tensor read_value(std::string_view node, int32_t output) const;
 
   const Graph& graph() const { return lowered_.graph; }
+  const std::vector<Program::NodeName>& names() const { return lowered_.program.names; }
   const Plan& plan() const { return plan_; }
   // How many nodes were lowered so far to retarget it: tests count them.
   int64_t relowered() const { return relowered_; }
 
  private:
+  // The commands of a node.
+  struct Bound {
+    size_t first;                // of all commands
+    std::vector<size_t> starts;  // of each dispatch, from `first`; one more at the end
+  };
+
   void read_slots();
-  std::optional<std::string> bind(const Relowered& node, std::vector<BoundDispatch>& into) const;
-  bool same_memory(const Dispatch& planned, const Dispatch& now) const;
+  std::optional<std::string> relower_nodes(const std::vector<int32_t>& nodes);
+  void place_new_storages();
+  bool overwrites_input(const Dispatch& dispatch) const;
+  void adopt(Relowered node);
 
   std::shared_ptr<gpu::Device> device_;
   const std::vector<gpu::Buffer>& fixed_;
@@ -73,6 +109,8 @@ class DevicePlan {
   Plan plan_;
   std::vector<gpu::Buffer> buffers_;
   std::unique_ptr<Commands> commands_;
+  std::vector<Bound> bound_;  // by work
+  bool has_segments_ = false;
   std::vector<InputSlot> inputs_;
   std::vector<OutputSlot> outputs_;
   int64_t relowered_ = 0;

@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "ir/op.h"
+#include "ir/subgraphs.h"
 #include "runtime/device_access.h"
 #include "runtime/run.h"
 #include "runtime/transfer.h"
@@ -21,9 +22,9 @@ LoadedGraph::LoadedGraph(CompiledGraph compiled_graph)
 
 namespace {
 
-std::unique_ptr<LoadedGraph> load_graph(const Device& device, const Graph& source,
+std::shared_ptr<LoadedGraph> load_graph(const Device& device, const Graph& source,
                                         const CompileOptions& options) {
-  auto loaded = std::make_unique<LoadedGraph>(compile_graph(DeviceAccess::get(device), source, options));
+  auto loaded = std::make_shared<LoadedGraph>(compile_graph(DeviceAccess::get(device), source, options));
   if (loaded->symbols.empty()) loaded->last = loaded->plan_for(SymbolValues{});
   return loaded;
 }
@@ -34,9 +35,29 @@ Executable compile(const Graph& graph, const Device& device, const CompileOption
   return Executable(std::make_unique<Executable::Impl>(graph, options, load_graph(device, graph, options)));
 }
 
+namespace {
+
+std::vector<TensorInfo> leaves(const Graph& source, LeafKind kind, const SymbolValues& symbols) {
+  std::vector<TensorInfo> out;
+  for_each_graph(source, [&](const Graph& graph) {
+    if (&graph != &source && kind == LeafKind::input) return;  // those of bodies are not the caller's
+    for (const Node& n : graph.nodes()) {
+      // The same name in several bodies is the same tensor.
+      if (n.op->is(kind) && !std::ranges::contains(out, n.name, &TensorInfo::name))
+        out.push_back({n.name, {n.outputs[0].dtype, n.outputs[0].shape.bind(symbols)}});
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
 Executable::Impl::Impl(const Graph& source_graph, const CompileOptions& compile_options,
-                       std::unique_ptr<LoadedGraph> graph)
-    : source(source_graph), options(compile_options), loaded(std::move(graph)) {
+                       std::shared_ptr<LoadedGraph> graph)
+    : source(source_graph),
+      options(compile_options),
+      params(leaves(source, LeafKind::param, options.symbols)),
+      loaded(std::move(graph)) {
   const DebugOptions& debug = loaded->compiled.options.debug;
   if (Diagnostics::wanted(debug)) diagnostics = std::make_unique<Diagnostics>(debug, source.name);
   if (loaded->last) report_if_new(*loaded->last);
@@ -46,6 +67,7 @@ void Executable::rebuild(const Device& device) {
   Impl& self = impl();
   auto fresh = load_graph(device, self.source, self.options);
   const std::lock_guard lock(self.mutex);
+  self.finish_active();
   self.plans_before += self.loaded->plans.made();
   self.plans_reported = 0;
   self.loaded = std::move(fresh);
@@ -66,6 +88,7 @@ std::shared_ptr<DevicePlan> LoadedGraph::plan_for(List<InputRef> inputs, SymbolL
 }
 
 std::shared_ptr<DevicePlan> Executable::Impl::plan_for_run(List<InputRef> inputs, SymbolList given) {
+  finish_active();
   copies.clear();
   loaded->last = loaded->plan_for(inputs, given);
   report_if_new(*loaded->last);
@@ -91,19 +114,20 @@ MemoryReport Executable::Impl::memory_report(const DevicePlan* plan) const {
 }
 
 PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
-  const auto steps = [](const std::vector<BoundDispatch>& dispatches, const Graph& graph) {
+  const auto steps = [](const std::vector<BoundDispatch>& dispatches,
+                        const std::vector<Program::NodeName>& names) {
     std::vector<StepReport> out;
     for (const BoundDispatch& d : dispatches) {
-      const Node& n = graph.node(d.node);
-      StepReport& step = out.emplace_back(n.name, std::string(n.op->name()), d.kernel->name, d.variant);
+      const Program::NodeName& n = names[static_cast<size_t>(d.node)];
+      StepReport& step = out.emplace_back(n.name, n.op, d.kernel->name, d.variant);
       std::ranges::copy(d.grid, step.grid);
       step.bindings = std::ssize(d.ranges);
       for (const BoundRange& r : d.ranges) step.bytes += r.bytes;
     }
     return out;
   };
-  return {.load = steps(loaded->weights.load_dispatches(), loaded->weights.load_graph()),
-          .run = steps(plan.dispatches(), plan.graph()),
+  return {.load = steps(loaded->weights.load_dispatches(), loaded->weights.load_names()),
+          .run = steps(plan.dispatches(), plan.names()),
           .memory = memory_report(&plan),
           .reason = loaded->plans.reason()};
 }
@@ -112,10 +136,10 @@ std::string Executable::Impl::plan_text(const DevicePlan& plan) const {
   std::string out;
   const std::vector<BoundDispatch>& load = loaded->weights.load_dispatches();
   if (!load.empty()) {
-    out += formatted("load phase ({} dispatches)\n", load.size()) + print(load, loaded->weights.load_graph());
+    out += formatted("load phase ({} dispatches)\n", load.size()) + print(load, loaded->weights.load_names());
   }
   out += formatted("each run ({} dispatches)\n", plan.dispatches().size()) +
-         print(plan.dispatches(), plan.graph());
+         print(plan.dispatches(), plan.names());
   const MemoryReport m = memory_report(&plan);
   return out +
          formatted(
@@ -158,8 +182,7 @@ void Executable::Impl::add_readback(const DevicePlan& plan, const DevicePlan::Ou
   total += bytes;
 }
 
-void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
-  loaded->weights.finish_loading();
+void Executable::Impl::add_feeds(DevicePlan& plan) {
   for (const Feed& feed : feeds) {
     const DevicePlan::OutputSlot& from = plan.output(feed.output);
     const auto to = std::ranges::find(plan.inputs(), feed.input, &DevicePlan::InputSlot::name);
@@ -169,31 +192,81 @@ void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
                       static_cast<uint64_t>(to->place.offset), bytes});
     to->resident = true;
   }
+}
+
+void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
+  loaded->weights.finish_loading();
+  add_feeds(plan);
   const gpu::Work work{.dispatches = plan.commands(), .after = copies, .readback = readback};
   ++submits;
-  if (!diagnostics) {
-    loaded->compiled.device->submit(work);
-    return;
-  }
-  if (diagnostics->traces()) {
+  if (diagnostics && diagnostics->traces()) {
     const double start_us = diagnostics->now_us();
-    diagnostics->timed(start_us, submit_timed(plan, work));
+    diagnostics->timed(start_us, submit_timed(plan, {}, work));
   } else {
     loaded->compiled.device->submit(work);
   }
+  report_run(plan);
+}
+
+void Executable::Impl::report_run(const DevicePlan& plan) {
+  if (!diagnostics) return;
   diagnostics->ran(*loaded->compiled.graph,
                    [&](std::string_view node, int32_t output) { return plan.read_value(node, output); });
 }
 
-std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& plan, const gpu::Work& work) {
+std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& plan,
+                                                           std::span<const size_t> commands,
+                                                           const gpu::Work& work) {
   const std::vector<gpu::DispatchTime> times = loaded->compiled.device->submit_timed(work);
   std::vector<DispatchReport> out;
   for (size_t i = 0; i < times.size(); ++i) {
-    const BoundDispatch& d = plan.dispatches()[i];
-    out.push_back({plan.graph().node(d.node).name, d.kernel->name, d.variant,
+    const BoundDispatch& d = plan.dispatches()[commands.empty() ? i : commands[i]];
+    out.push_back({plan.names()[static_cast<size_t>(d.node)].name, d.kernel->name, d.variant,
                    times[i].begin_ns - times[0].begin_ns, times[i].end_ns - times[0].begin_ns});
   }
   return out;
+}
+
+void Executable::Impl::finish_active() {
+  if (!active) return;
+  const std::shared_ptr<Runner> runner = std::move(active);
+  active.reset();
+  try {
+    runner->advance(true);
+  } catch (const Error&) {
+    // Whoever waits for that run is told.
+  }
+}
+
+std::shared_ptr<Runner> Executable::Impl::start(const std::shared_ptr<DevicePlan>& plan,
+                                                std::vector<DispatchReport>* times,
+                                                std::function<gpu::Readback*()> read) {
+  loaded->weights.finish_loading();
+  const bool timed = times || (diagnostics && diagnostics->traces());
+  const auto submit_part = [this, plan, times, timed](std::span<const size_t> commands,
+                                                      const gpu::Work& work) {
+    ++submits;
+    if (!timed || commands.empty()) {
+      loaded->compiled.device->submit(work);
+      return;
+    }
+    const double start_us = diagnostics ? diagnostics->now_us() : 0;
+    std::vector<DispatchReport> part = submit_timed(*plan, commands, work);
+    if (diagnostics && diagnostics->traces()) diagnostics->timed(start_us, part);
+    if (times) times->insert(times->end(), part.begin(), part.end());
+  };
+  const auto finish = [this, plan, submit_part, read = std::move(read)](std::span<const size_t> commands,
+                                                                        gpu::Work work) {
+    copies.clear();
+    work.readback = read();
+    add_feeds(*plan);
+    work.after = copies;
+    submit_part(commands, work);
+    report_run(*plan);
+  };
+  active = std::make_shared<Runner>(loaded->compiled.device, plan, submit_part, finish);
+  active->advance(false);
+  return active;
 }
 
 namespace {
@@ -221,20 +294,30 @@ Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::str
   Impl& self = impl();
   std::vector<InputRef> refs = input_refs(inputs);
   const std::lock_guard lock(self.mutex);
-  DevicePlan& plan = *self.plan_for_run(refs, symbols);
+  const std::shared_ptr<DevicePlan> plan = self.plan_for_run(refs, symbols);
   add_data(refs, inputs);
-  auto run = std::make_unique<Run::Impl>(self.loaded->compiled.graph->outputs(), outputs);
-  uint64_t total = 0;
-  for (const std::string& name : run->names()) {
-    const DevicePlan::OutputSlot& slot = plan.output(name);
-    run->slots.push_back({slot.name, slot.type.dtype, slot.dims, total, slot.device_bytes, slot.host_bytes});
-    self.add_readback(plan, slot, total);
-  }
-  self.upload_inputs(plan, refs);
+  auto run = std::make_shared<Run::Impl>(self.loaded->compiled.graph->outputs(), outputs);
+  for (const std::string& name : run->names()) plan->output(name);  // an error if there is none
+  self.upload_inputs(*plan, refs);
   run->zeros = self.loaded->compiled.options.debug.dispatch_only;
-  if (run->zeros) self.copies.clear();
-  if (total > 0 && !run->zeros) run->readback = self.loaded->compiled.device->readback(total);
-  self.submit(plan, run->readback ? &run->readback : nullptr);
+  // Sizes are final when all but the last submit have been made.
+  const auto read = [&self, plan, run = run.get()]() -> gpu::Readback* {
+    uint64_t total = 0;
+    for (const std::string& name : run->names()) {
+      const DevicePlan::OutputSlot& slot = plan->output(name);
+      run->slots.push_back(
+          {slot.name, slot.type.dtype, slot.dims, total, slot.device_bytes, slot.host_bytes});
+      self.add_readback(*plan, slot, total);
+    }
+    if (run->zeros) self.copies.clear();
+    if (total > 0 && !run->zeros) run->readback = self.loaded->compiled.device->readback(total);
+    return run->readback ? &run->readback : nullptr;
+  };
+  if (plan->has_segments()) {
+    run->runner = self.start(plan, nullptr, [read, run] { return read(); });
+  } else {
+    self.submit(*plan, read());
+  }
   return Run(std::move(run));
 }
 
@@ -243,24 +326,37 @@ void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList 
   gpu::Readback readback;
   {
     const std::lock_guard lock(self.mutex);
-    DevicePlan& plan = *self.plan_for_run(inputs, symbols);
-    uint64_t total = 0;
-    for (const OutputRef& out : outputs) {
-      const DevicePlan::OutputSlot& slot = plan.output(out.name);
-      if (out.dtype != slot.type.dtype || out.bytes != slot.host_bytes) {
-        fail(ErrorKind::invalid_argument,
-             "the output '{}' is {}, {} bytes, but memory for {} bytes of {} was given", slot.name,
-             slot.type.text(), slot.host_bytes, out.bytes, to_string(out.dtype));
+    const std::shared_ptr<DevicePlan> plan = self.plan_for_run(inputs, symbols);
+    const auto check_outputs = [&] {
+      for (const OutputRef& out : outputs) {
+        const DevicePlan::OutputSlot& slot = plan->output(out.name);
+        if (out.dtype != slot.type.dtype || out.bytes != slot.host_bytes) {
+          fail(ErrorKind::invalid_argument,
+               "the output '{}' is {}, {} bytes, but memory for {} bytes of {} was given", slot.name,
+               slot.type.text(), slot.host_bytes, out.bytes, to_string(out.dtype));
+        }
       }
-      self.add_readback(plan, slot, total);
+    };
+    const auto read = [&]() -> gpu::Readback* {
+      uint64_t total = 0;
+      check_outputs();
+      for (const OutputRef& out : outputs) self.add_readback(*plan, plan->output(out.name), total);
+      if (self.loaded->compiled.options.debug.dispatch_only) {
+        self.copies.clear();
+      } else if (total > 0) {
+        readback = self.loaded->compiled.device->readback(total);
+      }
+      return readback ? &readback : nullptr;
+    };
+    if (plan->has_segments()) {
+      self.upload_inputs(*plan, inputs);
+      self.start(plan, nullptr, read)->advance(true);
+      self.active.reset();
+    } else {
+      check_outputs();  // before anything is changed
+      self.upload_inputs(*plan, inputs);
+      self.submit(*plan, read());
     }
-    self.upload_inputs(plan, inputs);
-    if (self.loaded->compiled.options.debug.dispatch_only) {
-      self.copies.clear();
-    } else if (total > 0) {
-      readback = self.loaded->compiled.device->readback(total);
-    }
-    self.submit(plan, readback ? &readback : nullptr);
   }
   if (!readback) {
     for (const OutputRef& out : outputs) {
@@ -281,12 +377,18 @@ std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, Symb
   Impl& self = impl();
   std::vector<InputRef> refs = input_refs(inputs);
   const std::lock_guard lock(self.mutex);
-  DevicePlan& plan = *self.plan_for_run(refs, symbols);
+  const std::shared_ptr<DevicePlan> plan = self.plan_for_run(refs, symbols);
   add_data(refs, inputs);
-  self.upload_inputs(plan, refs);
+  self.upload_inputs(*plan, refs);
+  if (plan->has_segments()) {
+    std::vector<DispatchReport> times;
+    self.start(plan, &times, []() -> gpu::Readback* { return nullptr; })->advance(true);
+    self.active.reset();
+    return times;
+  }
   self.loaded->weights.finish_loading();
   ++self.submits;
-  return self.submit_timed(plan, {.dispatches = plan.commands()});
+  return self.submit_timed(*plan, {}, {.dispatches = plan->commands()});
 }
 
 // --- The other members ---
@@ -295,30 +397,17 @@ Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Executable::Executable(Executable&&) noexcept = default;
 Executable& Executable::operator=(Executable&&) noexcept = default;
 Executable::~Executable() = default;
+Executable::Impl::~Impl() { finish_active(); }
 
 Executable::Impl& Executable::impl() const {
   if (!impl_) fail(ErrorKind::invalid_argument, "an Executable was used after it was moved from");
   return *impl_;
 }
 
-namespace {
-
-std::vector<TensorInfo> leaves(const Graph& source, LeafKind kind, const SymbolValues& symbols) {
-  std::vector<TensorInfo> out;
-  for (const Node& n : source.nodes()) {
-    if (n.op->is(kind)) out.push_back({n.name, {n.outputs[0].dtype, n.outputs[0].shape.bind(symbols)}});
-  }
-  return out;
-}
-
-}  // namespace
-
 std::vector<TensorInfo> Executable::inputs() const {
   return leaves(impl().source, LeafKind::input, impl().options.symbols);
 }
-std::vector<TensorInfo> Executable::params() const {
-  return leaves(impl().source, LeafKind::param, impl().options.symbols);
-}
+std::vector<TensorInfo> Executable::params() const { return impl().params; }
 std::vector<TensorInfo> Executable::states() const {
   return leaves(impl().source, LeafKind::state, impl().options.symbols);
 }
@@ -332,21 +421,19 @@ std::vector<TensorInfo> Executable::outputs() const {
 }
 
 void Executable::Impl::check_param_shape(std::string_view name, const Tensor& value) const {
-  const int32_t node = source.find(name);
-  if (node < 0) return;  // reported by set_param
-  const TensorType& type = source.node(node).outputs[0];
-  const Shape shape = type.shape.bind(options.symbols);
-  if (shape.is_static() && shape.values() != value.shape()) {
-    fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", name, type.text(),
+  const auto param = std::ranges::find(params, name, &TensorInfo::name);
+  if (param == params.end()) return;  // reported by set_param
+  if (param->type.shape.is_static() && param->type.shape.values() != value.shape()) {
+    fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", name, param->type.text(),
          value.type_text());
   }
 }
 
 void Executable::Impl::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
   // A pass may have found a param unused; it is still the graph's, and setting it is not a mistake.
-  const int32_t node = source.find(name);
-  const bool is_param = node >= 0 && source.node(node).op->is(LeafKind::param);
+  const bool is_param = std::ranges::contains(params, name, &TensorInfo::name);
   if (is_param && !loaded->weights.has_param(name)) return;
+  finish_active();
   loaded->weights.set_param(name, dtype, bytes);
 }
 
@@ -388,16 +475,19 @@ void Executable::feed(std::string_view input, std::string_view output) {
 
 Tensor Executable::read_state(std::string_view name) const {
   const std::lock_guard lock(impl().mutex);
+  impl().finish_active();
   return impl().loaded->weights.read_state(name);
 }
 
 void Executable::write_state(std::string_view name, const Tensor& value) {
   const std::lock_guard lock(impl().mutex);
+  impl().finish_active();
   impl().loaded->weights.write_state(name, value);
 }
 
 void Executable::reset_states() {
   const std::lock_guard lock(impl().mutex);
+  impl().finish_active();
   impl().loaded->weights.reset_states();
 }
 
@@ -408,17 +498,20 @@ std::shared_ptr<const Graph> Executable::graph() const {
 
 std::string Executable::plan_text(const SymbolValues& symbols) const {
   const std::lock_guard lock(impl().mutex);
+  impl().finish_active();
   const auto plan = impl().loaded->plan_for(symbols);
   return impl().plan_text(*plan);
 }
 
 PlanReport Executable::plan_report(const SymbolValues& symbols) const {
   const std::lock_guard lock(impl().mutex);
+  impl().finish_active();
   return impl().plan_report(*impl().loaded->plan_for(symbols));
 }
 
 int64_t Executable::dispatch_count() const {
   const std::lock_guard lock(impl().mutex);
+  impl().finish_active();
   return impl().loaded->last ? std::ssize(impl().loaded->last->dispatches()) : 0;
 }
 
@@ -437,13 +530,21 @@ int64_t Executable::plan_count() const {
   return impl().plans_before + impl().loaded->plans.made();
 }
 
+int64_t Executable::relowered_count() const {
+  const std::lock_guard lock(impl().mutex);
+  impl().finish_active();
+  return impl().loaded->plans.relowered();
+}
+
 MemoryReport Executable::memory() const {
   const std::lock_guard lock(impl().mutex);
+  impl().finish_active();
   return impl().memory_report(impl().loaded->last.get());
 }
 
 Tensor Executable::value(std::string_view node, int32_t output) const {
   const std::lock_guard lock(impl().mutex);
+  impl().finish_active();
   if (!impl().loaded->compiled.options.keep_intermediates || !impl().loaded->last) {
     fail(ErrorKind::invalid_argument,
          "values can be read only after a run of a graph compiled with keep_intermediates");

@@ -1,6 +1,8 @@
 // The inside of an Executable.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,6 +12,7 @@
 #include "rlx/compile.h"
 #include "runtime/diagnostics.h"
 #include "runtime/plan_cache.h"
+#include "runtime/runner.h"
 
 namespace rlx {
 
@@ -23,13 +26,14 @@ struct LoadedGraph {
 
   const CompiledGraph compiled;
   Weights weights;
-  RunSymbols symbols;
+  GivenSymbols symbols;
   PlanCache plans;
   std::shared_ptr<DevicePlan> last;  // the one that ran last, or the only one; null if there is none yet
 };
 
 struct Executable::Impl {
-  Impl(const Graph& source, const CompileOptions& options, std::unique_ptr<LoadedGraph> graph);
+  Impl(const Graph& source, const CompileOptions& options, std::shared_ptr<LoadedGraph> graph);
+  ~Impl();
 
   void check_param_shape(std::string_view name, const Tensor& value) const;
 
@@ -39,9 +43,19 @@ struct Executable::Impl {
   void upload_inputs(DevicePlan& plan, List<InputRef> inputs);
   // Adds a copy of an output to the readback, after the `total` bytes so far.
   void add_readback(const DevicePlan& plan, const DevicePlan::OutputSlot& slot, uint64_t& total);
+  void add_feeds(DevicePlan& plan);
   // Encodes and submits with the copies that were added and those of the feeds.
   void submit(DevicePlan& plan, gpu::Readback* readback);
-  std::vector<DispatchReport> submit_timed(const DevicePlan& plan, const gpu::Work& work);
+  // Begins a run in several submits. Before the last of them, `read` adds copies and returns the readback, if
+  // there is one; `times` gets those of all dispatches, unless it is null.
+  std::shared_ptr<Runner> start(const std::shared_ptr<DevicePlan>& plan, std::vector<DispatchReport>* times,
+                                std::function<gpu::Readback*()> read);
+  // Waits until all submits of such a run have been made: its plan, states and params are its own until then.
+  void finish_active();
+  // The times of these commands of the plan, or of all if none are given.
+  std::vector<DispatchReport> submit_timed(const DevicePlan& plan, std::span<const size_t> commands,
+                                           const gpu::Work& work);
+  void report_run(const DevicePlan& plan);
   PlanReport plan_report(const DevicePlan& plan) const;
   std::string plan_text(const DevicePlan& plan) const;
   MemoryReport memory_report(const DevicePlan* plan) const;
@@ -51,14 +65,16 @@ struct Executable::Impl {
   std::mutex mutex;
   const Graph source;            // as given, for rebuild
   const CompileOptions options;  // as given
-  std::unique_ptr<LoadedGraph> loaded;
+  const std::vector<TensorInfo> params;
+  std::shared_ptr<LoadedGraph> loaded;
+  std::shared_ptr<Runner> active;  // a run that has not made all of its submits
   struct Feed {
     std::string input, output;
   };
   std::vector<Feed> feeds;
   std::vector<gpu::Copy> copies;             // scratch memory of a run, kept so that nothing is allocated
   std::unique_ptr<Diagnostics> diagnostics;  // null unless DebugOptions ask for something
-  int64_t submits = 0;
+  std::atomic<int64_t> submits = 0;
   int64_t plans_before = 0;    // made before the last rebuild
   int64_t plans_reported = 0;  // of those of `loaded`
 };

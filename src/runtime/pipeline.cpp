@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "base/flags.h"
 #include "ir/op.h"
+#include "ir/run_sizes.h"
 #include "ops/op_table.h"
 #include "passes/passes.h"
 #include "runtime/diagnostics.h"
@@ -70,9 +71,15 @@ void check_options(const Graph& source, const CompileOptions& options, const gpu
     if (!symbols.contains(symbol))
       fail("the graph '{}' has a capacity for '{}', but no dimension uses that symbol", source.name, symbol);
   }
+  const std::map<std::string, RunSymbol> of_run = run_symbols(source);
   for (const auto& [symbol, value] : options.symbols) {
     if (!symbols.contains(symbol))
       fail(ErrorKind::invalid_argument, "the graph '{}' has no symbol named '{}'", source.name, symbol);
+    if (const auto it = of_run.find(symbol); it != of_run.end()) {
+      fail(ErrorKind::invalid_argument,
+           "the node '{}' determines the symbol '{}' in each run; it cannot be given",
+           it->second.graph->node(it->second.node).name, symbol);
+    }
     if (value < 0)
       fail(ErrorKind::invalid_argument, "the symbol '{}' is {}; it cannot be negative", symbol, value);
   }
@@ -115,14 +122,10 @@ int64_t typical_length(int64_t capacity) {
 
 std::vector<int32_t> nodes_with(const Graph& graph, const std::set<std::string>& symbols) {
   const auto depends = [&](const Node& n) {
-    std::set<std::string> used;
-    collect_symbols(*n.op, used);
-    const auto collect = [&](const TensorType& t) {
-      for (const Dim& d : t.shape) d.collect_symbols(used);
-    };
-    for (const TensorType& t : n.outputs) collect(t);
+    std::set<std::string> used = symbols_of(n);
     for (ValueId v : n.inputs) {
-      if (!v.is_absent()) collect(graph.type(v));
+      if (v.is_absent()) continue;
+      for (const Dim& d : graph.type(v).shape) d.collect_symbols(used);
     }
     return std::ranges::any_of(used, [&](const std::string& s) { return symbols.contains(s); });
   };
@@ -133,11 +136,39 @@ std::vector<int32_t> nodes_with(const Graph& graph, const std::set<std::string>&
   return out;
 }
 
-LoweredGraph lower_graph(const CompiledGraph& compiled, const SymbolValues& values) {
+// `values` are those of the caller's symbols; run symbols get a typical one.
+LoweredGraph lower_graph(const CompiledGraph& compiled, SymbolValues values,
+                         const std::set<std::string>& growing) {
   LoweredGraph out;
-  out.symbolic = materialize_views(compiled.split.main, values);
+  const Graph& main = compiled.split.main;
+  const std::map<std::string, RunSymbol> run = run_symbols(main);
+  const auto capacity_of = [&](const std::string& name, const RunSymbol& symbol) {
+    if (symbol.graph != &main) {
+      fail(ErrorKind::unsupported,
+           "the node '{}' in a body determines the size '{}' in each run; only nodes outside of bodies can",
+           symbol.graph->node(symbol.node).name, name);
+    }
+    return symbol.capacity;
+  };
+  // In the order of their nodes: a capacity may depend on earlier ones.
+  std::vector<std::string> names;
+  for (const auto& [name, symbol] : run) names.push_back(name);
+  std::ranges::sort(names, {}, [&](const std::string& name) { return run.at(name).node; });
+  SymbolValues largest = values;
+  for (const std::string& name : names) {
+    largest[name] = capacity_of(name, run.at(name)).bind(largest).value();
+    values[name] = typical_length(largest[name]);
+  }
+  out.symbolic = materialize_views(main, values, largest);
+  out.values = values;
   out.graph = bind_symbols(out.symbolic, values);
-  out.program = lower(out.graph, compiled.target);
+  out.changing = nodes_with(out.symbolic, growing);
+  for (const auto& [name, symbol] : run_symbols(out.symbolic)) {
+    LoweredGraph::RunSymbol& made = out.run_symbols[name];
+    made = {symbol.node, symbol.capacity, nodes_with(out.symbolic, {name})};
+  }
+  out.bind({}, {});
+  out.program = lower(out.sized(), compiled.target);
   return out;
 }
 
@@ -145,9 +176,16 @@ LoweredGraph lower_graph(const CompiledGraph& compiled, const SymbolValues& valu
 std::optional<std::string> reserve(const CompiledGraph& compiled, LoweredGraph& lowered,
                                    const SymbolValues& capacities) {
   try {
-    const Graph largest = bind_symbols(lowered.symbolic, capacities);
+    SymbolValues largest = capacities;
+    for (const auto& [name, symbol] : lowered.run_symbols)
+      largest[name] = symbol.capacity.bind(largest).value();
+    const Graph graph = bind_symbols(lowered.symbolic, largest);
+    std::set<int32_t> all(lowered.changing.begin(), lowered.changing.end());
+    for (const auto& [name, symbol] : lowered.run_symbols)
+      all.insert(symbol.changing.begin(), symbol.changing.end());
     std::vector<Relowered> nodes;
-    auto reason = relower(lowered.program, largest, compiled.target, lowered.changing, true, nodes);
+    auto reason = relower(lowered.program, {graph, graph, lowered.sized().run_symbols}, compiled.target,
+                          {all.begin(), all.end()}, true, nodes);
     for (const Relowered& node : nodes) {
       // Two operands may have the same layout at some lengths only (a row that is repeated once).
       const Program::Work& work = lowered.program.work[node.work];
@@ -181,20 +219,21 @@ MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights,
   for (const auto& [name, largest] : capacities) {
     if (compiled.graph->capacities().contains(name)) growing.insert(name);
   }
-  std::optional<std::string> reason;
+  std::optional<std::string> obstacle;
   if (!growing.empty()) {
     SymbolValues typical = values;
     for (const std::string& name : growing) typical[name] = typical_length(capacities.at(name));
-    LoweredGraph lowered = lower_graph(compiled, typical);
-    lowered.changing = nodes_with(lowered.symbolic, growing);
-    reason = reserve(compiled, lowered, capacities);
-    if (!reason) {
+    LoweredGraph lowered = lower_graph(compiled, std::move(typical), growing);
+    obstacle = reserve(compiled, lowered, capacities);
+    if (!obstacle) {
       auto plan = plan_of(compiled, weights, std::move(lowered));
-      reason = plan->retarget(values);
-      if (!reason) return {std::move(plan), true, ""};
+      obstacle = plan->retarget(values);
+      if (!obstacle) return {std::move(plan), true, ""};
     }
   }
-  return {plan_of(compiled, weights, lower_graph(compiled, values)), false, reason.value_or("")};
+  LoweredGraph lowered = lower_graph(compiled, values, {});
+  if (!lowered.run_symbols.empty()) reserve(compiled, lowered, values);
+  return {plan_of(compiled, weights, std::move(lowered)), false, obstacle.value_or("")};
 }
 
 }  // namespace rlx

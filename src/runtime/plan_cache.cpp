@@ -4,12 +4,18 @@
 
 namespace rlx {
 
-std::shared_ptr<DevicePlan> PlanCache::current(const RunSymbols& symbols) const {
+std::shared_ptr<DevicePlan> PlanCache::current(const GivenSymbols& symbols) const {
   if (plans_.empty() || !symbols.equal(plans_.front().values)) return nullptr;
   return plans_.front().plan;
 }
 
-std::shared_ptr<DevicePlan> PlanCache::get(const SymbolValues& values, const RunSymbols& symbols) {
+int64_t PlanCache::relowered() const {
+  int64_t nodes = 0;
+  for (const CachedPlan& p : plans_) nodes += p.plan->relowered();
+  return nodes;
+}
+
+std::shared_ptr<DevicePlan> PlanCache::get(const SymbolValues& values, const GivenSymbols& symbols) {
   const auto use = [&](std::list<CachedPlan>::iterator it) {
     plans_.splice(plans_.begin(), plans_, it);
     return it->plan;

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "runtime/given_symbols.h"
 #include "runtime/pipeline.h"
-#include "runtime/run_symbols.h"
 
 namespace rlx {
 
@@ -17,12 +17,14 @@ class PlanCache {
   PlanCache(const CompiledGraph& compiled, const Weights& weights) : compiled_(compiled), weights_(weights) {}
 
   // The plan that was used last if it is for these values, else nothing. Allocates nothing.
-  std::shared_ptr<DevicePlan> current(const RunSymbols& symbols) const;
+  std::shared_ptr<DevicePlan> current(const GivenSymbols& symbols) const;
   // The plan for these values: one that exists, one that can be changed to serve them (within the
   // capacities), or a new one, for which another may have to be dropped.
-  std::shared_ptr<DevicePlan> get(const SymbolValues& values, const RunSymbols& symbols);
+  std::shared_ptr<DevicePlan> get(const SymbolValues& values, const GivenSymbols& symbols);
   // How many were made so far.
   int64_t made() const { return made_; }
+  // How many nodes were lowered again, for the plans that are kept.
+  int64_t relowered() const;
   // Why the plan that was used last was made although there was one for the same capacities; "" if there was
   // none.
   const std::string& reason() const { return plans_.front().reason; }

@@ -8,17 +8,25 @@
 namespace rlx {
 
 Run::Run() = default;
-Run::Run(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Run::Run(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Run::Run(Run&&) noexcept = default;
 Run& Run::operator=(Run&&) noexcept = default;
 Run::~Run() = default;
 
-bool Run::ready() { return !impl_ || !impl_->readback || impl_->readback.ready(); }
+bool Run::ready() {
+  if (!impl_) return true;
+  try {
+    if (impl_->runner && !impl_->runner->advance(false)) return false;
+  } catch (const Error&) {
+    return true;  // get() throws it
+  }
+  return !impl_->readback || impl_->readback.ready();
+}
 
 NamedTensors Run::get() {
   if (!impl_)
     fail(ErrorKind::invalid_argument, "the run was never started, or its outputs have already been taken");
-  const std::unique_ptr<Impl> run = std::move(impl_);
+  const std::shared_ptr<Impl> run = std::move(impl_);
   return run->get();
 }
 
@@ -36,6 +44,7 @@ Run::Impl::Impl(const std::vector<Graph::Output>& outputs, const std::vector<std
 }
 
 NamedTensors Run::Impl::get() {
+  if (runner) runner->advance(true);
   const std::span<const std::byte> bytes = readback ? readback.wait() : std::span<const std::byte>();
   NamedTensors out;
   for (const Slot& slot : slots) {

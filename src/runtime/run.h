@@ -6,6 +6,7 @@
 
 #include "gpu/device.h"
 #include "rlx/executable.h"
+#include "runtime/runner.h"
 
 namespace rlx {
 
@@ -23,7 +24,8 @@ struct Run::Impl {
     std::vector<int64_t> shape;
     uint64_t offset, device_bytes, host_bytes;
   };
-  gpu::Readback readback;  // empty when nothing is to be read
+  std::shared_ptr<Runner> runner;  // null if everything has been submitted
+  gpu::Readback readback;          // empty when nothing is to be read
   std::vector<Slot> slots;
   bool zeros = false;  // DebugOptions::dispatch_only
 

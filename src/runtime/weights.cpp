@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "ir/op.h"
+#include "ir/subgraphs.h"
 #include "kernels/lowering.h"
 #include "runtime/transfer.h"
 
@@ -96,6 +97,7 @@ Weights::Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, co
   }
 
   const Program program = lower(load_graph_, for_loading(target));
+  load_names_ = program.names;
   const std::vector<Cone> cones = find_cones(program, load_graph_);
   const std::vector<size_t> user = users(program, cones);
   add_leaves(load_graph_);
@@ -155,16 +157,23 @@ Weights::Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, co
   load_constants(split);
 }
 
-void Weights::add_leaves(const Graph& graph) {
-  for (const Node& n : graph.nodes()) {
-    if (!n.op->is_leaf() || n.op->is(LeafKind::input)) continue;
-    const TensorType& type = n.outputs[0];
-    if (!type.shape.is_static()) {
-      fail("the {} '{}' has the symbolic shape {}; bind its symbols when compiling", n.op->name(), n.name,
-           type.shape.text());
+void Weights::add_leaves(const Graph& top) {
+  for_each_graph(top, [&](const Graph& graph) {
+    for (const Node& n : graph.nodes()) {
+      // The constants of bodies are tables of the plans, since their names are not unique.
+      const bool named = n.op->is(LeafKind::param) || n.op->is(LeafKind::state);
+      if (named || (n.op->is(LeafKind::constant) && &graph == &top)) add_leaf(n);
     }
-    entries_.try_emplace(n.name, Entry{.type = type, .kind = *n.op->leaf()});
+  });
+}
+
+void Weights::add_leaf(const Node& n) {
+  const TensorType& type = n.outputs[0];
+  if (!type.shape.is_static()) {
+    fail("the {} '{}' has the symbolic shape {}; bind its symbols when compiling", n.op->name(), n.name,
+         type.shape.text());
   }
+  entries_.try_emplace(n.name, Entry{.type = type, .kind = *n.op->leaf()});
 }
 
 void Weights::load_constants(const LoadSplit& split) {
@@ -225,12 +234,11 @@ void Weights::finish_loading() {
 
 std::vector<Placement> Weights::placements(const Program& program, const Graph& graph) const {
   std::vector<Placement> out(program.storages.size());
+  for (const auto& [name, storage] : program.leaves)
+    out[static_cast<size_t>(storage)] = entries_.at(name).place;
   for (size_t s = 0; s < out.size(); ++s) {
     const Storage& storage = program.storages[s];
-    if (!storage.leaf || storage.leaf == LeafKind::input) continue;
-    const auto entry = entries_.find(graph.node(storage.node).name);
-    check(entry != entries_.end(), "every param, constant and state has a place");
-    out[s] = entry->second.place;
+    if (storage.leaf == LeafKind::constant) out[s] = entries_.at(graph.node(storage.node).name).place;
   }
   return out;
 }

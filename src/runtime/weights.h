@@ -38,7 +38,7 @@ class Weights {
   int64_t derived_bytes() const { return derived_bytes_; }
   int64_t state_bytes() const { return state_bytes_; }
   // The load phase, for reports.
-  const Graph& load_graph() const { return load_graph_; }
+  const std::vector<Program::NodeName>& load_names() const { return load_names_; }
   const std::vector<BoundDispatch>& load_dispatches() const { return load_dispatches_; }
 
  private:
@@ -52,7 +52,8 @@ class Weights {
     Placement place = {};
   };
 
-  void add_leaves(const Graph& graph);
+  void add_leaves(const Graph& top);
+  void add_leaf(const Node& node);
   void load_constants(const LoadSplit& split);
   Entry& require(std::string_view name, LeafKind kind);
   [[noreturn]] void fail_missing() const;
@@ -71,6 +72,7 @@ class Weights {
   int64_t state_bytes_ = 0;
 
   Graph load_graph_;
+  std::vector<Program::NodeName> load_names_;
   struct LoadCone {
     size_t first, count;  // of load_dispatches_
     bool dirty = false;   // a param has changed since it ran

@@ -19,9 +19,9 @@ const uint32_t kPerLimitedCase = full_run() ? 5 : 1;
 
 class Fuzz : public ::testing::TestWithParam<uint32_t> {
  protected:
-  void run(uint32_t seed, const Device& device) {
+  void run(uint32_t seed, const Device& device, const RandomGraphOptions& options = {}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    RandomGraph r = random_graph(seed);
+    RandomGraph r = random_graph(seed, options);
     const auto values = reference_values(r.graph, r.leaves);
     double scale = 1;
     for (const auto& outputs : values) {
@@ -55,6 +55,13 @@ class Fuzz : public ::testing::TestWithParam<uint32_t> {
 
 TEST_P(Fuzz, MatchesTheReference) {
   for (uint32_t i = 0; i < kPerCase; ++i) run(GetParam() * kPerCase + i, full_device());
+}
+
+TEST_P(Fuzz, BranchesAndLoopsMatch) {
+  for (uint32_t i = 0; i < kPerCase; ++i) {
+    const uint32_t seed = 300000 + GetParam() * kPerCase + i;
+    run(seed, i % 4 == 3 ? small_device() : full_device(), {.control_flow = true});
+  }
 }
 
 TEST_P(Fuzz, MatchesUnderSmallLimits) {

@@ -826,7 +826,7 @@ TEST(NonZero, InsideABody) {
   }
 }
 
-TEST(RunSymbols, AreDeterminedOnceAndBeforeTheirUse) {
+TEST(GivenSymbols, AreDeterminedOnceAndBeforeTheirUse) {
   EXPECT_SAYS(checked("%x = input : f32[3] %a = nonzero(%x) {count=dim(n)} %b = nonzero(%x) {count=dim(n)} "
                       "output a = %a output b = %b"),
               "the nodes 'a' and 'b' both determine the symbol 'n'");

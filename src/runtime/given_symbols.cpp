@@ -1,25 +1,28 @@
-#include "runtime/run_symbols.h"
+#include "runtime/given_symbols.h"
 
 #include <algorithm>
 
 #include "base/fail.h"
 #include "ir/op.h"
+#include "ir/run_sizes.h"
 
 namespace rlx {
 
-RunSymbols::RunSymbols(const Graph& graph) {
+GivenSymbols::GivenSymbols(const Graph& graph) {
+  const std::map<std::string, RunSymbol> of_run = run_symbols(graph);
   for (const std::string& name : graph.symbols()) {
+    if (of_run.contains(name)) continue;
     const auto it = graph.capacities().find(name);
     symbols_.push_back({name, -1, it == graph.capacities().end() ? 0 : it->second});
   }
 }
 
-RunSymbols::Symbol* RunSymbols::find(std::string_view name) {
+GivenSymbols::Symbol* GivenSymbols::find(std::string_view name) {
   const auto it = std::ranges::find(symbols_, name, &Symbol::name);
   return it == symbols_.end() ? nullptr : &*it;
 }
 
-void RunSymbols::set(std::string_view name, int64_t value, std::string_view from) {
+void GivenSymbols::set(std::string_view name, int64_t value, std::string_view from) {
   Symbol* symbol = find(name);
   if (!symbol) fail(ErrorKind::invalid_argument, "the graph has no symbol named '{}'", name);
   if (value < 0) {
@@ -38,7 +41,7 @@ void RunSymbols::set(std::string_view name, int64_t value, std::string_view from
 }
 
 // Without a shape, the number of elements determines one unknown symbol.
-void RunSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
+void GivenSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
   int64_t known = 1;
   const Dim* unknown = nullptr;
   for (const Dim& d : shape) {
@@ -82,7 +85,7 @@ namespace {
 
 }  // namespace
 
-void RunSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList given) {
+void GivenSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList given) {
   for (Symbol& s : symbols_) s.value = -1;
   for (const auto& [name, value] : given) set(name, value, "the symbols given");
   for (const InputRef& in : inputs) {
@@ -108,19 +111,19 @@ void RunSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList give
   }
 }
 
-bool RunSymbols::equal(const SymbolValues& values) const {
+bool GivenSymbols::equal(const SymbolValues& values) const {
   return std::ranges::equal(symbols_, values, [](const Symbol& s, const auto& item) {
     return s.name == item.first && s.value == item.second;
   });
 }
 
-SymbolValues RunSymbols::values() const {
+SymbolValues GivenSymbols::values() const {
   SymbolValues out;
   for (const Symbol& s : symbols_) out[s.name] = s.value;
   return out;
 }
 
-SymbolValues RunSymbols::at_capacity(const SymbolValues& values) const {
+SymbolValues GivenSymbols::at_capacity(const SymbolValues& values) const {
   SymbolValues out = values;
   for (const Symbol& s : symbols_) {
     if (s.capacity > 0) out[s.name] = s.capacity;
@@ -128,7 +131,7 @@ SymbolValues RunSymbols::at_capacity(const SymbolValues& values) const {
   return out;
 }
 
-void RunSymbols::check_complete(const SymbolValues& values) const {
+void GivenSymbols::check_complete(const SymbolValues& values) const {
   for (const Symbol& s : symbols_) {
     const auto it = values.find(s.name);
     if (it == values.end())

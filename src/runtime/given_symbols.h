@@ -1,4 +1,4 @@
-// The symbols of a graph and what they stand for in one run.
+// The symbols of a graph that the caller gives, and what they stand for in one run.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace rlx {
 
-class RunSymbols {
+class GivenSymbols {
  public:
-  explicit RunSymbols(const Graph& graph);
+  explicit GivenSymbols(const Graph& graph);
 
   // Takes the value of each symbol from the shapes of the inputs and from what is given; an error if one has
   // no value or two. Allocates nothing.
