@@ -120,18 +120,25 @@ int64_t typical_length(int64_t capacity) {
   return capacity < 3 ? capacity : std::max<int64_t>(capacity - 1 - capacity % 2, 2);
 }
 
+// The nodes that are lowered differently for other values of these symbols: those that have one in their
+// types or attributes, and those that read a view of such a node, which may lie elsewhere although its shape
+// is the same.
 std::vector<int32_t> nodes_with(const Graph& graph, const std::set<std::string>& symbols) {
-  const auto depends = [&](const Node& n) {
+  std::vector<bool> moves(static_cast<size_t>(graph.size()));  // views and states in other places
+  std::vector<int32_t> out;
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
     std::set<std::string> used = symbols_of(n);
+    bool depends = false;
     for (ValueId v : n.inputs) {
       if (v.is_absent()) continue;
       for (const Dim& d : graph.type(v).shape) d.collect_symbols(used);
+      depends |= moves[static_cast<size_t>(v.node)];
     }
-    return std::ranges::any_of(used, [&](const std::string& s) { return symbols.contains(s); });
-  };
-  std::vector<int32_t> out;
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    if (depends(graph.node(id))) out.push_back(id);
+    depends |= std::ranges::any_of(used, [&](const std::string& s) { return symbols.contains(s); });
+    if (!depends) continue;
+    out.push_back(id);
+    moves[static_cast<size_t>(id)] = n.op->has(Trait::view);
   }
   return out;
 }

@@ -1,0 +1,61 @@
+// A decoder with a growing cache: what a step with a new length costs to prepare.
+#include <gtest/gtest.h>
+
+#include "rlx/models.h"
+#include "rlx/ops.h"
+#include "tests/support/devices.h"
+
+namespace rlx::testing {
+namespace {
+
+constexpr models::DecoderConfig kSmall{
+    .layers = 2, .hidden = 16, .heads = 2, .kv_heads = 1, .intermediate = 24, .vocab = 11, .capacity = 20};
+
+class Decode : public ::testing::Test {
+ protected:
+  explicit Decode(const models::DecoderConfig& config = kSmall)
+      : graph_(models::decoder_step(config)),
+        exe_(compile(graph_, full_device())),
+        weights_(models::random_weights(graph_, 1, 0.3)),
+        logits_(static_cast<size_t>(config.vocab)) {
+    exe_.set_params(weights_);
+  }
+  void step(int64_t length) {
+    const int64_t id[] = {length % 7};
+    exe_.run({input("input_ids", std::span(id))}, {output("logits", logits_)}, {{"length", length}});
+  }
+
+  Graph graph_;
+  Executable exe_;
+  NamedTensors weights_;
+  std::vector<float> logits_;
+};
+
+// One plan serves every length, and its steps are those of a graph that was compiled for that length.
+TEST_F(Decode, EveryLengthIsRight) {
+  for (int64_t length = 1; length <= kSmall.capacity; ++length) {
+    Executable fixed = compile(graph_, full_device(), {.symbols = {{"length", length}}});
+    fixed.set_params(weights_);
+    for (const TensorInfo& s : exe_.states()) fixed.write_state(s.name, exe_.read_state(s.name));
+    step(length);
+    const Tensor want = fixed.run({{"input_ids", Tensor::of<int64_t>({1, 1}, {length % 7})}}).at("logits");
+    for (size_t i = 0; i < logits_.size(); ++i)
+      EXPECT_NEAR(logits_[i], want.real(static_cast<int64_t>(i)), 1e-5) << "length " << length;
+  }
+  EXPECT_EQ(exe_.plan_count(), 1);
+  EXPECT_EQ(exe_.plan_report({{"length", 3}}).reason, "");
+}
+
+// Two rotations, two writes and attention in each layer, and none of the products.
+TEST_F(Decode, OnlyWhatDependsOnTheLengthIsLoweredAgain) {
+  step(1);
+  step(2);
+  const int64_t before = exe_.relowered_count();
+  step(3);
+  EXPECT_LE(exe_.relowered_count() - before, 5 * kSmall.layers);
+  step(3);
+  EXPECT_LE(exe_.relowered_count() - before, 5 * kSmall.layers);
+}
+
+}  // namespace
+}  // namespace rlx::testing
