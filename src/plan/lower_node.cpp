@@ -11,16 +11,23 @@
 #include "ops/fill.h"
 #include "ops/if.h"
 #include "ops/loop.h"
+#include "ops/product_op.h"
 
 namespace rlx {
 
-Operand value_operand(const Node& n, const TensorType& type, const std::map<ValueId, Operand>& values,
-                      int32_t own) {
-  const std::vector<int64_t> dims = type.shape.values();
+int64_t SizedNode::bytes(int32_t output) const {
+  const TensorType& type = lowered().type({id, output});
+  return storage_bytes(type.dtype, type.shape.elements().value());
+}
+
+Operand SizedNode::seen(int32_t output, const std::map<ValueId, Operand>& values, int32_t own) const {
+  const Node& n = node();
+  const TensorType& type = n.outputs[static_cast<size_t>(output)];
+  std::vector<int64_t> dims = type.shape.values();
+  if (!n.inputs.empty() && n.op->overwrites(0)) return values.at(n.inputs[0]);
   Operand o;
   o.storage = own;
   o.dtype = type.dtype;
-  o.view = View::contiguous(dims);
   if (n.op->has(Trait::view)) {
     const Operand& source = values.at(n.inputs[0]);
     if (std::optional<View> view = n.op->view(source.view, dims)) {
@@ -28,16 +35,32 @@ Operand value_operand(const Node& n, const TensorType& type, const std::map<Valu
       // A view of an encoded leaf has the type f32 in the graph, but its memory is the leaf's.
       o.dtype = is_encoded(source.dtype) ? source.dtype : type.dtype;
       o.view = *std::move(view);
+      return o;
     }
-  } else if (!n.inputs.empty() && n.op->overwrites(0)) {
-    o = values.at(n.inputs[0]);
   }
+  o.view = View::contiguous(lowered().type({id, output}).shape.values());
+  o.view.dims = std::move(dims);
   return o;
+}
+
+NodeOperands SizedNode::operands(const std::map<ValueId, Operand>& values) const {
+  const Node& n = node();
+  NodeOperands out;
+  for (ValueId v : n.inputs) out.inputs.push_back(v.is_absent() ? Operand{} : values.at(v));
+  for (int32_t i = 0; i < static_cast<int32_t>(n.outputs.size()); ++i) {
+    Operand& o = out.outputs.emplace_back(values.at({id, i}));
+    if (determines_size) o.view.dims = at_capacity.type({id, i}).shape.values();
+  }
+  return out;
+}
+
+bool SizedNode::is_free(const NodeOperands& o) const {
+  const Op& op = *node().op;
+  return op.is_leaf() || (op.has(Trait::view) && o.outputs[0].storage == o.inputs[0].storage);
 }
 
 namespace {
 
-// Values that are not reached by the first dispatch of the list are those of dispatches before it.
 bool reads_words(std::span<const Instruction> code) {
   return std::ranges::any_of(code, [](const Instruction& i) { return i.word != Instruction::kNoWord; });
 }
@@ -48,20 +71,30 @@ Lowering NodeLowering::at(int32_t name, NodeOperands operands) {
   return {target_, name, std::move(operands.inputs), std::move(operands.outputs), scratch_, dispatches_};
 }
 
-void NodeLowering::lower(const Graph& graph, int32_t id, NodeOperands operands, int32_t name) {
-  const Node& n = graph.node(id);
+void NodeLowering::lower(const SizedNode& node, const NodeOperands& operands, int32_t name) {
+  const Node& n = node.lowered().node(node.id);
+  int32_t size_word = Instruction::kNoWord;
   try {
     if (op_cast<If>(*n.op)) {
-      lower_if(n, operands, name);
+      lower_if(node, operands, name);
     } else if (op_cast<Loop>(*n.op)) {
-      lower_loop(graph, n, operands, name);
+      size_word = lower_loop(node, operands, name);
     } else {
-      Lowering l = at(name, std::move(operands));
+      Lowering l = at(name, operands);
       n.op->lower(l);
+      size_word = operands.outputs.back().storage;  // of those that determine a size, the last output is it
     }
   } catch (const Error& e) {
     throw e.within(formatted("while lowering node '{}' ({})", n.name, n.op->name()));
   }
+  if (!node.determines_size) return;
+  const std::optional<RunSize> size = n.op->run_size(input_types(node.at_capacity, n));
+  check(size && size->dim.is_static(), "a node that determines a size is lowered for its capacity");
+  add({.kind = Instruction::Kind::size,
+       .word = size_word,
+       .symbol = run_symbols_.at(program_.names[static_cast<size_t>(name)].name),
+       .capacity = size->dim.value(),
+       .name = name});
 }
 
 std::vector<Instruction> NodeLowering::take_code() {
@@ -71,23 +104,21 @@ std::vector<Instruction> NodeLowering::take_code() {
 
 size_t NodeLowering::add(Instruction instruction) {
   close_run();
-  code_.push_back(instruction);
+  code_.push_back(std::move(instruction));
   return code_.size() - 1;
 }
 
+// Also if there are none, for these sizes.
 void NodeLowering::close_run() {
-  if (dispatches_.size() == in_code_) return;
   code_.push_back(
       {.kind = Instruction::Kind::run, .first = in_code_, .count = dispatches_.size() - in_code_});
   in_code_ = dispatches_.size();
 }
 
-int32_t NodeLowering::name_in_body(int32_t owner, const Node& n) {
-  Program::NodeName name{program_.names[static_cast<size_t>(owner)].name + "/" + n.name,
-                         std::string(n.op->name())};
-  const auto found = std::ranges::find(program_.names, name.name, &Program::NodeName::name);
+int32_t NodeLowering::number_of(std::string name, const Node& n) {
+  const auto found = std::ranges::find(program_.names, name, &Program::NodeName::name);
   const auto index = static_cast<int32_t>(found - program_.names.begin());
-  if (found == program_.names.end()) program_.names.push_back(std::move(name));
+  if (found == program_.names.end()) program_.names.push_back({std::move(name), std::string(n.op->name())});
   return index;
 }
 
@@ -101,37 +132,41 @@ Operand NodeLowering::leaf(const Node& n, int32_t name) {
     program_.storages.push_back(
         {n.op->leaf(), storage_bytes(type.dtype, type.shape.elements().value()), name});
   }
-  return value_operand(n, type, {}, it->second);
+  Operand o;
+  o.storage = it->second;
+  o.dtype = type.dtype;
+  o.view = View::contiguous(type.shape.values());
+  return o;
 }
 
-std::vector<Operand> NodeLowering::lower_body(const Graph& body, std::vector<Operand> inputs, int32_t owner) {
+std::vector<Operand> NodeLowering::lower_body(const Graph& body, const Graph& at_capacity,
+                                              std::vector<Operand> inputs, const std::string& prefix) {
   std::map<ValueId, Operand> values;
   size_t next_input = 0;
   std::vector<int32_t> names;
+  const auto sized = [&](int32_t id) {
+    const std::string& name = program_.names[static_cast<size_t>(names[static_cast<size_t>(id)])].name;
+    return SizedNode{body, at_capacity, id, run_symbols_.contains(name)};
+  };
   for (int32_t id = 0; id < body.size(); ++id) {
     const Node& n = body.node(id);
-    const int32_t name = names.emplace_back(name_in_body(owner, n));
+    const int32_t name = names.emplace_back(number_of(prefix + n.name, n));
     if (n.op->is(LeafKind::input)) {
       values[{id, 0}] = std::move(inputs[next_input++]);
       continue;
     }
+    const SizedNode node = sized(id);
     for (int32_t i = 0; i < static_cast<int32_t>(n.outputs.size()); ++i) {
-      const TensorType& type = n.outputs[static_cast<size_t>(i)];
-      Operand o = n.op->is_leaf() ? leaf(n, name) : value_operand(n, type, values, -1);
-      if (o.storage < 0)
-        o.storage = scratch_.take(storage_bytes(type.dtype, type.shape.elements().value()), name);
+      Operand o = n.op->is_leaf() ? leaf(n, name) : node.seen(i, values, -1);
+      if (o.storage < 0) o.storage = scratch_.take(node.bytes(i), name);
       values[{id, i}] = std::move(o);
     }
   }
   for (int32_t id : schedule(body)) {
-    const Node& n = body.node(id);
-    if (n.op->is_leaf()) continue;
-    NodeOperands operands;
-    for (ValueId v : n.inputs) operands.inputs.push_back(v.is_absent() ? Operand{} : values.at(v));
-    for (size_t o = 0; o < n.outputs.size(); ++o)
-      operands.outputs.push_back(values.at({id, static_cast<int32_t>(o)}));
-    if (n.op->has(Trait::view) && operands.outputs[0].storage == operands.inputs[0].storage) continue;
-    lower(body, id, std::move(operands), names[static_cast<size_t>(id)]);
+    const SizedNode node = sized(id);
+    if (body.node(id).op->is_leaf()) continue;
+    const NodeOperands operands = node.operands(values);
+    if (!node.is_free(operands)) lower(node, operands, names[static_cast<size_t>(id)]);
   }
   std::vector<Operand> outputs;
   for (const Graph::Output& o : body.outputs()) outputs.push_back(values.at(o.value));
@@ -145,27 +180,32 @@ int32_t NodeLowering::word_of(const Operand& scalar, int32_t name) {
   return word.storage;
 }
 
-void NodeLowering::lower_if(const Node& n, const NodeOperands& operands, int32_t name) {
+void NodeLowering::lower_if(const SizedNode& node, const NodeOperands& operands, int32_t name) {
   using enum Instruction::Kind;
-  const auto* op = op_cast<If>(*n.op);
+  const auto* op = op_cast<If>(*node.node().op);
+  const auto* largest = op_cast<If>(*node.at_capacity.node(node.id).op);
+  const std::string prefix = program_.names[static_cast<size_t>(name)].name;
   const std::vector<Operand> captured(operands.inputs.begin() + 1, operands.inputs.end());
-  const auto branch = [&](const Graph& body) {
-    const std::vector<Operand> results = lower_body(body, captured, name);
+  const auto branch = [&](const GraphPtr If::* body, std::string_view which) {
+    const std::vector<Operand> results =
+        lower_body(*(op->*body), *(largest->*body), captured, formatted("{}/{}/", prefix, which));
     Lowering l = at(name);
     for (size_t o = 0; o < results.size(); ++o) lower_copy(l, results[o], operands.outputs[o]);
   };
   const size_t unless_true = add({.kind = unless, .word = word_of(operands.inputs[0], name)});
-  branch(*op->then_body);
+  branch(&If::then_body, "then");
   const size_t to_end = add({.kind = jump});
   code_[unless_true].target = code_.size();
-  branch(*op->else_body);
+  branch(&If::else_body, "else");
   close_run();
   code_[to_end].target = code_.size();
 }
 
-void NodeLowering::lower_loop(const Graph& graph, const Node& n, const NodeOperands& operands, int32_t name) {
+int32_t NodeLowering::lower_loop(const SizedNode& node, const NodeOperands& operands, int32_t name) {
   using enum Instruction::Kind;
+  const Node& n = node.node();
   const auto* op = op_cast<Loop>(*n.op);
+  const auto* largest = op_cast<Loop>(*node.at_capacity.node(node.id).op);
   const auto input = [&](size_t i) { return i < operands.inputs.size() ? operands.inputs[i] : Operand{}; };
   const Operand trips = input(0);
   const Operand condition = input(1);
@@ -182,13 +222,12 @@ void NodeLowering::lower_loop(const Graph& graph, const Node& n, const NodeOpera
   } else {
     lower_fill(l, going, 1);
   }
-  iterations_word_ = iteration.storage;
 
   Instruction start{.kind = begin, .loop = loop_count_++};
   if (op->exactly) {
     start.trips = op->exactly->value();
   } else if (trips.present()) {
-    if (const std::optional<int64_t> known = constant_integer(graph, n.inputs[0])) {
+    if (const std::optional<int64_t> known = constant_integer(node.graph, n.inputs[0])) {
       start.trips = *known;
     } else {
       start.word = word_of(trips, name);
@@ -206,7 +245,8 @@ void NodeLowering::lower_loop(const Graph& graph, const Node& n, const NodeOpera
     inputs.insert(inputs.end(), operands.inputs.begin() + static_cast<int64_t>(kFirst + carried),
                   operands.inputs.end());
   }
-  const std::vector<Operand> results = lower_body(*op->body, std::move(inputs), name);
+  const std::vector<Operand> results = lower_body(*op->body, *largest->body, std::move(inputs),
+                                                  program_.names[static_cast<size_t>(name)].name + "/");
   for (size_t i = 0; i < operands.outputs.size(); ++i) {
     const Operand& from = results[i + 1];
     const Operand& to = operands.outputs[i];
@@ -224,6 +264,7 @@ void NodeLowering::lower_loop(const Graph& graph, const Node& n, const NodeOpera
   code_[at_test].masked = !writes_state(n) && !reads_words(std::span(code_).subspan(at_test + 1));
   add({.kind = next, .target = at_test, .loop = start.loop});
   code_[at_test].target = code_.size();
+  return iteration.storage;
 }
 
 }  // namespace rlx

@@ -12,37 +12,58 @@ struct NodeOperands {
   std::vector<Operand> inputs, outputs;
 };
 
-// Which storage a value of a node lies in, and how: views and state writes share that of their input. Others
-// lie contiguously in `own`.
-Operand value_operand(const Node& node, const TensorType& type, const std::map<ValueId, Operand>& values,
-                      int32_t own);
+// A node in the two forms of its graph (SizedGraph).
+struct SizedNode {
+  const Graph& graph;
+  const Graph& at_capacity;
+  int32_t id;
+  bool determines_size;
+
+  const Node& node() const { return graph.node(id); }
+  // The form that is lowered.
+  const Graph& lowered() const { return determines_size ? at_capacity : graph; }
+  int64_t bytes(int32_t output) const;
+
+  // Output i as its users see it. Views and state writes share the storage of their input; others lie in
+  // `own`, those whose size only the run knows as they do at its capacity.
+  Operand seen(int32_t output, const std::map<ValueId, Operand>& values, int32_t own) const;
+  // What its kernels work on.
+  NodeOperands operands(const std::map<ValueId, Operand>& values) const;
+  // Whether it costs nothing: a leaf, or a view.
+  bool is_free(const NodeOperands& operands) const;
+};
 
 class NodeLowering {
  public:
-  NodeLowering(Program& program, const Target& target, Scratch& scratch, std::vector<Dispatch>& dispatches)
-      : program_(program), target_(target), scratch_(scratch), dispatches_(dispatches) {}
+  NodeLowering(Program& program, const std::map<std::string, std::string>& run_symbols, const Target& target,
+               Scratch& scratch, std::vector<Dispatch>& dispatches)
+      : program_(program),
+        run_symbols_(run_symbols),
+        target_(target),
+        scratch_(scratch),
+        dispatches_(dispatches) {}
 
   // `name` is its number in Program::names.
-  void lower(const Graph& graph, int32_t id, NodeOperands operands, int32_t name);
+  void lower(const SizedNode& node, const NodeOperands& operands, int32_t name);
 
-  // Of the node, if it is a branch or a loop.
   std::vector<Instruction> take_code();
   std::vector<Program::Loop> take_loops() { return std::move(loops_); }
-  // Where a loop counts its iterations.
-  int32_t iterations_word() const { return iterations_word_; }
 
  private:
   Lowering at(int32_t name, NodeOperands operands = {});
-  std::vector<Operand> lower_body(const Graph& body, std::vector<Operand> inputs, int32_t owner);
-  void lower_if(const Node& node, const NodeOperands& operands, int32_t name);
-  void lower_loop(const Graph& graph, const Node& node, const NodeOperands& operands, int32_t name);
+  std::vector<Operand> lower_body(const Graph& body, const Graph& at_capacity, std::vector<Operand> inputs,
+                                  const std::string& prefix);
+  void lower_if(const SizedNode& node, const NodeOperands& operands, int32_t name);
+  // Returns the storage in which it counts its iterations.
+  int32_t lower_loop(const SizedNode& node, const NodeOperands& operands, int32_t name);
   Operand leaf(const Node& node, int32_t name);
   int32_t word_of(const Operand& scalar, int32_t name);
-  int32_t name_in_body(int32_t owner, const Node& node);
+  int32_t number_of(std::string name, const Node& node);
   size_t add(Instruction instruction);
   void close_run();
 
   Program& program_;
+  const std::map<std::string, std::string>& run_symbols_;
   const Target& target_;
   Scratch& scratch_;
   std::vector<Dispatch>& dispatches_;
@@ -50,7 +71,6 @@ class NodeLowering {
   size_t in_code_ = 0;  // dispatches that are in a `run`
   std::vector<Program::Loop> loops_;
   size_t loop_count_ = 0;
-  int32_t iterations_word_ = -1;
 };
 
 }  // namespace rlx

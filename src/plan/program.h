@@ -11,8 +11,9 @@
 
 namespace rlx {
 
-// What a branch or a loop became: the host goes through a list of these, and where it needs to know a word
-// that the device has computed, it waits for it. Words are i32 scalars, named by their storage.
+// What a branch, a loop or a node that determines a size became: the host goes through a list of these, and
+// where it needs to know a word that the device has computed, it waits for it. Words are i32 scalars, named
+// by their storage. The list does not depend on sizes, but for the dispatches.
 struct Instruction {
   enum class Kind : uint8_t {
     run,     // `count` dispatches from `first` on, counted from the first of the node
@@ -21,6 +22,7 @@ struct Instruction {
     begin,   // a loop: it has made no iterations; its limit is `trips`, or the word if there is one
     test,    // goes on at `target` if the loop has made all iterations, or if the word is 0
     next,    // it has made one more; goes on at `target`
+    size,    // the word is the value of `symbol`, at most `capacity`
   };
   static constexpr int32_t kNoWord = -1;
   static constexpr int64_t kNoLimit = INT64_MAX;
@@ -34,13 +36,9 @@ struct Instruction {
   // For `test`: an iteration after the word has become 0 changes nothing, so that several can be made before
   // it is read.
   bool masked = false;
-};
-
-// A size that the host reads after a node has run.
-struct ReadSize {
-  std::string symbol;
-  int32_t word = -1;     // storage of an i32 scalar
-  int64_t capacity = 0;  // it must not be more
+  std::string symbol = {};
+  int64_t capacity = 0;
+  int32_t name = -1;  // of the node that determines the size, in Program::names
 };
 
 struct Program {
@@ -48,7 +46,8 @@ struct Program {
     std::string name;
     ValueId value;  // contiguous
   };
-  // Of a node, or of one in a body: its name then begins with that of the node that owns the body.
+  // Of a node, or of one in a body: its name then begins with that of the node that owns the body ("y/z"),
+  // and of a branch also says which ("y/then/z").
   struct NodeName {
     std::string name, op;
   };
@@ -61,9 +60,8 @@ struct Program {
     size_t first, count;           // dispatches
     std::vector<int32_t> scratch;  // storages, in the order in which the op asked for them
     ChoiceLog choices;
-    std::vector<Instruction> code;  // of a branch or a loop; others have none, and run all their dispatches
+    std::vector<Instruction> code;  // none: it runs all its dispatches
     std::vector<Loop> loops;        // counted like `first`
-    std::optional<ReadSize> size;
   };
 
   std::vector<Storage> storages;
@@ -83,7 +81,8 @@ struct Program {
 struct SizedGraph {
   const Graph& graph;
   const Graph& at_capacity;
-  std::map<int32_t, std::string> run_symbols;  // by the node that determines it
+  // By the name of the node that determines it (Program::NodeName).
+  std::map<std::string, std::string> run_symbols;
 };
 
 // Lowers a static graph in which every view can be read by its users (passes/materialize_views.cpp).

@@ -32,7 +32,7 @@ DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weigh
     Bound& bound = bound_.emplace_back(plan_.first_bound[work.first]);
     for (size_t i = 0; i <= work.count; ++i)
       bound.starts.push_back(plan_.first_bound[work.first + i] - bound.first);
-    has_segments_ |= !work.code.empty() || work.size;
+    has_segments_ |= !work.code.empty();
   }
   commands_ = std::make_unique<Commands>(device_, std::move(plan_.dispatches),
                                          [this](int32_t id) -> const gpu::Buffer& { return buffer(id); });

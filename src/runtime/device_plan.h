@@ -17,9 +17,9 @@ struct LoweredGraph {
   Graph symbolic;                 // materialized
   SymbolValues values;            // of all its symbols, those included that only the run knows
   std::vector<int32_t> changing;  // nodes that are lowered again for other values
-  // Symbols that only the run knows: the nodes that determine them, and those that depend on them.
+  // Symbols that only the run knows: the node that determines it, and those that depend on it.
   struct RunSymbol {
-    int32_t node;
+    std::string node;  // its name in Program::names
     Dim capacity;
     std::vector<int32_t> changing;
   };

@@ -7,7 +7,10 @@
 #include "base/flags.h"
 #include "ir/op.h"
 #include "ir/run_sizes.h"
+#include "ops/if.h"
+#include "ops/loop.h"
 #include "ops/op_table.h"
+#include "ops/product_op.h"
 #include "passes/passes.h"
 #include "runtime/diagnostics.h"
 
@@ -143,37 +146,49 @@ std::vector<int32_t> nodes_with(const Graph& graph, const std::set<std::string>&
   return out;
 }
 
+// The values with those of run symbols at their capacities, which may depend on each other.
+template <class Symbols>
+SymbolValues with_capacities(SymbolValues values, const Symbols& run) {
+  for (size_t left = run.size(); left > 0; --left) {
+    for (const auto& [name, symbol] : run) {
+      const Dim capacity = symbol.capacity.bind(values);
+      if (capacity.is_static()) values[name] = capacity.value();
+    }
+  }
+  return values;
+}
+
+// Notes which nodes determine run symbols, by the names that lowering gives them.
+void name_run_symbols(const Graph& graph, const std::string& prefix, LoweredGraph& lowered) {
+  for (const Node& n : graph.nodes()) {
+    const std::string name = prefix + n.name;
+    if (const std::optional<RunSize> size = n.op->run_size(input_types(graph, n));
+        size && size->dim.as_symbol())
+      lowered.run_symbols.at(*size->dim.as_symbol()).node = name;
+    if (const auto* branch = op_cast<If>(*n.op)) {
+      name_run_symbols(*branch->then_body, name + "/then/", lowered);
+      name_run_symbols(*branch->else_body, name + "/else/", lowered);
+    } else if (const auto* loop = op_cast<Loop>(*n.op)) {
+      name_run_symbols(*loop->body, name + "/", lowered);
+    }
+  }
+}
+
 // `values` are those of the caller's symbols; run symbols get a typical one.
 LoweredGraph lower_graph(const CompiledGraph& compiled, SymbolValues values,
                          const std::set<std::string>& growing) {
   LoweredGraph out;
   const Graph& main = compiled.split.main;
   const std::map<std::string, RunSymbol> run = run_symbols(main);
-  const auto capacity_of = [&](const std::string& name, const RunSymbol& symbol) {
-    if (symbol.graph != &main) {
-      fail(ErrorKind::unsupported,
-           "the node '{}' in a body determines the size '{}' in each run; only nodes outside of bodies can",
-           symbol.graph->node(symbol.node).name, name);
-    }
-    return symbol.capacity;
-  };
-  // In the order of their nodes: a capacity may depend on earlier ones.
-  std::vector<std::string> names;
-  for (const auto& [name, symbol] : run) names.push_back(name);
-  std::ranges::sort(names, {}, [&](const std::string& name) { return run.at(name).node; });
-  SymbolValues largest = values;
-  for (const std::string& name : names) {
-    largest[name] = capacity_of(name, run.at(name)).bind(largest).value();
-    values[name] = typical_length(largest[name]);
-  }
+  SymbolValues largest = with_capacities(values, run);
+  for (const auto& [name, symbol] : run) values[name] = typical_length(largest[name]);
   out.symbolic = materialize_views(main, values, largest);
   out.values = values;
   out.graph = bind_symbols(out.symbolic, values);
   out.changing = nodes_with(out.symbolic, growing);
-  for (const auto& [name, symbol] : run_symbols(out.symbolic)) {
-    LoweredGraph::RunSymbol& made = out.run_symbols[name];
-    made = {symbol.node, symbol.capacity, nodes_with(out.symbolic, {name})};
-  }
+  for (const auto& [name, symbol] : run_symbols(out.symbolic))
+    out.run_symbols[name] = {"", symbol.capacity, nodes_with(out.symbolic, {name})};
+  name_run_symbols(out.symbolic, "", out);
   out.bind({}, {});
   out.program = lower(out.sized(), compiled.target);
   return out;
@@ -183,10 +198,7 @@ LoweredGraph lower_graph(const CompiledGraph& compiled, SymbolValues values,
 std::optional<std::string> reserve(const CompiledGraph& compiled, LoweredGraph& lowered,
                                    const SymbolValues& capacities) {
   try {
-    SymbolValues largest = capacities;
-    for (const auto& [name, symbol] : lowered.run_symbols)
-      largest[name] = symbol.capacity.bind(largest).value();
-    const Graph graph = bind_symbols(lowered.symbolic, largest);
+    const Graph graph = bind_symbols(lowered.symbolic, with_capacities(capacities, lowered.run_symbols));
     std::set<int32_t> all(lowered.changing.begin(), lowered.changing.end());
     for (const auto& [name, symbol] : lowered.run_symbols)
       all.insert(symbol.changing.begin(), symbol.changing.end());

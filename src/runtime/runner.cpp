@@ -53,20 +53,12 @@ void Runner::let_go() {
 
 bool Runner::step() {
   const std::vector<Program::Work>& all = plan_->work();
-  while (work_ < all.size()) {
-    const Program::Work& work = all[work_];
-    if (work.code.empty() && at_ == 0) {
-      add(plan_->commands_of(work_));
-      at_ = 1;
+  for (; work_ < all.size(); ++work_, at_ = 0) {
+    if (all[work_].code.empty()) add(plan_->commands_of(work_));
+    while (at_ < all[work_].code.size()) {
+      execute(all[work_].code[at_]);
+      if (word_) return false;
     }
-    while (at_ < work.code.size() && !word_) execute(work.code[at_]);
-    if (word_) return false;
-    if (work.size) {
-      request(work.size->word);
-      return false;
-    }
-    ++work_;
-    at_ = 0;
   }
   commands_.clear();
   for (size_t i : pending_) commands_.push_back(plan_->commands()[i]);
@@ -85,6 +77,7 @@ void Runner::execute(const Instruction& i) {
       ++at_;
       return;
     case unless:
+    case size:
       return request(i.word);
     case jump:
       at_ = i.target;
@@ -111,22 +104,10 @@ void Runner::execute(const Instruction& i) {
   }
 }
 
-// The word that the current instruction, or the node after its last one, has asked for.
+// The word that the current instruction has asked for.
 void Runner::take_word(int32_t word) {
   using enum Instruction::Kind;
-  const Program::Work& work = plan_->work()[work_];
-  if (at_ >= work.code.size()) {
-    const ReadSize size = *work.size;
-    if (word > size.capacity) {
-      fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, more than its capacity {}",
-           plan_->graph().node(work.node).name, size.symbol, word, size.capacity);
-    }
-    plan_->set_run_symbol(size.symbol, word);
-    ++work_;
-    at_ = 0;
-    return;
-  }
-  const Instruction& i = work.code[at_];
+  const Instruction& i = plan_->work()[work_].code[at_];
   Loop& loop = loops_[i.loop];
   switch (i.kind) {
     case unless:
@@ -147,6 +128,16 @@ void Runner::take_word(int32_t word) {
       }
       ++at_;
       return;
+    case size: {
+      if (word > i.capacity) {
+        fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, more than its capacity {}",
+             plan_->names()[static_cast<size_t>(i.name)].name, i.symbol, word, i.capacity);
+      }
+      const std::string symbol = i.symbol;  // the instructions may be replaced
+      plan_->set_run_symbol(symbol, word);
+      ++at_;
+      return;
+    }
     case run:
     case jump:
     case next:

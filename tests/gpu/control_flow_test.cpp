@@ -291,6 +291,48 @@ TEST_P(ControlFlow, NoElementIsASizeToo) {
                     {{"x", Tensor::full(DType::f32, {4, 9}, 0)}}});
 }
 
+// Each iteration finds another size.
+TEST_P(ControlFlow, SizesInBodies) {
+  expect_reference(R"(
+    %x = input : f32[9]
+    %n = input : i32[]
+    %y = loop(%n, none, %x) {carried=1, body=graph step {
+      %i = input : i32[]
+      %x = input : f32[9]
+      %f = cast(%i) {to=f32}
+      %above = greater(%x, %f)
+      %at = nonzero(%above) {count=dim(found)}
+      %flat = reshape(%at) {shape=[found]}
+      %t = gather(%x, %flat)
+      %mean = sum(%t)
+      %some = greater(%at:1, 2)
+      %b = if(%some, %x, %mean) {then=graph fewer {
+        %x = input : f32[9]
+        %m = input : f32[]
+        %big = greater(%x, 3)
+        %j = nonzero(%big) {count=dim(k)}
+        %jf = cast(%j) {to=f32}
+        %js = sum(%jf)
+        %a = add(%x, %js)
+        %y = sub(%a, %m)
+        output y = %y
+      }, else=graph add {
+        %x = input : f32[9]
+        %m = input : f32[]
+        %y = add(%x, %m)
+        output y = %y
+      }}
+      %go = constant {value=tensor bool[] fill 1}
+      output go = %go
+      output y = %b
+    }}
+    output y = %y
+  )",
+                   {{{"x", floats({9}, {0, 1, 2, 3, 4, 5, 6, 7, 8})}, {"n", int32(4)}},
+                    {{"x", floats({9}, {0, 0, 0, 0, 0, 0, 0, 0, 0})}, {"n", int32(2)}},
+                    {{"x", floats({9}, {9, 9, 9, 9, 9, 9, 9, 9, 9})}, {"n", int32(3)}}});
+}
+
 TEST_P(ControlFlow, MoreThanTheCapacityIsAnError) {
   Executable exe = compile(R"(
     symbol n <= 4
