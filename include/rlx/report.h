@@ -29,7 +29,10 @@ struct StepReport {
 
 struct PlanReport {
   std::vector<StepReport> load;  // when params are set
-  std::vector<StepReport> run;   // in every run
+  std::vector<StepReport> run;   // in every run, or as `control` says
+  // A sentence for each branch, loop and size that only the run knows, with the dispatches of `run` that it
+  // decides about.
+  std::vector<std::string> control;
   MemoryReport memory;
   // Why the plan was made although there was one for the same capacities of the symbols; "" if there was
   // none.

@@ -34,10 +34,13 @@ Json to_json(const std::vector<StepReport>& steps) {
 
 Json to_json(const PlanReport& plan, const std::string& graph, const std::string& adapter) {
   const MemoryReport& m = plan.memory;
+  Json control = Json::array();
+  for (const std::string& sentence : plan.control) control.add(sentence);
   return Json::object({{"graph", graph},
                        {"adapter", adapter},
                        {"load", to_json(plan.load)},
                        {"dispatches", to_json(plan.run)},
+                       {"control", control},
                        {"memory", Json::object({{"weight_bytes", m.weight_bytes},
                                                 {"derived_bytes", m.derived_bytes},
                                                 {"state_bytes", m.state_bytes},
@@ -75,6 +78,8 @@ void show_plan(const Options& o) {
   if (o.print_graph) print(rlx::print(*exe.graph(), 16) + "\n");
   print_steps("load phase, once for each change of params", plan.load);
   print_steps("each run", plan.run);
+  for (const std::string& sentence : plan.control) print(sentence + "\n");
+  if (!plan.control.empty()) print("\n");
   print(schedule_summary(plan));
 }
 

@@ -136,6 +136,49 @@ DevicePlan::Range DevicePlan::commands_of(size_t work, size_t first, size_t coun
   return {bound.first + bound.starts[first], bound.starts[first + count] - bound.starts[first]};
 }
 
+std::vector<std::string> DevicePlan::control() const {
+  using enum Instruction::Kind;
+  std::vector<std::string> out;
+  for (size_t w = 0; w < work().size(); ++w) {
+    const std::vector<Instruction>& code = work()[w].code;
+    const auto commands_in = [&](size_t from, size_t to) {
+      size_t first = SIZE_MAX;
+      size_t end = 0;
+      for (size_t i = from; i < to; ++i) {
+        const Range r = code[i].kind == run ? commands_of(w, code[i].first, code[i].count) : Range{0, 0};
+        if (r.count == 0) continue;
+        first = std::min(first, r.first);
+        end = std::max(end, r.first + r.count);
+      }
+      return end == 0 ? std::string("none") : formatted("{} to {}", first, end - 1);
+    };
+    const std::string& owner = lowered_.graph.node(work()[w].node).name;
+    for (size_t i = 0; i < code.size(); ++i) {
+      const Instruction& in = code[i];
+      if (in.kind == unless) {
+        out.push_back(formatted("a branch of '{}': dispatches {}, or {}", owner,
+                                commands_in(i + 1, in.target),
+                                commands_in(in.target, code[in.target - 1].target)));
+      } else if (in.kind == test) {
+        const auto start = std::ranges::find_if(
+            code, [&](const Instruction& b) { return b.kind == begin && b.loop == in.loop; });
+        std::string limit = start->word != Instruction::kNoWord     ? ", as many as the graph computes"
+                            : start->trips == Instruction::kNoLimit ? ""
+                                                                    : formatted(", {} of them", start->trips);
+        if (in.word != Instruction::kNoWord)
+          limit += in.masked ? ", while a condition holds, read after 1, 2, 4 ... of them"
+                             : ", while a condition holds, read after each";
+        out.push_back(formatted("a loop of '{}': dispatches {} in each iteration{}", owner,
+                                commands_in(i + 1, in.target), limit));
+      } else if (in.kind == Instruction::Kind::size) {
+        out.push_back(formatted("'{}' determines {}, at most {}", names()[static_cast<size_t>(in.name)].name,
+                                in.symbol, in.capacity));
+      }
+    }
+  }
+  return out;
+}
+
 // Whether it writes memory that it also reads, in another storage, without being allowed to: the plan lets
 // two storages share a place where that is right for the sizes for which it was made.
 bool DevicePlan::overwrites_input(const Dispatch& d) const {
@@ -191,31 +234,25 @@ std::optional<std::string> DevicePlan::relower_nodes(const std::vector<int32_t>&
 // Binds the dispatches as those of the node are bound so far; where that cannot be, by other pipelines.
 void DevicePlan::adopt(Relowered node) {
   Bound& bound = bound_[node.work];
+  const auto before = std::span(dispatches()).subspan(bound.first, bound.starts.back());
   Bound fresh{bound.first, {0}};
-  std::vector<BoundDispatch> dispatches;
-  bool same = true;
+  std::vector<BoundDispatch> now;
   for (const Dispatch& d : node.dispatches) {
-    const size_t at = bound.first + dispatches.size();
-    const bool has_one = dispatches.size() < bound.starts.back();
-    const Pattern* const like =
-        has_one && this->dispatches()[at].kernel == d.kernel ? &this->dispatches()[at].pattern : nullptr;
+    const bool alike = now.size() < before.size() && before[now.size()].kernel == d.kernel;
+    const Pattern* const like = alike ? &before[now.size()].pattern : nullptr;
     for (BoundDispatch& b : bind_dispatch(d, plan_.placements, device_->caps(), like))
-      dispatches.push_back(std::move(b));
-    fresh.starts.push_back(dispatches.size());
+      now.push_back(std::move(b));
+    fresh.starts.push_back(now.size());
   }
-  same = dispatches.size() == bound.starts.back();
-  for (size_t i = 0; same && i < dispatches.size(); ++i) {
-    const BoundDispatch& before = this->dispatches()[bound.first + i];
-    same = dispatches[i].kernel == before.kernel && dispatches[i].pattern == before.pattern;
-  }
+  const bool same = std::ranges::equal(now, before, [](const BoundDispatch& a, const BoundDispatch& b) {
+    return a.kernel == b.kernel && a.pattern == b.pattern;
+  });
   if (same) {
-    for (size_t i = 0; i < dispatches.size(); ++i)
-      commands_->update(bound.first + i, std::move(dispatches[i]));
+    for (size_t i = 0; i < now.size(); ++i) commands_->update(bound.first + i, std::move(now[i]));
   } else {
-    const size_t before = bound.starts.back();
-    const size_t now = dispatches.size();
-    commands_->replace(bound.first, before, std::move(dispatches));
-    for (size_t w = node.work + 1; w < bound_.size(); ++w) bound_[w].first += now - before;
+    const size_t replaced = before.size();
+    for (size_t w = node.work + 1; w < bound_.size(); ++w) bound_[w].first += now.size() - replaced;
+    commands_->replace(bound.first, replaced, std::move(now));
   }
   bound = std::move(fresh);
   lowered_.program.work[node.work].code = std::move(node.code);

@@ -77,6 +77,8 @@ class DevicePlan {
   };
   Range commands_of(size_t work, size_t first, size_t count) const;
   Range commands_of(size_t work) const { return commands_of(work, 0, bound_[work].starts.size() - 1); }
+  // What the instructions do, in sentences.
+  std::vector<std::string> control() const;
   // Where a word lies that the host reads.
   Placement place_of(int32_t storage) const { return plan_.placements[static_cast<size_t>(storage)]; }
   const std::vector<BoundDispatch>& dispatches() const { return commands_->dispatches(); }

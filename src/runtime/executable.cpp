@@ -128,6 +128,7 @@ PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
   };
   return {.load = steps(loaded->weights.load_dispatches(), loaded->weights.load_names()),
           .run = steps(plan.dispatches(), plan.names()),
+          .control = plan.control(),
           .memory = memory_report(&plan),
           .reason = loaded->plans.reason()};
 }

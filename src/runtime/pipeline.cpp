@@ -127,7 +127,7 @@ int64_t typical_length(int64_t capacity) {
 // types or attributes, and those that read a view of such a node, which may lie elsewhere although its shape
 // is the same.
 std::vector<int32_t> nodes_with(const Graph& graph, const std::set<std::string>& symbols) {
-  std::vector<bool> moves(static_cast<size_t>(graph.size()));  // views and states in other places
+  std::vector<bool> moves(static_cast<size_t>(graph.size()));  // views that may lie elsewhere
   std::vector<int32_t> out;
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);

@@ -407,6 +407,14 @@ TEST(ControlFlowRuns, MemoryOfTheCallerMustFit) {
   EXPECT_SAYS(exe.run({input("x", std::span(x))}, {output("i", three)}), "16 bytes, but memory for 24 bytes");
 }
 
+TEST(ControlFlowRuns, AreInTheReport) {
+  const Executable exe = compile(parse_graph("graph g {\n" + kWhile + "\n}"), full_device());
+  const PlanReport report = exe.plan_report();
+  ASSERT_EQ(report.control.size(), 1u);
+  EXPECT_TRUE(report.control[0].starts_with("a loop of 'y': dispatches 3 to 7 in each iteration, while a"))
+      << report.control[0];
+}
+
 TEST(ControlFlowRuns, AreTimed) {
   Executable exe = compile(parse_graph("graph g {\n" + kWhile + "\n}"), full_device());
   const std::vector<DispatchReport> times =
