@@ -100,25 +100,27 @@ Dispatch make_dispatch(const Lowering& l, const Problem& p) {
       {.INTERLEAVED = p.op->interleaved});
 }
 
-// A flat dispatch, in halves until it can be bound. Cut between rows, since the elements of a head are read
-// together; rows are of even length, so that no word is cut.
+// A flat dispatch, in halves until it can be bound. Cut between rows, and a single row between heads, since
+// the elements of a head are read together; heads are of even length, so that no word is cut.
 void emit_parts(Lowering& l, const Problem& p) {
   Dispatch d = make_dispatch(l, p);
   const std::vector<int64_t>& dims = p.x.view.dims;
-  const int64_t rows_rank = p.x.view.rank() - 1;
+  const int64_t last = p.x.view.rank() - 1;
   const auto axis =
-      std::find_if(dims.begin(), dims.begin() + rows_rank, [](int64_t n) { return n > 1; }) - dims.begin();
-  if (axis == rows_rank || fits(d, l.caps())) {
+      std::find_if(dims.begin(), dims.begin() + last, [](int64_t n) { return n > 1; }) - dims.begin();
+  const int64_t grain = axis == last ? p.op->head_dim : 1;
+  const int64_t length = dims[static_cast<size_t>(axis)];
+  if (length == grain || fits(d, l.caps())) {
     l.flat(std::move(d));
     return;
   }
-  const int64_t length = dims[static_cast<size_t>(axis)];
-  for (const auto& [begin, end] : {std::pair(int64_t{0}, length / 2), std::pair(length / 2, length)}) {
+  const int64_t middle = length / grain / 2 * grain;
+  for (const auto& [begin, end] : {std::pair(int64_t{0}, middle), std::pair(middle, length)}) {
     Problem part = p;
-    for (Operand* o : {&part.x, &part.y, &part.positions}) {
-      if (o->present()) o->view = o->view.slice(axis, begin, end - begin);
-    }
-    if (axis == rows_rank - 1) part.first_position += begin;
+    for (Operand* o : {&part.x, &part.y}) o->view = o->view.slice(axis, begin, end - begin);
+    if (axis < last && part.positions.present())
+      part.positions.view = part.positions.view.slice(axis, begin, end - begin);
+    if (axis == last - 1) part.first_position += begin;
     emit_parts(l, part);
   }
 }
@@ -172,7 +174,8 @@ void register_rope(OpTable& table) {
                    "rope(T[1,2], T[1,1], T[1,1], none) {head_dim=2}",
                    "rope(T[0,3,8], T[3,4], T[3,4]) {head_dim=8}",
                    "rope(T[3,257,128], T[257,32], T[257,32]) {head_dim=64}",
-                   "rope(T[1,300,258], T[300,3], T[300,3], i32[300] in 0..299) {head_dim=6}"}});
+                   "rope(T[1,300,258], T[300,3], T[300,3], i32[300] in 0..299) {head_dim=6}",
+                   "rope(T[2,1,131076], T[5,6], T[5,6], i32[2,1] in 0..4) {head_dim=12}"}});
 }
 }  // namespace ops
 

@@ -92,7 +92,9 @@ Graph fuse(Graph g, const PassOptions& options) {
   g = keeping_states(g, fuse_epilogue, options.max_region_inputs);
   g = keeping_states(g, fuse_split);     // after the epilogues, which are in front of the split
   g = keeping_states(g, join_products);  // after the epilogues: biases are joined with their weights
-  g = pack_weights(g);                   // what was joined is already in order
+  // After the products, whose slices they read. What attention is to have in its own memory stays apart.
+  if (options.packed_attention) g = keeping_states(g, join_ropes);
+  g = pack_weights(g);  // what was joined is already in order
   g = fuse_elementwise(g, options.max_region_inputs);
   if (!options.packed_attention) g = unpack_attention(g);
   return remove_dead_code(g);

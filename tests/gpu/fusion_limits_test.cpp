@@ -74,5 +74,22 @@ TEST(FusionLimits, HeadsThatAreLongerThanAllBindings) {
                "= attention(");
 }
 
+TEST(FusionLimits, RotatedRowsThatAreLongerThanAllBindings) {
+  expect_right(R"(%x = input : f32[2, 3, 9010]
+    %c = input : f32[5, 6]
+    %s = input : f32[5, 6]
+    %p = input : i32[2, 3]
+    %a = slice(%x) {axis=2, start=5, length=6000}
+    %b = slice(%x) {axis=2, start=6005, length=3000}
+    %q = rope(%a, %c, %s, %p) {head_dim=12}
+    %k = rope(%b, %c, %s, %p) {head_dim=12}
+    %y = neg(%q)
+    %z = neg(%k)
+    output y = %y
+    output z = %z
+  )",
+               ".joined = rope(");
+}
+
 }  // namespace
 }  // namespace rlx::testing

@@ -643,6 +643,111 @@ TEST(PackWeights, PacksWeightsThatLieAlongTheirBatches) {
       });
 }
 
+// --- Rotary embeddings ---
+
+struct RopeText {
+  std::string x = "%x = input : f32[2, 3, 28]";
+  std::string q = "slice(%x) {axis=2, start=0, length=16}";
+  std::string k = "slice(%x) {axis=-1, start=16, length=8}";
+  std::string rope_q = "rope(%a, %c, %s) {head_dim=8}";
+  std::string rope_k = "rope(%b, %c, %s) {head_dim=8}";
+  std::string end = "%y = neg(%q)\n%z = exp(%k)\noutput y = %y\noutput z = %z\n";
+
+  std::string text() const {
+    return x + "\n%c = input : f32[5, 4]\n%s = input : f32[5, 4]\n%t = input : f32[5, 4]\n" +
+           "%p = input : i32[3]\n%half = input : f32[5, 2]\n%a = " + q + "\n%b = " + k + "\n%q = " + rope_q +
+           "\n%k = " + rope_k + "\n" + end;
+  }
+};
+
+TEST(JoinRopes, JoinsNeighboursWithTheSameTables) {
+  expect_cases(
+      join_ropes, ".joined = rope(",
+      {
+          {"plain", RopeText{}.text(), true},
+          {"not from the start of a head",
+           RopeText{.q = "slice(%x) {axis=2, start=3, length=16}",
+                    .k = "slice(%x) {axis=2, start=19, length=8}"}
+               .text(),
+           true},
+          {"the second in the graph lies first",
+           RopeText{.q = "slice(%x) {axis=2, start=8, length=8}",
+                    .k = "slice(%x) {axis=2, start=0, length=8}"}
+               .text(),
+           true},
+          {"with positions",
+           RopeText{.rope_q = "rope(%a, %c, %s, %p) {head_dim=8}",
+                    .rope_k = "rope(%b, %c, %s, %p) {head_dim=8}"}
+               .text(),
+           true},
+          {"interleaved, half of a head",
+           RopeText{.rope_q = "rope(%a, %half, %half) {head_dim=8, rotated=4, interleaved=true}",
+                    .rope_k = "rope(%b, %half, %half) {head_dim=8, rotated=4, interleaved=true}"}
+               .text(),
+           true},
+          {"16-bit floats", RopeText{.x = "%x = input : bf16[2, 3, 28]"}.text(), true},
+          {"a third that lies apart",
+           RopeText{.x = "%x = input : f32[2, 3, 40]",
+                    .end = "%d = slice(%x) {axis=2, start=32, length=8}\n%v = rope(%d, %c, %s) {head_dim=8}\n"
+                           "%y = neg(%q)\n%z = exp(%k)\n%w = neg(%v)\noutput y = %y\noutput z = %z\n"
+                           "output w = %w\n"}
+               .text(),
+           true},
+          {"a slice that others read too",
+           RopeText{.end = "%y = neg(%q)\n%z = mul(%k, %b)\noutput y = %y\noutput z = %z\n"}.text(), true},
+          {"a gap", RopeText{.k = "slice(%x) {axis=2, start=18, length=8}"}.text(), false},
+          {"an overlap", RopeText{.k = "slice(%x) {axis=2, start=8, length=8}"}.text(), false},
+          {"the same slice", RopeText{.q = "slice(%x) {axis=2, start=16, length=8}"}.text(), false},
+          {"along another axis",
+           RopeText{.x = "%x = input : f32[2, 6, 8]",
+                    .q = "slice(%x) {axis=1, start=0, length=3}",
+                    .k = "slice(%x) {axis=1, start=3, length=3}"}
+               .text(),
+           false},
+          {"every second element",
+           RopeText{.q = "slice(%x) {axis=2, start=0, length=8, step=2}",
+                    .k = "slice(%x) {axis=2, start=8, length=8, step=2}"}
+               .text(),
+           false},
+          {"backwards", RopeText{.q = "slice(%x) {axis=2, start=15, length=16, step=-1}"}.text(), false},
+          {"other cosines", RopeText{.rope_k = "rope(%b, %t, %s) {head_dim=8}"}.text(), false},
+          {"other sines", RopeText{.rope_k = "rope(%b, %c, %t) {head_dim=8}"}.text(), false},
+          {"positions for one of them", RopeText{.rope_k = "rope(%b, %c, %s, %p) {head_dim=8}"}.text(),
+           false},
+          {"pairs of other elements",
+           RopeText{.rope_k = "rope(%b, %c, %s) {head_dim=8, interleaved=true}"}.text(), false},
+          {"heads of another size",
+           RopeText{.rope_q = "rope(%a, %half, %half) {head_dim=4}",
+                    .rope_k = "rope(%b, %half, %half) {head_dim=8, rotated=4}"}
+               .text(),
+           false},
+          {"another part of a head is rotated",
+           RopeText{.rope_q = "rope(%a, %c, %s) {head_dim=8}",
+                    .rope_k = "rope(%b, %half, %half) {head_dim=8, rotated=4}"}
+               .text(),
+           false},
+          {"slices of different values",
+           RopeText{.x = "%x = input : f32[2, 3, 28]\n%other = neg(%x)",
+                    .k = "slice(%other) {axis=2, start=16, length=8}"}
+               .text(),
+           false},
+          {"one after the other",
+           RopeText{.k = "slice(%x) {axis=2, start=16, length=8}",
+                    .rope_q = "rope(%a, %c, %s) {head_dim=8}\n"
+                              "%r = slice(%q) {axis=2, start=8, length=8}",
+                    .rope_k = "rope(%r, %c, %s) {head_dim=8}"}
+               .text(),
+           false},
+          {"one is an output", RopeText{.end = "%y = neg(%q)\noutput y = %y\noutput z = %k\n"}.text(), false},
+          {"before and after a write of the state that they are slices of",
+           RopeText{.x = "%u = input : f32[2, 1, 28]\n%old = state : f32[2, 3, 28]\n"
+                         "%x = write_state(%old, %u) {axis=1, start=1}",
+                    .q = "slice(%old) {axis=2, start=0, length=16}"}
+               .text(),
+           false},
+      });
+}
+
 // --- States ---
 
 // What is read before a write is not read after it.
