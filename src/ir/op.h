@@ -180,7 +180,8 @@ class Op {
   virtual std::optional<View> view(const View& /*input*/, const std::vector<int64_t>& /*out_dims*/) const {
     return std::nullopt;
   }
-  // Whether the node replaces the contents of this input, which must be a state or an earlier write of one.
+  // Whether the node replaces the contents of this input, which must be a state or an earlier write of one;
+  // the output of the same number is what it then holds. Such inputs come first.
   virtual bool overwrites(int64_t /*input*/) const { return false; }
   virtual bool has_gradient() const { return false; }
   // The gradients of the inputs, an empty Value for those without one; an error if it has none.

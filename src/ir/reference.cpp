@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "ir/evaluate.h"
+#include "ir/subgraphs.h"
 #include "ir/view.h"
 
 namespace rlx {
@@ -109,7 +110,7 @@ class Evaluation {
       values_.push_back(compute(sized(n, inputs), inputs));
       learn_sizes(n);
     }
-    if (tracks_states_ && !n.inputs.empty() && n.op->overwrites(0)) keep_state(id);
+    if (tracks_states_) keep_states(id);
   }
 
   const RefTensor& value(ValueId v) const {
@@ -173,10 +174,11 @@ class Evaluation {
     }
   }
 
-  void keep_state(int32_t id) {
-    const Node* state = &graph_.node(id);
-    while (!state->inputs.empty() && state->op->overwrites(0)) state = &graph_.producer(state->inputs[0]);
-    scope_.states[state->name] = value({id, 0});
+  void keep_states(int32_t id) {
+    const Node& n = graph_.node(id);
+    for (int32_t i = 0; i < static_cast<int32_t>(n.inputs.size()); ++i) {
+      if (n.op->overwrites(i)) scope_.states[state_name(graph_, {id, i})] = value({id, i});
+    }
   }
 
   const Graph& graph_;

@@ -10,39 +10,39 @@
 
 namespace rlx {
 
-StateVersions::StateVersions(const Graph& graph)
-    : version_(static_cast<size_t>(graph.size()), -1), writer_(static_cast<size_t>(graph.size()), -1) {
-  std::map<std::string, Newest> newest;  // by the name of the state
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    if (graph.node(id).op->is(LeafKind::state)) newest[graph.node(id).name] = {id, true};
-  }
-  std::vector<std::string> state(version_.size());  // of each node that makes a version
+StateVersions::StateVersions(const Graph& graph) {
+  std::map<std::string, Newest> newest;   // by the name of the state
+  std::map<ValueId, std::string> states;  // of each version
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    if (n.op->is(LeafKind::state) || (!n.inputs.empty() && n.op->overwrites(0))) {
-      version_[static_cast<size_t>(id)] = id;
-    } else if (n.op->has(Trait::view)) {
-      version_[static_cast<size_t>(id)] = version(n.inputs[0]);
+    if (!n.op->is(LeafKind::state)) continue;
+    newest[n.name] = {.made_by = id, .version = {id, 0}};
+    version_[{id, 0}] = {id, 0};
+    states[{id, 0}] = n.name;
+  }
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    if (n.op->has(Trait::view)) {
+      if (const ValueId shown = version(n.inputs[0]); !shown.is_absent()) version_[{id, 0}] = shown;
     }
-    if (n.op->is(LeafKind::state)) state[static_cast<size_t>(id)] = n.name;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
-      const int32_t old = version(n.inputs[i]);
-      if (old != n.inputs[i].node) {
-        fail("node '{}': input {} is '{}', which is not a state", n.name, i,
-             graph.producer(n.inputs[i]).name);
-      }
-      writer_[static_cast<size_t>(old)] = id;
-      state[static_cast<size_t>(id)] = state[static_cast<size_t>(old)];
-      overwrite(newest[state[static_cast<size_t>(id)]], id, true);
+      const ValueId old = n.inputs[i];
+      if (version(old) != old)
+        fail("node '{}': input {} is '{}', which is not a state", n.name, i, graph.producer(old).name);
+      const ValueId written{id, static_cast<int32_t>(i)};
+      writer_[old] = id;
+      version_[written] = written;
+      states[written] = states[old];
+      overwrite(newest[states[written]], id, written);
     }
     for (const auto& [name, writes] : states_in_bodies(*n.op)) use_in_body(newest[name], id, writes);
   }
 }
 
-void StateVersions::overwrite(Newest& newest, int32_t writer, bool is_value) {
+void StateVersions::overwrite(Newest& newest, int32_t writer, ValueId version) {
   for (const int32_t reader : newest.body_readers) body_order_.emplace_back(reader, writer);
-  newest = {writer, is_value};
+  newest = {.made_by = writer, .version = version};
   any_overwritten_ = true;
 }
 
@@ -52,17 +52,18 @@ void StateVersions::use_in_body(Newest& newest, int32_t node, bool writes) {
     newest.body_readers.push_back(node);
     return;
   }
-  if (newest.is_value) writer_[static_cast<size_t>(newest.made_by)] = node;
-  overwrite(newest, node, false);
+  if (!newest.version.is_absent()) writer_[newest.version] = node;
+  overwrite(newest, node, {});
 }
 
-int32_t StateVersions::version(ValueId v) const {
-  return !v.is_absent() && v.output == 0 ? version_[static_cast<size_t>(v.node)] : -1;
+ValueId StateVersions::version(ValueId v) const {
+  const auto it = version_.find(v);
+  return it == version_.end() ? ValueId{} : it->second;
 }
 
 int32_t StateVersions::writer(ValueId v) const {
-  const int32_t made_by = version(v);
-  return made_by < 0 ? -1 : writer_[static_cast<size_t>(made_by)];
+  const auto it = writer_.find(version(v));
+  return it == writer_.end() ? -1 : it->second;
 }
 
 namespace {
@@ -140,10 +141,12 @@ std::vector<int32_t> schedule(const Graph& graph) {
   std::vector<int32_t> order = scheduler.run();
   if (order.size() == graph.nodes().size()) return order;
   for (int32_t id = 0; id < graph.size(); ++id) {
-    const int32_t writer = scheduler.states().writer({id, 0});
-    if (scheduler.states().version({id, 0}) != id || writer < 0 || !scheduler.still_waits(writer)) continue;
-    fail("node '{}' overwrites the state '{}', whose old contents are needed after it; copy them first",
-         graph.node(writer).name, graph.node(id).name);
+    const auto& states = scheduler.states();
+    for (ValueId v : graph.node(id).inputs) {
+      if (states.writer(v) != id || states.version(v) != v || !scheduler.still_waits(id)) continue;
+      fail("node '{}' overwrites the state '{}', whose old contents are needed after it; copy them first",
+           graph.node(id).name, graph.producer(v).name);
+    }
   }
   fail(ErrorKind::internal, "the nodes of the graph '{}' have no order", graph.name);
 }

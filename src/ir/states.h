@@ -2,6 +2,7 @@
 // the nodes that overwrite them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,8 +18,8 @@ class StateVersions {
  public:
   explicit StateVersions(const Graph& graph);
 
-  // The node that made the version that `v` lies in (the state itself, or a write); -1 if it is not a state.
-  int32_t version(ValueId v) const;
+  // The version that `v` shows (the state itself, or what a write returned); absent if it is not a state.
+  ValueId version(ValueId v) const;
   // The node that overwrites what `v` shows; -1 if none does.
   int32_t writer(ValueId v) const;
   // Whether what `v` shows is still there when node `at` runs, in the order of the graph.
@@ -30,15 +31,15 @@ class StateVersions {
  private:
   // The newest version of a state, as nodes are walked in order.
   struct Newest {
-    int32_t made_by = -1;   // -1: what the state holds before the run
-    bool is_value = false;  // values of this graph show it: made by a write or the state itself
+    int32_t made_by = -1;  // -1: what the state holds before the run
+    ValueId version = {};  // absent: no value of this graph shows it
     std::vector<int32_t> body_readers = {};
   };
-  void overwrite(Newest& newest, int32_t writer, bool is_value);
+  void overwrite(Newest& newest, int32_t writer, ValueId version);
   void use_in_body(Newest& newest, int32_t node, bool writes);
 
-  std::vector<int32_t> version_;  // by node
-  std::vector<int32_t> writer_;   // by the node of the version
+  std::map<ValueId, ValueId> version_;  // of the values that show one
+  std::map<ValueId, int32_t> writer_;   // by version
   std::vector<std::pair<int32_t, int32_t>> body_order_;
   bool any_overwritten_ = false;
 };

@@ -66,17 +66,15 @@ std::vector<ValueId> inline_body(Graph& target, const Graph& body, std::map<Valu
   return outputs;
 }
 
-namespace {
-
-// The name of the state that a value of the graph is a version of.
-std::string state_name(const Graph& graph, ValueId v) {
-  const Node* n = &graph.producer(v);
-  while (!n->op->is(LeafKind::state) && !n->inputs.empty() && n->op->overwrites(0))
-    n = &graph.producer(n->inputs[0]);
+const std::string& state_name(const Graph& graph, ValueId version) {
+  const Node* n = &graph.producer(version);
+  while (!n->op->is(LeafKind::state)) {
+    check(n->op->overwrites(version.output), "a version of a state is the state or a write");
+    version = n->inputs[static_cast<size_t>(version.output)];
+    n = &graph.producer(version);
+  }
   return n->name;
 }
-
-}  // namespace
 
 std::map<std::string, bool> states_in_bodies(const Op& op) {
   std::map<std::string, bool> states;
@@ -84,7 +82,9 @@ std::map<std::string, bool> states_in_bodies(const Op& op) {
     for_each_graph(*sub, [&](const Graph& g) {
       for (const Node& n : g.nodes()) {
         if (n.op->is(LeafKind::state)) states.emplace(n.name, false);
-        if (!n.inputs.empty() && n.op->overwrites(0)) states[state_name(g, n.inputs[0])] = true;
+        for (size_t i = 0; i < n.inputs.size(); ++i) {
+          if (n.op->overwrites(static_cast<int64_t>(i))) states[state_name(g, n.inputs[i])] = true;
+        }
       }
     });
   }

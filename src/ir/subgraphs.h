@@ -27,6 +27,8 @@ void merge_capacities(Graph& target, const Graph& from);
 // `target` stand for values of the body: for its inputs, and for leaves that `target` already has.
 std::vector<ValueId> inline_body(Graph& target, const Graph& body, std::map<ValueId, ValueId> map);
 
+// The name of the state that a value is a version of: the state itself, or what a write returned.
+const std::string& state_name(const Graph& graph, ValueId version);
 // The states that the sub-graphs of an op read, by name: true if one of them also writes it.
 std::map<std::string, bool> states_in_bodies(const Op& op);
 // Whether the node changes a state: it is a write, or its sub-graphs contain one. Such a node is executed as

@@ -49,10 +49,10 @@ void verify_count(const Graph& graph, const Graph::Output& o) {
 // Each version of a state is written once: by a node that takes it as an input, or by the body of a node.
 void verify_writes(const Graph& graph) {
   const StateVersions versions(graph);
-  std::map<int32_t, int32_t> writer;      // by the node of the version
-  std::map<std::string, int32_t> newest;  // version of each state that is a value of this graph
-  std::map<int32_t, std::string> state;   // of each version
-  const auto write = [&](int32_t version, int32_t by) {
+  std::map<ValueId, int32_t> writer;      // by version
+  std::map<std::string, ValueId> newest;  // version of each state that is a value of this graph
+  std::map<ValueId, std::string> state;   // of each version
+  const auto write = [&](ValueId version, int32_t by) {
     if (const auto [it, fresh] = writer.emplace(version, by); !fresh) {
       fail("node '{}' writes a state that '{}' has already overwritten; write the value that it returned",
            graph.node(by).name, graph.node(it->second).name);
@@ -60,22 +60,23 @@ void verify_writes(const Graph& graph) {
   };
   for (int32_t id = 0; id < graph.size(); ++id) {
     if (!graph.node(id).op->is(LeafKind::state)) continue;
-    newest[graph.node(id).name] = id;
-    state[id] = graph.node(id).name;
+    newest[graph.node(id).name] = {id, 0};
+    state[{id, 0}] = graph.node(id).name;
   }
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
-      write(n.inputs[i].node, id);
-      state[id] = state[n.inputs[i].node];
-      newest[state[id]] = id;
+      const ValueId written{id, static_cast<int32_t>(i)};
+      write(n.inputs[i], id);
+      state[written] = state[n.inputs[i]];
+      newest[state[written]] = written;
     }
     for (const auto& [name, writes] : states_in_bodies(*n.op)) {
       if (!writes) continue;
       for (ValueId v : n.inputs) {
         // An input keeps its value while the body runs.
-        if (const int32_t shown = versions.version(v); shown >= 0 && state[shown] == name)
+        if (const ValueId shown = versions.version(v); !shown.is_absent() && state[shown] == name)
           fail("node '{}' takes the state '{}' as an input, and its body writes it; copy it first", n.name,
                name);
       }

@@ -1,5 +1,7 @@
 #include "ops/copy.h"
 
+#include <algorithm>
+
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/copy.wgsl.h"
@@ -53,13 +55,20 @@ std::vector<View::Range> windows(const Operand& o, int64_t length) {
   return out;
 }
 
+// Both in one dispatch; the second may be absent.
+Dispatch copy_into(const Lowering& l, const CopyInto& first, const CopyInto& second) {
+  const int64_t count = first.y.view.elements();
+  const int64_t other_count = second.y.present() ? second.y.view.elements() : 0;
+  return l.make<kernels::copy_into>(
+      {.x = first.x, .y = first.y, .other_x = second.x, .other_y = second.y},
+      {.count = to_u32(count), .other_count = to_u32(other_count)},
+      ceil_div(std::max(count, other_count), int64_t{kernels::copy_into::GROUP}));
+}
+
 }  // namespace
 
 void lower_copy_into(Lowering& l, const Operand& x, const Operand& y) {
-  const int64_t count = y.view.elements();
-  const Dispatch whole = l.make<kernels::copy_into>({.x = x, .y = y}, {.first = 0, .end = to_u32(count)},
-                                                    ceil_div(count, int64_t{kernels::copy_into::GROUP}));
-  emit_in_windows(l, whole, 0, 1);
+  emit_in_windows(l, copy_into(l, {x, y}, {}), 0, 1);
 }
 
 void emit_in_windows(Lowering& l, const Dispatch& whole, size_t x, size_t y) {
@@ -81,6 +90,20 @@ void emit_in_windows(Lowering& l, const Dispatch& whole, size_t x, size_t y) {
       d.operands[y].window = to;
       l.emit(std::move(d));
     }
+  }
+}
+
+void lower_copies_into(Lowering& l, std::span<const CopyInto> copies) {
+  for (size_t i = 0; i < copies.size(); ++i) {
+    if (i + 1 < copies.size()) {
+      const Dispatch two = copy_into(l, copies[i], copies[i + 1]);
+      if (fits(two, l.caps())) {
+        l.emit(two);
+        ++i;
+        continue;
+      }
+    }
+    lower_copy_into(l, copies[i].x, copies[i].y);
   }
 }
 

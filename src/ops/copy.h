@@ -1,6 +1,8 @@
 // Copies between layouts: a helper of many ops, and an op itself (contiguous).
 #pragma once
 
+#include <span>
+
 #include "ir/op.h"
 #include "kernels/lowering.h"
 
@@ -12,6 +14,11 @@ void lower_copy(Lowering& l, const Operand& x, const Operand& y);
 Operand lower_contiguous(Lowering& l, const Operand& x);
 // The same for any y; each element of y's view is written, what lies between them is kept.
 void lower_copy_into(Lowering& l, const Operand& x, const Operand& y);
+// The same for several, in as few dispatches as the device allows; none reads what another writes.
+struct CopyInto {
+  Operand x, y;
+};
+void lower_copies_into(Lowering& l, std::span<const CopyInto> copies);
 
 // Emits a dispatch whose kernel asks x_has and y_has of the operands x and y: if it cannot be bound, every
 // piece of x with every piece of y.

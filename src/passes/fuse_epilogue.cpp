@@ -26,7 +26,9 @@ class Fuser {
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
       if (!fuse(id)) rewriter_.copy(id);
-      if (states_.writer({id, 0}) >= 0) overwritten_.insert(rewriter_.mapped({id, 0}));
+      for (int32_t o = 0; o < static_cast<int32_t>(rewriter_.source().node(id).outputs.size()); ++o) {
+        if (states_.writer({id, o}) >= 0) overwritten_.insert(rewriter_.mapped({id, o}));
+      }
     }
     return remove_dead_code(rewriter_.finish());
   }

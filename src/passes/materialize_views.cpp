@@ -76,9 +76,10 @@ class Materializer {
       }
     } else {
       for (size_t o = 0; o < n.outputs.size(); ++o) {
-        placed_[{id, static_cast<int32_t>(o)}] = {own_view(id, o), n.outputs[o].dtype, n.op->is_leaf()};
+        placed_[{id, static_cast<int32_t>(o)}] = {
+            own_view(id, o), n.outputs[o].dtype,
+            n.op->is_leaf() || n.op->overwrites(static_cast<int64_t>(o))};
       }
-      if (!n.inputs.empty() && n.op->overwrites(0)) placed_[{id, 0}].leaf = true;
     }
     const auto in_body = [&](const Graph& body) { return materialize_views(body, values_, capacities_); };
     rewriter_.replace(id, map_subgraphs(op, in_body), std::move(inputs));

@@ -79,8 +79,7 @@ class Simplifier {
       } else if (can_be_told(graph_, n)) {
         tell_trips(id);
       } else {
-        const ValueId fresh = rewriter_.copy(id);
-        if (!n.inputs.empty() && n.op->overwrites(0)) note_write(fresh);
+        note_writes(rewriter_.copy(id).node);
       }
     }
     return rewriter_.finish();
@@ -89,10 +88,12 @@ class Simplifier {
  private:
   Graph& target() { return rewriter_.target(); }
 
-  void note_write(ValueId written) {
-    const Node* n = &target().producer(written);
-    while (!n->op->is(LeafKind::state)) n = &target().producer(n->inputs[0]);
-    newest_[n->name] = written;
+  // Of a node of the new graph.
+  void note_writes(int32_t id) {
+    const Node& n = target().node(id);
+    for (int32_t i = 0; i < static_cast<int32_t>(n.inputs.size()); ++i) {
+      if (n.op->overwrites(i)) newest_[state_name(target(), {id, i})] = {id, i};
+    }
   }
 
   // The value that stands for a param or state of a body.
@@ -122,16 +123,13 @@ class Simplifier {
     }
     const int32_t first = target().size();
     const std::vector<ValueId> outputs = inline_body(target(), body, std::move(map));
-    for (int32_t fresh = first; fresh < target().size(); ++fresh) {
-      const Node& made = target().node(fresh);
-      if (!made.inputs.empty() && made.op->overwrites(0)) note_write({fresh, 0});
-    }
+    for (int32_t fresh = first; fresh < target().size(); ++fresh) note_writes(fresh);
     for (size_t o = 0; o < outputs.size(); ++o) result({id, static_cast<int32_t>(o)}, outputs[o]);
   }
 
   // The node's output is what `value` was: a state may be written before the output is read.
   void result(ValueId output, ValueId value) {
-    if (StateVersions(target()).version(value) >= 0)
+    if (!StateVersions(target()).version(value).is_absent())
       value = target().add(std::make_shared<Contiguous>(), {value}, graph_.node(output.node).name);
     rewriter_.map(output, value);
   }

@@ -24,7 +24,7 @@ Operand SizedNode::seen(int32_t output, const std::map<ValueId, Operand>& values
   const Node& n = node();
   const TensorType& type = n.outputs[static_cast<size_t>(output)];
   std::vector<int64_t> dims = type.shape.values();
-  if (!n.inputs.empty() && n.op->overwrites(0)) return values.at(n.inputs[0]);
+  if (n.op->overwrites(output)) return values.at(n.inputs[static_cast<size_t>(output)]);
   Operand o;
   o.storage = own;
   o.dtype = type.dtype;

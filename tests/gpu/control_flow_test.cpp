@@ -88,6 +88,37 @@ TEST_P(ControlFlow, OneBranchRuns) {
   EXPECT_EQ(exe.read_state("t").doubles(), x.doubles());
 }
 
+TEST_P(ControlFlow, ABranchWritesTwoStatesAtOnce) {
+  Executable exe = compile(R"(
+    %c = input : bool[]
+    %x = input : f32[3]
+    %s = state : f32[4]
+    %t = state : f32[4]
+    %y = if(%c, %x) {then=graph yes {
+      %x = input : f32[3]
+      %s = state : f32[4]
+      %t = state : f32[4]
+      %n = neg(%x)
+      %v = write_state(%s, %x) {start=1}
+      %w = write_state(%t, %n) {start=1}
+      %y = sub(%v, %w)
+      output y = %y
+    }, else=graph no {
+      %x = input : f32[3]
+      %s = state : f32[4]
+      %y = mul(%s, 3)
+      output y = %y
+    }}
+    output y = %y
+  )");
+  EXPECT_TRUE(print(*exe.graph()).contains("states=2")) << print(*exe.graph());
+  const Tensor x = floats({3}, {1, 2, 3});
+  EXPECT_EQ(exe.run({{"c", boolean(true)}, {"x", x}}).at("y").doubles(), (std::vector<double>{0, 2, 4, 6}));
+  EXPECT_EQ(exe.read_state("s").doubles(), (std::vector<double>{0, 1, 2, 3}));
+  EXPECT_EQ(exe.read_state("t").doubles(), (std::vector<double>{0, -1, -2, -3}));
+  EXPECT_EQ(exe.run({{"c", boolean(false)}, {"x", x}}).at("y").doubles(), (std::vector<double>{0, 3, 6, 9}));
+}
+
 TEST_P(ControlFlow, AKnownNumberOfIterationsIsOneSubmit) {
   Executable exe = compile(R"(
     %x = input : f32[3]

@@ -91,5 +91,18 @@ TEST(FusionLimits, RotatedRowsThatAreLongerThanAllBindings) {
                ".joined = rope(");
 }
 
+TEST(FusionLimits, StatesThatAreLongerThanAllBindings) {
+  expect_right(R"(%s = state : f32[9001]
+    %t = state : f32[9003]
+    %x = input : f32[8999]
+    %y = input : f32[8999]
+    %m = write_state(%s, %x) {start=2}
+    %n = write_state(%t, %y) {start=2}
+    output m = %m
+    output n = %n
+  )",
+               "states=2");
+}
+
 }  // namespace
 }  // namespace rlx::testing

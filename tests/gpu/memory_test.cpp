@@ -434,6 +434,70 @@ TEST_P(Memory, ACacheGrowsWithoutNewPlans) {
   }
 }
 
+// What a node reads can move although none of its sizes has a symbol.
+TEST_P(Memory, ASliceThatMovesIsReadWhereItLies) {
+  const Graph graph = parse_graph(R"(graph rows {
+    symbol pos <= 23
+    %table = input : f32[24, 6]
+    %x = input : f32[2, 3]
+    %row = slice(%table) {axis=0, start=dim(pos), length=1}
+    %r = reshape(%row) {shape=[2, 3]}
+    %y = add(%r, %x)
+    output y = %y
+  })");
+  for (bool optimize : {false, true}) {
+    StateRun run(compile(graph, {.optimize = optimize}), graph);
+    for (int64_t pos : {0, 1, 2, 9, 23, 22, 4})
+      run.step(random_inputs(graph, static_cast<uint32_t>(pos)), {}, {{"pos", pos}});
+    EXPECT_EQ(run.exe().plan_count(), 1);
+  }
+}
+
+// Keys and values of one projection: q and k are rotated together, and both caches are written together, at
+// odd places. The results have the bits that the nodes give one by one.
+TEST_P(Memory, KeysAndValuesGrowTogether) {
+  for (std::string type : {"f32", "f16", "bf16"}) {
+    const Graph graph = parse_graph("graph cache { symbol len <= 24\n %x = input : " + type +
+                                    "[1, 1, 35]\n %c = input : " + type + "[24, 5]\n %s = input : " + type +
+                                    "[24, 5]\n %keys = state : " + type +
+                                    "[1, 24, 10]\n %values = state : " + type + "[1, 30, 5]\n" + R"(
+      %cos = slice(%c) {axis=0, start=dim(len - 1), length=1}
+      %sin = slice(%s) {axis=0, start=dim(len - 1), length=1}
+      %a = slice(%x) {axis=2, start=0, length=20}
+      %b = slice(%x) {axis=2, start=20, length=10}
+      %v = slice(%x) {axis=2, start=30, length=5}
+      %q = rope(%a, %cos, %sin) {head_dim=10}
+      %k = rope(%b, %cos, %sin) {head_dim=10}
+      %nk = write_state(%keys, %k) {axis=1, start=dim(len - 1)}
+      %nv = write_state(%values, %v) {axis=1, start=dim(len - 1)}
+      %seen_k = slice(%nk) {axis=1, start=0, length=dim(len)}
+      %seen_v = slice(%nv) {axis=1, start=0, length=dim(len)}
+      %y = neg(%q)
+      %yk = neg(%seen_k)
+      %yv = neg(%seen_v)
+      output y = %y
+      output yk = %yk
+      output yv = %yv
+    })");
+    Executable joined = compile(graph);
+    Executable plain = compile(graph, {.optimize = false});
+    std::mt19937 random(3);
+    for (int64_t len : {1, 2, 3, 4, 17, 24, 5}) {
+      SCOPED_TRACE(type + " length " + std::to_string(len));
+      NamedTensors inputs;
+      for (const TensorInfo& i : joined.inputs())
+        inputs[i.name] = random_tensor(i.type.dtype, i.type.shape.values(), -2, 2, random);
+      const NamedTensors got = joined.run(inputs, {{"len", len}});
+      const NamedTensors want = plain.run(inputs, {{"len", len}});
+      for (const auto& [name, value] : want) EXPECT_EQ(got.at(name), value) << "output " << name;
+      for (const char* state : {"keys", "values"})
+        EXPECT_EQ(joined.read_state(state), plain.read_state(state)) << state;
+    }
+    EXPECT_EQ(plain.dispatch_count() - joined.dispatch_count(), 2) << joined.plan_text({{"len", 5}});
+    EXPECT_EQ(joined.plan_count(), 1) << type;
+  }
+}
+
 // The number of queries changes from run to run too (a prompt, then one token at a time), taken from
 // the input's shape.
 TEST_P(Memory, APromptThenSingleTokens) {

@@ -768,5 +768,92 @@ TEST(Fusions, DoNotMoveReadsPastAWrite) {
                               "%y = matmul(%p, %n)\noutput y = %y")));
 }
 
+// Two writes, of %s and %t.
+struct WriteText {
+  std::string before = "";
+  std::string write_s = "write_state(%s, %u) {axis=1, start=3}";
+  std::string between = "";
+  std::string write_t = "write_state(%t, %v) {axis=1, start=3}";
+  std::string end = "";
+
+  std::string text() const {
+    return "%s = state : f32[2, 8]\n%t = state : f32[2, 8]\n%u = input : f32[2, 1]\n%v = input : f32[2, "
+           "1]\n" +
+           before + "\n%m = " + write_s + "\n" + between + "\n%n = " + write_t +
+           "\noutput m = %m\noutput n = %n\n" + end;
+  }
+};
+
+TEST(JoinWrites, JoinsTwoThatDoNotDependOnEachOther) {
+  const auto pass = [](const Graph& g) {
+    Graph joined = join_writes(g);
+    EXPECT_NO_THROW(schedule(joined)) << print(joined);
+    return joined;
+  };
+  expect_cases(
+      pass, "states=2",
+      {
+          {"plain", WriteText{}.text(), true},
+          {"the first is read between them",
+           WriteText{.between = "%r = slice(%m) {axis=1, start=0, length=4}\n%e = exp(%r)",
+                     .end = "output e = %e"}
+               .text(),
+           true},
+          {"the second's update is made between them",
+           WriteText{.between = "%w = exp(%v)", .write_t = "write_state(%t, %w) {axis=1, start=3}"}.text(),
+           true},
+          {"the second's old contents are read between them",
+           WriteText{.between = "%o = exp(%t)", .end = "output o = %o"}.text(), true},
+          {"both old contents are read before",
+           WriteText{.before = "%o = add(%s, %t)", .end = "output o = %o"}.text(), true},
+          {"an update that is a part of its own state",
+           WriteText{.between = "%w = slice(%t) {axis=1, start=2, length=2}",
+                     .write_t = "write_state(%t, %w) {axis=1, start=3}"}
+               .text(),
+           true},
+          {"updates and states of different sizes and types",
+           "%s = state : f32[2, 8]\n%t = state : f16[3, 9]\n%u = input : f32[2, 8]\n%v = input : f16[1, 9]\n"
+           "%m = write_state(%s, %u)\n%n = write_state(%t, %v)\noutput m = %m\noutput n = %n",
+           true},
+          {"another place", WriteText{.write_t = "write_state(%t, %v) {axis=1, start=4}"}.text(), false},
+          {"another axis",
+           WriteText{.before = "%w = input : f32[1, 8]", .write_t = "write_state(%t, %w) {axis=0, start=1}"}
+               .text(),
+           false},
+          {"the second follows from the first",
+           WriteText{.between = "%r = slice(%m) {axis=1, start=0, length=1}\n%w = exp(%r)",
+                     .write_t = "write_state(%t, %w) {axis=1, start=3}"}
+               .text(),
+           false},
+          {"the second takes a part of the first",
+           WriteText{.between = "%r = slice(%m) {axis=1, start=3, length=1}",
+                     .write_t = "write_state(%t, %r) {axis=1, start=3}"}
+               .text(),
+           false},
+          {"the second's old contents are read with the first's new ones",
+           WriteText{.between = "%o = add(%m, %t)", .end = "output o = %o"}.text(), false},
+          {"the first takes a part of the second's old contents",
+           WriteText{.before = "%o = slice(%t) {axis=1, start=5, length=1}",
+                     .write_s = "write_state(%s, %o) {axis=1, start=3}"}
+               .text(),
+           false},
+          {"the state that the first returned",
+           WriteText{.write_t = "write_state(%m, %v) {axis=1, start=3}"}.text(), false},
+          {"a body between them that reads the second",
+           WriteText{.before = "%c = input : bool[]",
+                     .between =
+                         "%e = if(%c) {then=graph a { %t = state : f32[2, 8] %r = neg(%t) output r = %r }, "
+                         "else=graph b { %t = state : f32[2, 8] %r = exp(%t) output r = %r }}",
+                     .end = "output e = %e"}
+               .text(),
+           false},
+          {"another write between them",
+           WriteText{.between = "%r = state : f32[4]\n%w = input : f32[4]\n%o = write_state(%r, %w)",
+                     .end = "output o = %o"}
+               .text(),
+           false},
+      });
+}
+
 }  // namespace
 }  // namespace rlx::testing
