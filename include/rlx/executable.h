@@ -36,7 +36,8 @@ struct InputRef {
   std::vector<int64_t> shape = {};
 };
 
-// Memory for an output; its size must be the output's.
+// Memory for an output; its size must be the output's, also where only the run knows that: another size is
+// then an error after the run.
 struct OutputRef {
   std::string_view name;
   DType dtype = DType::f32;

@@ -47,7 +47,7 @@ struct DecoderConfig {
 Graph decoder_step(const DecoderConfig& config);
 
 // A value for each param of the graph, always the same for a seed: nearly normal with this deviation around
-// 0, or around 1 where the name ends in LayerNorm.weight.
+// 0, or around 1 where the name ends in Norm.weight or norm.weight.
 NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation = 0.02);
 
 }  // namespace rlx::models

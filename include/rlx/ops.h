@@ -276,10 +276,10 @@ std::vector<Value> scan(const std::vector<Value>& carried, const std::vector<Val
 
 // --- Sizes that only the run knows ---
 
-// The indices of the elements that are not zero (NaN is not), i64[rank of x, n] in row-major order, and n, an
-// i32 scalar. `symbol` becomes the symbol for n in all shapes; more than `capacity` of them is an error of
-// the run (0: as many as x has elements). Without a symbol, the indices have the dims of their upper bound,
-// and zeros after the last.
+// The indices of the elements that are not zero (NaN counts as not zero), i64[rank of x, n] in row-major
+// order, and n, an i32 scalar. `symbol` becomes the symbol for n in all shapes; more than `capacity` of them
+// is an error of the run (0: as many as x has elements). Without a symbol, the indices have the dims of their
+// upper bound, and zeros after the last.
 std::vector<Value> nonzero(Value x, std::string symbol = "", int64_t capacity = 0);
 
 }  // namespace rlx

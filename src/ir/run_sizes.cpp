@@ -20,10 +20,11 @@ std::string determined(const Graph& graph, const Node& n) {
   return size ? size->dim.as_symbol().value_or("") : "";
 }
 
-Dim capacity_of(const Graph& graph, const Node& n, const std::string& symbol,
+Dim capacity_of(const Graph& graph, const Graph& top, const Node& n, const std::string& symbol,
                 const std::optional<Dim>& bound) {
-  const auto given = graph.capacities().find(symbol);
-  if (given != graph.capacities().end()) {
+  for (const Graph* g : {&graph, &top}) {
+    const auto given = g->capacities().find(symbol);
+    if (given == g->capacities().end()) continue;
     const bool tighter = bound && bound->is_static() && bound->value() < given->second;
     return tighter ? *bound : Dim(given->second);
   }
@@ -55,7 +56,11 @@ class SymbolChecker {
       std::set<std::string> inside;
       for (const GraphPtr& sub : n.op->subgraphs()) {
         check(*sub, known, true);
-        for (const auto& [name, symbol] : run_symbols(*sub)) inside.insert(name);
+        for_each_graph(*sub, [&](const Graph& g) {
+          for (const Node& node : g.nodes()) {
+            if (const std::string name = determined(g, node); !name.empty()) inside.insert(name);
+          }
+        });
       }
       if (const std::string own = determined(graph, n); !own.empty()) known.insert(own);
       for (const std::string& name : symbols_of(n)) {
@@ -104,7 +109,8 @@ std::map<std::string, RunSymbol> run_symbols(const Graph& graph) {
       const std::optional<RunSize> size = run_size(g, n);
       const std::optional<std::string> name = size ? size->dim.as_symbol() : std::nullopt;
       if (!name) continue;
-      const auto [it, fresh] = out.emplace(*name, RunSymbol{&g, id, capacity_of(g, n, *name, size->largest)});
+      const auto [it, fresh] =
+          out.emplace(*name, RunSymbol{&g, id, capacity_of(g, graph, n, *name, size->largest)});
       if (!fresh) {
         fail("the nodes '{}' and '{}' both determine the symbol '{}'",
              it->second.graph->node(it->second.node).name, n.name, *name);

@@ -14,8 +14,8 @@ namespace rlx {
 struct RunSymbol {
   const Graph* graph = nullptr;  // the given one or a sub-graph of it,
   int32_t node = -1;             // and the node there whose run determines the symbol
-  // The largest value: what `symbol n <= 64` says in that graph, or else the bound that the op has, which may
-  // contain symbols (those that the caller gives, and run symbols of earlier nodes).
+  // The largest value: what `symbol n <= 64` says in that graph or in the given one, or else the bound that
+  // the op has, which may contain symbols (those that the caller gives, and run symbols of earlier nodes).
   Dim capacity;
 };
 

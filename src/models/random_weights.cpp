@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "ir/op.h"
+#include "ir/subgraphs.h"
 #include "rlx/models.h"
 
 namespace rlx::models {
@@ -40,15 +41,25 @@ Tensor random_weight(const TensorType& type, uint64_t seed, double mean, double 
 
 }  // namespace
 
+namespace {
+
+// LayerNorm.weight in BERT, input_layernorm.weight and norm.weight in Llama.
+bool scales_a_norm(std::string_view name) {
+  return name.ends_with("Norm.weight") || name.ends_with("norm.weight");
+}
+
+}  // namespace
+
 NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation) {
   NamedTensors out;
-  for (const Node& n : graph.nodes()) {
-    if (!n.op->is(LeafKind::param)) continue;
-    // A separate stream for each name: a weight does not change when others are added.
-    const uint64_t stream = random_bits(seed, Hash().text(n.name).value());
-    out.emplace(n.name,
-                random_weight(n.outputs[0], stream, n.name.ends_with("LayerNorm.weight") ? 1 : 0, deviation));
-  }
+  for_each_graph(graph, [&](const Graph& g) {
+    for (const Node& n : g.nodes()) {
+      if (!n.op->is(LeafKind::param)) continue;
+      // A separate stream for each name: a weight does not change when others are added.
+      const uint64_t stream = random_bits(seed, Hash().text(n.name).value());
+      out.emplace(n.name, random_weight(n.outputs[0], stream, scales_a_norm(n.name) ? 1 : 0, deviation));
+    }
+  });
   return out;
 }
 

@@ -42,7 +42,14 @@ void check_limits(const Loop& loop, const InferArgs& in) {
     fail("loop: the number of trips is {}; it must be one integer", in[0].text());
   if (in.has(1) && !(in.dtype(1) == DType::bool_ && is_one_element(in.shape(1))))
     fail("loop: the condition is {}; it must be one bool", in[1].text());
-  if (!loop.exactly) return;
+  if (!loop.exactly) {
+    if (!in.has(0) && !in.has(1) && !loop.count && loop.always_continues())
+      fail(
+          "loop: there are neither trips nor a condition, and the body '{}' always goes on: it would never "
+          "end",
+          loop.body->name);
+    return;
+  }
   if (in.has(0) || in.has(1)) {
     fail("loop: it makes exactly {} iterations, so it takes neither trips nor a condition",
          loop.exactly->text());

@@ -224,11 +224,13 @@ int32_t NodeLowering::lower_loop(const SizedNode& node, const NodeOperands& oper
   }
 
   Instruction start{.kind = begin, .loop = loop_count_++};
+  // A loop whose iterations are counted ends, and is an error, after one more than can be.
+  if (node.determines_size) start.trips = largest->count->value() + 1;
   if (op->exactly) {
-    start.trips = op->exactly->value();
+    start.trips = std::min(start.trips, op->exactly->value());
   } else if (trips.present()) {
     if (const std::optional<int64_t> known = constant_integer(node.graph, n.inputs[0])) {
-      start.trips = *known;
+      start.trips = std::min(start.trips, *known);
     } else {
       start.word = word_of(trips, name);
     }

@@ -19,7 +19,7 @@ struct Instruction {
     run,     // `count` dispatches from `first` on, counted from the first of the node
     unless,  // goes on at `target` if the word is 0
     jump,    // goes on at `target`
-    begin,   // a loop: it has made no iterations; its limit is `trips`, or the word if there is one
+    begin,   // a loop: it has made no iterations; its limit is `trips`, and the word if there is one
     test,    // goes on at `target` if the loop has made all iterations, or if the word is 0
     next,    // it has made one more; goes on at `target`
     size,    // the word is the value of `symbol`, at most `capacity`

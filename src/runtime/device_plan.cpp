@@ -264,7 +264,8 @@ std::optional<std::string> DevicePlan::retarget(const SymbolValues& values) {
 }
 
 void DevicePlan::set_run_symbol(const std::string& symbol, int64_t value) {
-  if (lowered_.values.at(symbol) == value) return;
+  const auto [known, fresh] = run_values_.try_emplace(symbol, value);
+  if (!fresh && std::exchange(known->second, value) == value) return;
   const std::vector<int32_t>& nodes = lowered_.run_symbols.at(symbol).changing;
   lowered_.bind({{symbol, value}}, nodes);
   if (auto reason = relower_nodes(nodes)) {

@@ -115,6 +115,7 @@ class DevicePlan {
   bool has_segments_ = false;
   std::vector<InputSlot> inputs_;
   std::vector<OutputSlot> outputs_;
+  SymbolValues run_values_;  // of run symbols, for which the nodes that depend on them are lowered
   int64_t relowered_ = 0;
 };
 

@@ -252,7 +252,8 @@ void Diagnostics::ran(const Graph& graph, const ReadValue& read) const {
   }
   if (!options_.nan_trace) return;
   const std::optional<BadNode> bad = find_first_nan(graph, read);
-  log(formatted("graph '{}': {}", graph_name_, bad ? print(*bad) : "no NaN and no infinity in any node\n"));
+  log(formatted("graph '{}': {}", graph_name_,
+                bad ? print(*bad) : "no NaN and no infinity in any node (those in bodies are not kept)\n"));
 }
 
 void Diagnostics::timed(double start_us, std::span<const DispatchReport> dispatches) const {

@@ -254,7 +254,14 @@ std::shared_ptr<Runner> Executable::Impl::start(const std::shared_ptr<DevicePlan
     const double start_us = diagnostics ? diagnostics->now_us() : 0;
     std::vector<DispatchReport> part = submit_timed(*plan, commands, work);
     if (diagnostics && diagnostics->traces()) diagnostics->timed(start_us, part);
-    if (times) times->insert(times->end(), part.begin(), part.end());
+    if (!times) return;
+    // After those of the submits before: what the host does in between is not a dispatch's time.
+    const uint64_t end = times->empty() ? 0 : times->back().end_ns;
+    for (DispatchReport& d : part) {
+      d.begin_ns += end;
+      d.end_ns += end;
+      times->push_back(std::move(d));
+    }
   };
   const auto finish = [this, plan, submit_part, read = std::move(read)](std::span<const size_t> commands,
                                                                         gpu::Work work) {

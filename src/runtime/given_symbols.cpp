@@ -11,7 +11,10 @@ namespace rlx {
 GivenSymbols::GivenSymbols(const Graph& graph) {
   const std::map<std::string, RunSymbol> of_run = run_symbols(graph);
   for (const std::string& name : graph.symbols()) {
-    if (of_run.contains(name)) continue;
+    if (of_run.contains(name)) {
+      of_run_.push_back(name);
+      continue;
+    }
     const auto it = graph.capacities().find(name);
     symbols_.push_back({name, -1, it == graph.capacities().end() ? 0 : it->second});
   }
@@ -24,17 +27,21 @@ GivenSymbols::Symbol* GivenSymbols::find(std::string_view name) {
 
 void GivenSymbols::set(std::string_view name, int64_t value, std::string_view from) {
   Symbol* symbol = find(name);
+  if (!symbol && std::ranges::contains(of_run_, name)) {
+    fail(ErrorKind::invalid_argument, "the symbol '{}' was given, but only the run knows it", name);
+  }
   if (!symbol) fail(ErrorKind::invalid_argument, "the graph has no symbol named '{}'", name);
+  const auto who = [&] { return from.empty() ? std::string("the caller") : formatted("'{}'", from); };
   if (value < 0) {
-    fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}; it cannot be negative", from, name,
+    fail(ErrorKind::invalid_argument, "{} makes the symbol '{}' {}; it cannot be negative", who(), name,
          value);
   }
   if (symbol->value >= 0 && symbol->value != value) {
-    fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, but it is {} elsewhere in this run",
-         from, name, value, symbol->value);
+    fail(ErrorKind::invalid_argument, "{} makes the symbol '{}' {}, but it is {} elsewhere in this run",
+         who(), name, value, symbol->value);
   }
   if (symbol->capacity > 0 && value > symbol->capacity) {
-    fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, more than its capacity {}", from, name,
+    fail(ErrorKind::invalid_argument, "{} makes the symbol '{}' {}, more than its capacity {}", who(), name,
          value, symbol->capacity);
   }
   symbol->value = value;
@@ -87,7 +94,7 @@ namespace {
 
 void GivenSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList given) {
   for (Symbol& s : symbols_) s.value = -1;
-  for (const auto& [name, value] : given) set(name, value, "the symbols given");
+  for (const auto& [name, value] : given) set(name, value, "");
   for (const InputRef& in : inputs) {
     const int32_t node = graph.find(in.name);
     if (node < 0 || !graph.node(node).op->is(LeafKind::input))
@@ -138,6 +145,10 @@ void GivenSymbols::check_complete(const SymbolValues& values) const {
       fail(ErrorKind::invalid_argument, "the plan depends on the symbol '{}'; give its value", s.name);
     if (it->second < 0)
       fail(ErrorKind::invalid_argument, "the symbol '{}' is {}; it cannot be negative", s.name, it->second);
+    if (s.capacity > 0 && it->second > s.capacity) {
+      fail(ErrorKind::invalid_argument, "the symbol '{}' is {}, more than its capacity {}", s.name,
+           it->second, s.capacity);
+    }
   }
 }
 

@@ -32,10 +32,12 @@ class GivenSymbols {
     int64_t capacity = 0;  // 0: none
   };
   Symbol* find(std::string_view name);
+  // `from`: the input whose shape says so, "" if the caller does.
   void set(std::string_view name, int64_t value, std::string_view from);
   void bind_by_length(const Shape& shape, const InputRef& input);
 
-  std::vector<Symbol> symbols_;  // by name
+  std::vector<Symbol> symbols_;      // by name
+  std::vector<std::string> of_run_;  // those that the caller does not give
 };
 
 }  // namespace rlx

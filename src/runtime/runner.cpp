@@ -114,7 +114,7 @@ void Runner::take_word(int32_t word) {
       at_ = word != 0 ? at_ + 1 : i.target;
       return;
     case begin:
-      loop.trips = word;
+      loop.trips = std::min<int64_t>(i.trips, word);
       ++at_;
       return;
     case test:

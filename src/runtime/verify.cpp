@@ -101,6 +101,7 @@ NodeCheck check_node(const Executable& exe, const Graph& graph, int32_t id) {
 Graph with_run_sizes(const Executable& exe, const Graph& graph) {
   SymbolValues found;
   for (const auto& [name, symbol] : run_symbols(graph)) {
+    if (symbol.graph != &graph) continue;  // in a body; it may have another size in each iteration
     const Node& n = graph.node(symbol.node);
     for (size_t o = 0; o < n.outputs.size(); ++o) {
       const Shape& shape = n.outputs[o].shape;

@@ -364,6 +364,67 @@ TEST_P(ControlFlow, SizesInBodies) {
                     {{"x", floats({9}, {9, 9, 9, 9, 9, 9, 9, 9, 9})}, {"n", int32(3)}}});
 }
 
+// Also if it is the first, and the one that the plan was made for.
+TEST_P(ControlFlow, EverySizeCanBeTheFirst) {
+  for (int64_t capacity = 1; capacity <= 6; ++capacity) {
+    for (int64_t n = 0; n <= capacity; ++n) {
+      Executable exe = compile("%x = input : f32[" + std::to_string(capacity) +
+                               "]\n%f = nonzero(%x) {count=dim(k)}\noutput f = %f");
+      std::vector<float> x(static_cast<size_t>(capacity), 0);
+      std::fill_n(x.begin(), n, 1.0F);
+      const NamedTensors out = exe.run({{"x", floats({capacity}, x)}});
+      EXPECT_EQ(out.at("f").shape(), (std::vector<int64_t>{1, n})) << capacity;
+    }
+  }
+}
+
+TEST_P(ControlFlow, ALoopEndsAtItsCapacity) {
+  Executable exe = compile(R"(
+    symbol s <= 20
+    %x = input : f32[4]
+    %r = loop(none, none, %x) {carried=1, count=dim(s), body=graph b {
+      %i = input : i32[]
+      %v = input : f32[4]
+      %z = add(%v, 1)
+      %q = sum(%z)
+      %m = greater(%q, -1000)
+      output m = %m
+      output z = %z
+      output q = %q
+    }}
+    output q = %r:1
+  )");
+  EXPECT_SAYS(exe.run({{"x", floats({4}, {0, 0, 0, 0})}}),
+              "'r' makes the symbol 's' 21, more than its capacity 20");
+}
+
+// A symbol of a body may have its capacity outside.
+TEST_P(ControlFlow, CapacitiesOfBodies) {
+  const std::string graph = R"(
+    symbol k <= 3
+    %x = input : f32[3, 8]
+    %z = constant {value=tensor f32[] (0)}
+    %r = scan(%z, %x) {carried=1, body=graph b {
+      %a = input : f32[]
+      %row = input : f32[8]
+      %n = add(%a, 1)
+      %f = nonzero(%row) {count=dim(k)}
+      %i = reshape(%f) {shape=[k]}
+      %c = gather(%row, %i)
+      %s = sum(%c)
+      output n = %n
+      output s = %s
+    }}
+    output s = %r:1
+  )";
+  std::vector<float> x(24, 0);
+  for (size_t i : {1u, 8u, 10u, 15u, 20u, 21u}) x[i] = static_cast<float>(i);
+  expect_reference(graph, {{{"x", floats({3, 8}, x)}}});
+  Executable exe = compile(graph);
+  EXPECT_SAYS(exe.run({{"x", Tensor::full(DType::f32, {3, 8}, 1)}}),
+              "makes the symbol 'k' 8, more than its capacity 3");
+}
+
 TEST_P(ControlFlow, MoreThanTheCapacityIsAnError) {
   Executable exe = compile(R"(
     symbol n <= 4
@@ -374,6 +435,8 @@ TEST_P(ControlFlow, MoreThanTheCapacityIsAnError) {
   EXPECT_SAYS(exe.run({{"x", Tensor::full(DType::f32, {9}, 1)}}),
               "'i' makes the symbol 'n' 9, more than its capacity 4");
   EXPECT_EQ(exe.run({{"x", Tensor::full(DType::f32, {9}, 0)}}).at("i").shape(), (std::vector<int64_t>{1, 0}));
+  const std::pair<std::string_view, int64_t> given[] = {{"n", 1}};
+  EXPECT_SAYS(exe.run({{"x", Tensor::full(DType::f32, {9}, 0)}}, given), "only the run knows it");
   EXPECT_SAYS(rlx::compile(*exe.graph(), device(), {.symbols = {{"n", 3}}}), "determines the symbol 'n'");
 }
 
