@@ -6,8 +6,7 @@
 //@ out y any
 
 struct Params {
-  first: u32,
-  end: u32,
+  count: u32,  // of x
   stacked: u32,
   rows: u32,  // of y, if stacked
 }
@@ -17,11 +16,11 @@ const GROUP: u32 = 256u;
 @compute @workgroup_size(GROUP)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
-  let i = params.first + group_index(group, groups) * GROUP + lane;
-  if (i >= params.end || going_at(0u) == 0) { return; }
+  let i = group_index(group, groups) * GROUP + lane;
+  if (i >= params.count || going_at(0u) == 0) { return; }
   let row = select(0u, u32(iteration_at(0u)), params.stacked != 0u);
   if (row >= params.rows) { return; }
   let x_place = x_flat(i);
-  let y_place = y_flat(row * params.end + i);
+  let y_place = y_flat(row * params.count + i);
   if (x_has(x_place) && y_has(y_place)) { y_put(y_place, x_get(x_place)); }
 }

@@ -22,10 +22,10 @@ void lower_rows(Lowering& l, const Operand& x, const Operand& going, const Opera
   const int64_t count = x.view.elements();
   if (count == 0 || y.view.elements() == 0) return;
   const int64_t rows = stacked ? y.view.elements() / count : 1;
-  const Dispatch whole = l.make<kernels::carry>(
-      {.x = x, .going = going, .iteration = iteration, .y = y},
-      {.first = 0, .end = to_u32(count), .stacked = stacked ? 1u : 0u, .rows = to_u32(rows)},
-      ceil_div(count, int64_t{kernels::carry::GROUP}));
+  const Dispatch whole =
+      l.make<kernels::carry>({.x = x, .going = going, .iteration = iteration, .y = y},
+                             {.count = to_u32(count), .stacked = stacked ? 1u : 0u, .rows = to_u32(rows)},
+                             ceil_div(count, int64_t{kernels::carry::GROUP}));
   emit_in_windows(l, whole, 0, 3);
 }
 

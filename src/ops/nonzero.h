@@ -22,12 +22,6 @@ struct NonZero final : OpOf<NonZero> {
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   std::optional<RunSize> run_size(std::span<const TensorType> inputs) const override;
-
-  // Where the first n indices lie in the memory of the first output, which is planned for the capacity: its
-  // rows are `capacity` elements apart.
-  static View indices_view(int64_t rank, int64_t n, int64_t capacity) {
-    return {{rank, n}, {capacity, 1}, 0};
-  }
 };
 
 }  // namespace rlx

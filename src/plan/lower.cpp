@@ -69,12 +69,9 @@ std::optional<std::string> relower(Program& program, const SizedGraph& sized, co
       const int32_t storage = value.storage;
       const bool own = program.storages[static_cast<size_t>(storage)].node == id;
       const SizedNode node = sized_node(sized, id);
-      value = node.seen(i, program.values, storage);
+      value = node.seen(i, program.values, own ? storage : -1);
       // Where strides cannot express a view of these sizes, it would need memory of its own.
-      if (value.storage != storage || (n.op->has(Trait::view) && !own &&
-                                       !n.op->view(program.values.at(n.inputs[0]).view, value.view.dims))) {
-        return n.name;
-      }
+      if (value.storage != storage) return n.name;
       if (own && !resize(storage, node.bytes(i))) return n.name;
     }
   }

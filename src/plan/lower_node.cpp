@@ -115,11 +115,11 @@ void NodeLowering::close_run() {
   in_code_ = dispatches_.size();
 }
 
-int32_t NodeLowering::number_of(std::string name, const Node& n) {
-  const auto found = std::ranges::find(program_.names, name, &Program::NodeName::name);
-  const auto index = static_cast<int32_t>(found - program_.names.begin());
-  if (found == program_.names.end()) program_.names.push_back({std::move(name), std::string(n.op->name())});
-  return index;
+int32_t NodeLowering::number_of(const std::string& name, const Node& n) {
+  const auto [it, fresh] =
+      program_.body_numbers.try_emplace(name, static_cast<int32_t>(program_.names.size()));
+  if (fresh) program_.names.push_back({name, std::string(n.op->name())});
+  return it->second;
 }
 
 // Params and states are those of the executable; a constant is a table of the plan.

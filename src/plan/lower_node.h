@@ -58,7 +58,7 @@ class NodeLowering {
   int32_t lower_loop(const SizedNode& node, const NodeOperands& operands, int32_t name);
   Operand leaf(const Node& node, int32_t name);
   int32_t word_of(const Operand& scalar, int32_t name);
-  int32_t number_of(std::string name, const Node& node);
+  int32_t number_of(const std::string& name, const Node& node);
   size_t add(Instruction instruction);
   void close_run();
 

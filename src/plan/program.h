@@ -70,6 +70,7 @@ struct Program {
   std::vector<Work> work;  // in running order; nodes that are only views have none
   std::vector<Output> outputs;
   std::vector<NodeName> names;  // by the number that storages and dispatches have: nodes of the graph first
+  std::map<std::string, int32_t> body_numbers;  // of those in bodies, by name
   // Storages of params and states by name: a body has those of the executable.
   std::map<std::string, int32_t> leaves;
 

@@ -18,8 +18,7 @@ DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weigh
       lowered_(std::move(lowered)),
       plan_(std::move(plan)) {
   for (int64_t bytes : plan_.buffers) {
-    buffers_.push_back(device_->create_buffer(
-        gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)), lowered_.graph.name));
+    buffers_.push_back(create_storage(*device_, bytes, lowered_.graph.name));
   }
   for (size_t s = 0; s < lowered_.program.storages.size(); ++s) {
     const Storage& storage = lowered_.program.storages[s];
@@ -51,8 +50,10 @@ void LoweredGraph::bind(const SymbolValues& now, const std::vector<int32_t>& nod
   if (run_symbols.empty()) return;
   // Capacities may depend on other symbols, and on run symbols of earlier nodes, which have their values by
   // then.
-  SymbolValues largest = values;
-  for (const auto& [name, symbol] : run_symbols) largest[name] = symbol.capacity.bind(values).value();
+  SymbolValues now_largest = values;
+  for (const auto& [name, symbol] : run_symbols) now_largest[name] = symbol.capacity.bind(values).value();
+  if (now_largest == largest) return;
+  largest = std::move(now_largest);
   at_capacity = bind_symbols(symbolic, largest);
 }
 
@@ -205,9 +206,7 @@ void DevicePlan::place_new_storages() {
   const std::vector<Storage>& storages = lowered_.program.storages;
   for (size_t s = plan_.placements.size(); s < storages.size(); ++s) {
     const auto id = plan_.fixed_buffers + static_cast<int32_t>(buffers_.size());
-    buffers_.push_back(device_->create_buffer(
-        gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(storages[s].bytes, 256)),
-        lowered_.graph.name));
+    buffers_.push_back(create_storage(*device_, storages[s].bytes, lowered_.graph.name));
     plan_.placements.push_back({id, 0, storages[s].bytes});
     if (const std::shared_ptr<const Tensor>& table = storages[s].table)
       upload(*device_, buffer(id), 0, table->dtype(), table->bytes(), lowered_.graph.name);

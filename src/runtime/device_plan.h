@@ -25,8 +25,9 @@ struct LoweredGraph {
   };
   std::map<std::string, RunSymbol> run_symbols;
 
-  Graph graph;        // with numbers for its symbols
-  Graph at_capacity;  // the same with the capacities of run symbols; empty if there are none
+  Graph graph;           // with numbers for its symbols
+  Graph at_capacity;     // the same with the capacities of run symbols; empty if there are none
+  SymbolValues largest;  // the values of `at_capacity`
   Program program;
 
   SizedGraph sized() const;

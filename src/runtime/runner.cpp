@@ -60,8 +60,7 @@ bool Runner::step() {
       if (word_) return false;
     }
   }
-  commands_.clear();
-  for (size_t i : pending_) commands_.push_back(plan_->commands()[i]);
+  list_pending();
   finish_(pending_, {.dispatches = commands_});
   return true;
 }
@@ -159,9 +158,13 @@ void Runner::request(int32_t word) {
   copies_.clear();
 }
 
-void Runner::submit_pending(gpu::Readback* readback) {
+void Runner::list_pending() {
   commands_.clear();
   for (size_t i : pending_) commands_.push_back(plan_->commands()[i]);
+}
+
+void Runner::submit_pending(gpu::Readback* readback) {
+  list_pending();
   submit_(pending_, {.dispatches = commands_, .after = copies_, .readback = readback});
   pending_.clear();
 }

@@ -41,6 +41,7 @@ class Runner {
   void take_word(int32_t word);
   void add(DevicePlan::Range range);
   void request(int32_t word);
+  void list_pending();
   void submit_pending(gpu::Readback* readback);
 
   std::mutex mutex_;

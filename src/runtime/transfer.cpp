@@ -1,5 +1,6 @@
 #include "runtime/transfer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -41,6 +42,11 @@ void upload_blocks(gpu::Device& device, const gpu::Buffer& buffer, int64_t offse
 }
 
 }  // namespace
+
+gpu::Buffer create_storage(gpu::Device& device, int64_t bytes, std::string_view label) {
+  return device.create_buffer(gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)),
+                              label);
+}
 
 void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
             std::span<const std::byte> host, std::string_view what) {

@@ -13,6 +13,9 @@
 
 namespace rlx {
 
+// Memory for kernels; a buffer has some even if nothing is to be put there.
+gpu::Buffer create_storage(gpu::Device& device, int64_t bytes, std::string_view label);
+
 // Writes host bytes to a place on the device. i64 becomes i32 there: a number that does not fit is an error
 // that names `what`. Blocks of encoded types get the form that they have there (encodings/encoding.h).
 void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,

@@ -10,10 +10,8 @@
 
 namespace rlx {
 
-namespace {
-
 // Fills buffers one after the other, each up to the device's limit.
-class Packer {
+class Weights::Packer {
  public:
   explicit Packer(int64_t max_bytes) : max_bytes_(max_bytes) {}
   Placement place(int64_t bytes, std::string_view name) {
@@ -36,6 +34,8 @@ class Packer {
  private:
   int64_t max_bytes_;
 };
+
+namespace {
 
 int64_t bytes_of(const TensorType& type) { return storage_bytes(type.dtype, type.shape.elements().value()); }
 
@@ -66,7 +66,7 @@ std::vector<size_t> users(const Program& program, const std::vector<Cone>& cones
 }  // namespace
 
 Weights::Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, const Target& target)
-    : device_(std::move(device)), load_graph_(split.load) {
+    : device_(std::move(device)) {
   add_leaves(split.main);
   for (const LoadSplit::Joined& joined : split.joined) {
     for (const LoadSplit::Joined::Part& part : joined.parts)
@@ -75,86 +75,97 @@ Weights::Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, co
   }
   for (const Graph::Output& out : split.load.outputs()) entries_.at(out.name).derived = true;
 
-  // Places for all that stays.
   Packer packer(static_cast<int64_t>(device_->caps().max_buffer_bytes));
+  place_leaves(packer, split);
+  const Program program = lower(split.load, for_loading(target));
+  load_names_ = program.names;
+  const std::vector<Cone> cones = find_cones(program, split.load);
+  add_leaves(split.load);
+  const std::vector<Placement> placements = place_load_phase(packer, program, cones);
+  packer.close();  // states are written by kernels, weights are not: they must not share a buffer
+  for (auto& [name, e] : entries_) {
+    if (e.kind == LeafKind::state) state_bytes_ += place(packer, name, e);
+  }
+  for (int64_t bytes : packer.sizes) buffers_.push_back(create_storage(*device_, bytes, "weights"));
+  for (const Cone& cone : cones) bind_cone(program, cone, placements);
+  for (size_t s = 0; s < placements.size(); ++s) {
+    if (const std::shared_ptr<const Tensor>& table = program.storages[s].table)
+      rlx::upload(*device_, buffer(placements[s].buffer), placements[s].offset, table->dtype(),
+                  table->bytes(), name_of(program.storages[s]));
+  }
+  load_constants(split);
+}
+
+const std::string& Weights::name_of(const Storage& storage) const {
+  return load_names_[static_cast<size_t>(storage.node)].name;
+}
+
+int64_t Weights::place(Packer& packer, std::string_view name, Entry& e) {
+  e.place = packer.place(bytes_of(e.type), name);
+  return e.place.bytes;
+}
+
+// Params and constants that runs read, and what the load phase makes.
+void Weights::place_leaves(Packer& packer, const LoadSplit& split) {
   for (const LoadSplit::Joined& joined : split.joined) {
     Entry& whole = entries_.at(joined.name);
-    whole.place = packer.place(bytes_of(whole.type), joined.name);
+    weight_bytes_ += place(packer, joined.name, whole);
     int64_t offset = whole.place.offset;
     for (const LoadSplit::Joined::Part& part : joined.parts) {
       entries_.at(part.name).place = {whole.place.buffer, offset, bytes_of(part.type)};
       offset += bytes_of(part.type);
     }
-    weight_bytes_ += bytes_of(whole.type);
   }
-  const auto place = [&](std::string_view name, Entry& e, int64_t& total) {
-    e.place = packer.place(bytes_of(e.type), name);
-    total += bytes_of(e.type);
-  };
   for (auto& [name, e] : entries_) {
     if (e.kind != LeafKind::state && e.place.buffer < 0)
-      place(name, e, e.derived ? derived_bytes_ : weight_bytes_);
+      (e.derived ? derived_bytes_ : weight_bytes_) += place(packer, name, e);
   }
+}
 
-  const Program program = lower(load_graph_, for_loading(target));
-  load_names_ = program.names;
-  const std::vector<Cone> cones = find_cones(program, load_graph_);
+// Where the storages of the load phase are that stay; buffer -1 for those that exist while a cone runs.
+std::vector<Placement> Weights::place_load_phase(Packer& packer, const Program& program,
+                                                 const std::vector<Cone>& cones) {
   const std::vector<size_t> user = users(program, cones);
-  add_leaves(load_graph_);
   std::vector<Placement> placements(program.storages.size());
   for (const Program::Output& out : program.outputs)
     placements[static_cast<size_t>(program.operand(out).storage)] = entries_.at(out.name).place;
   for (size_t s = 0; s < placements.size(); ++s) {
     const Storage& storage = program.storages[s];
-    const std::string& name = load_graph_.node(storage.node).name;
-    const bool used_once = user[s] < cones.size() && cones[user[s]].params.size() <= 1;
+    const Cone* const cone = user[s] < cones.size() ? &cones[user[s]] : nullptr;
     if (storage.leaf) {
-      Entry& e = entries_.at(name);
-      if (e.kind == LeafKind::param && user[s] < cones.size()) e.cone = user[s];
+      Entry& e = entries_.at(name_of(storage));
+      const bool is_param = e.kind == LeafKind::param;
+      if (is_param && cone) e.cone = user[s];
       // On the device for its cone only, if that needs no other param: it is then given anew when it changes.
-      e.staged =
-          e.place.buffer < 0 && used_once && (e.kind == LeafKind::param || cones[user[s]].params.empty());
-      if (e.place.buffer < 0 && !e.staged && user[s] != kNoCone) place(name, e, weight_bytes_);
+      e.staged = e.place.buffer < 0 && cone && cone->params.size() == (is_param ? 1 : 0);
+      if (e.place.buffer < 0 && !e.staged && user[s] != kNoCone)
+        weight_bytes_ += place(packer, name_of(storage), e);
       placements[s] = e.place;
     } else if (placements[s].buffer < 0 && (user[s] == kSeveralCones || storage.table)) {
-      placements[s] = packer.place(storage.bytes, name);
+      placements[s] = packer.place(storage.bytes, name_of(storage));
       derived_bytes_ += storage.bytes;
     }
   }
-  packer.close();  // states are written by kernels, weights are not: they must not share a buffer
-  for (auto& [name, e] : entries_) {
-    if (e.kind == LeafKind::state) place(name, e, state_bytes_);
-  }
-  for (int64_t bytes : packer.sizes) {
-    buffers_.push_back(device_->create_buffer(
-        gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)), "weights"));
-  }
+  return placements;
+}
 
-  for (const Cone& cone : cones) {
-    std::vector<Placement> at = placements;
-    const std::vector<int64_t> sizes =
-        place_cone(program, cone, static_cast<int32_t>(buffers_.size()), device_->caps(), at);
-    loading_sizes_.resize(std::max(loading_sizes_.size(), sizes.size()));
-    for (size_t i = 0; i < sizes.size(); ++i) loading_sizes_[i] = std::max(loading_sizes_[i], sizes[i]);
-    LoadCone& made = cones_.emplace_back(load_dispatches_.size(), 0);
-    for (size_t i : cone.dispatches) {
-      for (BoundDispatch& d : bind_dispatch(program.dispatches[i], at, device_->caps()))
-        load_dispatches_.push_back(std::move(d));
-    }
-    made.count = load_dispatches_.size() - made.first;
-    for (size_t s = 0; s < at.size(); ++s) {
-      if (!program.storages[s].leaf) continue;
-      Entry& e = entries_.at(load_graph_.node(program.storages[s].node).name);
-      if (e.staged && at[s].buffer >= 0) e.place = at[s];
-    }
+// What depends on constants alone runs first of all.
+void Weights::bind_cone(const Program& program, const Cone& cone, std::vector<Placement> placements) {
+  const std::vector<int64_t> sizes =
+      place_cone(program, cone, static_cast<int32_t>(buffers_.size()), device_->caps(), placements);
+  loading_sizes_.resize(std::max(loading_sizes_.size(), sizes.size()));
+  for (size_t i = 0; i < sizes.size(); ++i) loading_sizes_[i] = std::max(loading_sizes_[i], sizes[i]);
+  LoadCone& made = cones_.emplace_back(load_dispatches_.size(), 0, cone.params.empty());
+  for (size_t i : cone.dispatches) {
+    for (BoundDispatch& d : bind_dispatch(program.dispatches[i], placements, device_->caps()))
+      load_dispatches_.push_back(std::move(d));
   }
+  made.count = load_dispatches_.size() - made.first;
   for (size_t s = 0; s < placements.size(); ++s) {
-    if (const std::shared_ptr<const Tensor>& table = program.storages[s].table) {
-      rlx::upload(*device_, buffer(placements[s].buffer), placements[s].offset, table->dtype(),
-                  table->bytes(), load_graph_.node(program.storages[s].node).name);
-    }
+    if (!program.storages[s].leaf || placements[s].buffer < 0) continue;
+    Entry& e = entries_.at(name_of(program.storages[s]));
+    if (e.staged) e.place = placements[s];
   }
-  load_constants(split);
 }
 
 void Weights::add_leaves(const Graph& top) {
@@ -177,7 +188,7 @@ void Weights::add_leaf(const Node& n) {
 }
 
 void Weights::load_constants(const LoadSplit& split) {
-  if (!cones_.empty()) begin_loading();
+  if (std::ranges::contains(cones_, true, &LoadCone::dirty)) begin_loading();
   for (const Graph* graph : {&split.main, &split.load}) {
     for (const Node& n : graph->nodes()) {
       const auto* constant = op_cast<Constant>(*n.op);
@@ -188,9 +199,6 @@ void Weights::load_constants(const LoadSplit& split) {
     }
   }
   for (const auto& [name, e] : entries_) missing_ += e.kind == LeafKind::param && !e.derived;
-  // The first cone may depend on constants alone; it runs now, and its constants are then gone.
-  const auto given = [&](const auto& item) { return item.second.cone == 0u; };
-  if (!cones_.empty() && std::ranges::none_of(entries_, given)) run_cone(0);
   end_loading();
 }
 
@@ -206,8 +214,7 @@ const gpu::Buffer& Weights::buffer(int32_t id) const {
 void Weights::begin_loading() {
   if (loading_) return;
   for (int64_t bytes : loading_sizes_) {
-    loading_buffers_.push_back(device_->create_buffer(
-        gpu::BufferUse::storage, static_cast<uint64_t>(std::max<int64_t>(bytes, 256)), "loading"));
+    loading_buffers_.push_back(create_storage(*device_, bytes, "loading"));
   }
   loading_ = std::make_unique<Commands>(device_, load_dispatches_,
                                         [this](int32_t id) -> const gpu::Buffer& { return buffer(id); });
@@ -218,18 +225,18 @@ void Weights::run_cone(size_t cone) {
   device_->submit({.dispatches = loading_->all().subspan(c.first, c.count)});
 }
 
+// Runs the cones that wait, and lets go of what is needed for loading only.
 void Weights::end_loading() {
+  for (size_t c = 0; c < cones_.size(); ++c) {
+    if (std::exchange(cones_[c].dirty, false)) run_cone(c);
+  }
   loading_.reset();
   loading_buffers_.clear();
 }
 
 void Weights::finish_loading() {
   if (missing_ > 0) fail_missing();
-  if (!loading_) return;
-  for (size_t c = 0; c < cones_.size(); ++c) {
-    if (std::exchange(cones_[c].dirty, false)) run_cone(c);
-  }
-  end_loading();
+  if (loading_) end_loading();
 }
 
 std::vector<Placement> Weights::placements(const Program& program, const Graph& graph) const {

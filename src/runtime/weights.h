@@ -52,6 +52,14 @@ class Weights {
     Placement place = {};
   };
 
+  class Packer;
+
+  const std::string& name_of(const Storage& storage) const;  // of the load phase
+  static int64_t place(Packer& packer, std::string_view name, Entry& entry);
+  void place_leaves(Packer& packer, const LoadSplit& split);
+  std::vector<Placement> place_load_phase(Packer& packer, const Program& program,
+                                          const std::vector<Cone>& cones);
+  void bind_cone(const Program& program, const Cone& cone, std::vector<Placement> placements);
   void add_leaves(const Graph& top);
   void add_leaf(const Node& node);
   void load_constants(const LoadSplit& split);
@@ -71,11 +79,10 @@ class Weights {
   int64_t derived_bytes_ = 0;
   int64_t state_bytes_ = 0;
 
-  Graph load_graph_;
   std::vector<Program::NodeName> load_names_;
   struct LoadCone {
     size_t first, count;  // of load_dispatches_
-    bool dirty = false;   // a param has changed since it ran
+    bool dirty = false;   // it must run: a param has changed since it did, or it never did
   };
   std::vector<LoadCone> cones_;
   std::vector<BoundDispatch> load_dispatches_;
