@@ -1,4 +1,4 @@
-# Sources generated during the build: the embedded kernels and the tables of ops and encodings.
+# Sources generated during the build: the embedded kernels and the tables of ops, encodings and ONNX rules.
 # Result: RLX_GENERATED_SOURCES. The generators leave a file alone when its content would not change.
 
 # Kernels: generated/kernels/<stem>.wgsl.h for each kernel, kernels.cpp with the texts of all of them and a list (a
@@ -26,22 +26,23 @@ add_custom_command(
   COMMENT "Embedding kernels"
   VERBATIM)
 
-# The tables of ops and of encodings: generated/NAME.cpp calls the register functions of all sources in a folder.
+# The tables of ops, of encodings and of ONNX rules: generated/NAME.cpp calls the register functions of all sources in a folder.
 set(tables)
 set(table_script ${PROJECT_SOURCE_DIR}/tools/register_table.py)
-function(add_table name folder table header)
+function(add_table name folder namespace table header)
   file(GLOB sources CONFIGURE_DEPENDS src/${folder}/*.cpp)
   set(out ${RLX_GENERATED_DIR}/${name}.cpp)
   add_custom_command(
     OUTPUT ${out}
-    COMMAND Python3::Interpreter ${table_script} --out ${out} --table ${table} --namespace rlx::${folder}
+    COMMAND Python3::Interpreter ${table_script} --out ${out} --table ${table} --namespace ${namespace}
       --header ${header} ${sources}
     DEPENDS ${table_script} ${sources}
     COMMENT "Generating ${name}.cpp"
     VERBATIM)
   set(tables ${tables} ${out} PARENT_SCOPE)
 endfunction()
-add_table(op_table ops OpTable ops/op_table.h)
-add_table(encoding_table encodings EncodingTable encodings/encoding.h)
+add_table(op_table ops rlx::ops OpTable ops/op_table.h)
+add_table(encoding_table encodings rlx::encodings EncodingTable encodings/encoding.h)
+add_table(onnx_rule_table import/onnx/rules rlx::onnx::rules RuleTable import/onnx/rules.h)
 
 set(RLX_GENERATED_SOURCES ${embedded} ${tables})

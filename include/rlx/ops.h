@@ -134,6 +134,9 @@ Value selu(Value x);
 
 Value cast(Value x, DType to);
 
+// Whole numbers: start, start + step, ... (`length` of them), a vector whose size may depend on symbols.
+Value range(Graph& graph, Dim length, Dim start = 0, int64_t step = 1, DType dtype = DType::i64);
+
 // --- Linear algebra ---
 
 // NumPy's matmul: batches broadcast, rank-1 operands are vectors. A transposed operand is read in place.

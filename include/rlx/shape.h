@@ -19,7 +19,8 @@ namespace rlx {
 using SymbolValues = std::map<std::string, int64_t, std::less<>>;
 
 // A whole number, or a polynomial in symbols such as batch*seq + 1; kept in one canonical form, so that two
-// dims are equal exactly when their texts are. floor_div makes an opaque factor: floor(n/2).
+// dims are equal exactly when their texts are. floor_div, min and max make opaque factors: floor(n/2),
+// min(m,n).
 class Dim {
  public:
   Dim() = default;  // 0
@@ -45,6 +46,13 @@ class Dim {
   friend bool operator==(const Dim& a, const Dim& b);
 
   Dim floor_div(int64_t divisor) const;
+  Dim floor_div(const Dim& divisor) const;
+  static Dim min(const Dim& a, const Dim& b);
+  static Dim max(const Dim& a, const Dim& b);
+  // Below 0, 0 or above 0 as a is less than, equal to or greater than b whatever the symbols, which are sizes
+  // and so not negative; nothing where that depends on them.
+  static std::optional<int> compare(const Dim& a, const Dim& b);
+  bool is_size() const;  // not negative whatever the symbols
   Dim ceil_div(int64_t divisor) const { return (*this + Dim(divisor - 1)).floor_div(divisor); }
   // a / b if there is no remainder whatever the values of the symbols, else nothing.
   static std::optional<Dim> exact_div(const Dim& a, const Dim& b);
@@ -56,11 +64,15 @@ class Dim {
   std::optional<std::string> as_symbol() const;
 
  private:
-  struct Atom;  // a symbol, or the floor of a quotient
+  struct Atom;  // a symbol, or what is computed from two dims
   struct Term;  // coefficient times atoms
   using Terms = std::vector<Term>;
   static Dim from_terms(int64_t constant, Terms terms);
   const Terms& terms() const;
+  enum class AtomKind : uint8_t;
+  static Dim computed(AtomKind kind, const Dim& a, const Dim& b);
+  static Dim extremum(AtomKind kind, const Dim& a, const Dim& b);
+  static Dim bind(const Atom& atom, const SymbolValues& values);
 
   int64_t constant_ = 0;
   std::shared_ptr<const Terms> terms_;  // null for a number: static shapes cost no allocation

@@ -28,7 +28,8 @@ int complain(const std::string& text, int code) {
 int run(int argc, char** argv) {
   try {
     Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
-    for (auto* add : {add_devices, add_ops, add_plan, add_run, add_bench, add_demo}) add(arguments);
+    for (auto* add : {add_devices, add_ops, add_plan, add_run, add_bench, add_conformance, add_demo})
+      add(arguments);
     arguments.run(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : complain("the output could not be written", 1);
   } catch (const Misuse& e) {

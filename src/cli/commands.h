@@ -11,6 +11,7 @@ void add_ops(Arguments& arguments);
 void add_plan(Arguments& arguments);
 void add_run(Arguments& arguments);
 void add_bench(Arguments& arguments);
+void add_conformance(Arguments& arguments);
 void add_demo(Arguments& arguments);
 
 }  // namespace rlx::cli

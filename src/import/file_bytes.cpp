@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "base/fail.h"
 
@@ -29,12 +31,37 @@ struct Descriptor {
 FileBytes::FileBytes(const std::string& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) cannot_read(path, errno);
+  map(file.fd, path);
+}
+
+FileBytes::FileBytes(const std::string& folder, const std::string& relative) {
+  namespace fs = std::filesystem;
+  const fs::path wanted(relative);
+  if (relative.empty() || wanted.is_absolute() || std::ranges::find(wanted, "..") != wanted.end()) {
+    fail(ErrorKind::invalid_file, "the path '{}' must lead to a file below the folder '{}'",
+         excerpt(relative), folder);
+  }
+  const std::string path = (fs::path(folder) / wanted).string();
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) cannot_read(path, errno);
+  std::error_code error;
+  const fs::path opened = fs::read_symlink(formatted("/proc/self/fd/{}", file.fd), error);
+  const fs::path inside = fs::canonical(folder.empty() ? "." : folder, error);
+  const auto [end, _] = std::ranges::mismatch(inside, opened);
+  if (error || end != inside.end()) {
+    fail(ErrorKind::invalid_file, "the path '{}' leads to '{}', which is not below the folder '{}'",
+         excerpt(relative), opened.string(), folder);
+  }
+  map(file.fd, path);
+}
+
+void FileBytes::map(int descriptor, const std::string& path) {
   struct stat status = {};
-  if (fstat(file.fd, &status) != 0) cannot_read(path, errno);
+  if (fstat(descriptor, &status) != 0) cannot_read(path, errno);
   if (!S_ISREG(status.st_mode)) fail(ErrorKind::invalid_file, "'{}' is not a regular file", path);
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return;  // an empty mapping is an error of mmap, not of the file
-  void* const mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  void* const mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (mapped == MAP_FAILED) cannot_read(path, errno);
   mapped_ = mapped;
   bytes_ = {static_cast<const std::byte*>(mapped), size};

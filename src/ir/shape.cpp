@@ -10,13 +10,15 @@
 
 namespace rlx {
 
-struct Dim::Atom {
-  std::string symbol;                   // the name, or the canonical text of the quotient
-  std::shared_ptr<const Dim> dividend;  // set for floor(dividend / divisor)
-  int64_t divisor = 1;
+enum class Dim::AtomKind : uint8_t { symbol, floor_div, minimum, maximum };
 
-  friend bool operator==(const Atom& a, const Atom& b) { return a.symbol == b.symbol; }
-  friend auto operator<=>(const Atom& a, const Atom& b) { return a.symbol <=> b.symbol; }
+struct Dim::Atom {
+  std::string text;  // the name, or the canonical text of what is computed from a and b
+  AtomKind kind = AtomKind::symbol;
+  std::shared_ptr<const Dim> a = {}, b = {};
+
+  friend bool operator==(const Atom& a, const Atom& b) { return a.text == b.text; }
+  friend auto operator<=>(const Atom& a, const Atom& b) { return a.text <=> b.text; }
 };
 
 struct Dim::Term {
@@ -28,6 +30,7 @@ namespace {
 // Anything larger is a mistake, and the next product of two such sums would fill the memory.
 constexpr size_t kMaxTerms = 256;    // of a sum
 constexpr size_t kMaxFactors = 256;  // of a product
+constexpr size_t kMaxText = 4096;    // of a quotient, minimum or maximum: they nest
 }  // namespace
 
 const Dim::Terms& Dim::terms() const {
@@ -62,7 +65,7 @@ Dim Dim::symbol(std::string name) {
       name == "inf" || name == "nan") {
     fail("'{}' is not a name for a symbolic dimension; use letters, digits and _", excerpt(name));
   }
-  return from_terms(0, {Term{1, {Atom{std::move(name), nullptr, 1}}}});
+  return from_terms(0, {Term{1, {Atom{std::move(name)}}}});
 }
 
 int64_t Dim::value() const {
@@ -130,10 +133,67 @@ Dim Dim::floor_div(int64_t divisor) const {
   const int64_t whole = floor_quotient(constant_, divisor);
   if (inside.empty()) return from_terms(whole, std::move(outside));
   const Dim rest = from_terms(constant_ - whole * divisor, std::move(inside));
-  std::string name = "floor((" + rest.text() + ")/" + std::to_string(divisor) + ")";
-  outside.push_back({1, {Atom{std::move(name), std::make_shared<const Dim>(rest), divisor}}});
-  return from_terms(whole, std::move(outside));
+  return from_terms(whole, std::move(outside)) + computed(AtomKind::floor_div, rest, Dim(divisor));
 }
+
+Dim Dim::computed(AtomKind kind, const Dim& a, const Dim& b) {
+  std::string text;
+  if (kind == AtomKind::floor_div) {
+    text = "floor((" + a.text() + ")/" + (b.is_static() ? b.text() : "(" + b.text() + ")") + ")";
+  } else {
+    text = (kind == AtomKind::minimum ? "min(" : "max(") + a.text() + "," + b.text() + ")";
+  }
+  if (text.size() > kMaxText) fail("a dimension has a text of more than {} characters", kMaxText);
+  return from_terms(
+      0,
+      {Term{1,
+            {Atom{std::move(text), kind, std::make_shared<const Dim>(a), std::make_shared<const Dim>(b)}}}});
+}
+
+Dim Dim::floor_div(const Dim& divisor) const {
+  if (divisor.is_static()) return floor_div(divisor.constant_);
+  if (const auto quotient = exact_div(*this, divisor)) return *quotient;
+  return computed(AtomKind::floor_div, *this, divisor);
+}
+
+bool Dim::is_size() const {
+  const auto not_negative = [](const Atom& atom) {
+    switch (atom.kind) {
+      case AtomKind::symbol:
+        return true;
+      case AtomKind::floor_div:
+        return atom.a->is_size() && atom.b->is_size();
+      case AtomKind::minimum:
+        return atom.a->is_size() && atom.b->is_size();
+      case AtomKind::maximum:
+        return atom.a->is_size() || atom.b->is_size();
+    }
+    return false;
+  };
+  return constant_ >= 0 && std::ranges::all_of(terms(), [&](const Term& t) {
+           return t.coefficient > 0 && std::ranges::all_of(t.atoms, not_negative);
+         });
+}
+
+std::optional<int> Dim::compare(const Dim& a, const Dim& b) {
+  if (a == b) return 0;
+  const Dim more = a - b;
+  if (more.constant_ > 0 && more.is_size()) return 1;
+  const Dim less = b - a;
+  if (less.constant_ > 0 && less.is_size()) return -1;
+  return std::nullopt;
+}
+
+Dim Dim::extremum(AtomKind kind, const Dim& a, const Dim& b) {
+  // Not compare: a may equal b for some values of the symbols and be larger for all others.
+  const bool minimum = kind == AtomKind::minimum;
+  if ((b - a).is_size()) return minimum ? a : b;
+  if ((a - b).is_size()) return minimum ? b : a;
+  return a.text() < b.text() ? computed(kind, a, b) : computed(kind, b, a);
+}
+
+Dim Dim::min(const Dim& a, const Dim& b) { return extremum(AtomKind::minimum, a, b); }
+Dim Dim::max(const Dim& a, const Dim& b) { return extremum(AtomKind::maximum, a, b); }
 
 std::optional<Dim> Dim::exact_div(const Dim& a, const Dim& b) {
   if (b.is(0)) return std::nullopt;
@@ -159,19 +219,28 @@ std::optional<Dim> Dim::exact_div(const Dim& a, const Dim& b) {
   return from_terms(constant, std::move(quotient));
 }
 
+Dim Dim::bind(const Atom& atom, const SymbolValues& values) {
+  switch (atom.kind) {
+    case AtomKind::floor_div:
+      return atom.a->bind(values).floor_div(atom.b->bind(values));
+    case AtomKind::minimum:
+      return min(atom.a->bind(values), atom.b->bind(values));
+    case AtomKind::maximum:
+      return max(atom.a->bind(values), atom.b->bind(values));
+    case AtomKind::symbol:
+      break;
+  }
+  const auto it = values.find(atom.text);
+  return it == values.end() ? symbol(atom.text) : Dim(it->second);
+}
+
 Dim Dim::bind(const SymbolValues& values) const {
   if (is_static()) return *this;
   Dim sum(constant_);
   for (const Term& t : terms()) {
     Dim product(t.coefficient);
     for (const Atom& atom : t.atoms) {
-      if (atom.dividend) {
-        product *= atom.dividend->bind(values).floor_div(atom.divisor);
-      } else if (const auto it = values.find(atom.symbol); it != values.end()) {
-        product *= Dim(it->second);
-      } else {
-        product *= symbol(atom.symbol);
-      }
+      product *= bind(atom, values);
     }
     sum += product;
   }
@@ -181,10 +250,11 @@ Dim Dim::bind(const SymbolValues& values) const {
 void Dim::collect_symbols(std::set<std::string>& into) const {
   for (const Term& t : terms()) {
     for (const Atom& atom : t.atoms) {
-      if (atom.dividend) {
-        atom.dividend->collect_symbols(into);
+      if (atom.kind == AtomKind::symbol) {
+        into.insert(atom.text);
       } else {
-        into.insert(atom.symbol);
+        atom.a->collect_symbols(into);
+        atom.b->collect_symbols(into);
       }
     }
   }
@@ -193,8 +263,8 @@ void Dim::collect_symbols(std::set<std::string>& into) const {
 std::optional<std::string> Dim::as_symbol() const {
   if (constant_ != 0 || terms().size() != 1) return std::nullopt;
   const Term& t = terms()[0];
-  if (t.coefficient != 1 || t.atoms.size() != 1 || t.atoms[0].dividend) return std::nullopt;
-  return t.atoms[0].symbol;
+  if (t.coefficient != 1 || t.atoms.size() != 1 || t.atoms[0].kind != AtomKind::symbol) return std::nullopt;
+  return t.atoms[0].text;
 }
 
 std::string Dim::text() const {
@@ -203,7 +273,7 @@ std::string Dim::text() const {
     std::string product;
     const int64_t magnitude = t.coefficient < 0 ? -t.coefficient : t.coefficient;
     if (magnitude != 1) product = std::to_string(magnitude);
-    for (const Atom& atom : t.atoms) product += (product.empty() ? "" : "*") + atom.symbol;
+    for (const Atom& atom : t.atoms) product += (product.empty() ? "" : "*") + atom.text;
     out += (t.coefficient < 0 ? "-" : out.empty() ? "" : "+") + product;
   }
   if (constant_ != 0 || out.empty()) {
@@ -215,7 +285,7 @@ std::string Dim::text() const {
 namespace {
 
 // sum := product (('+'|'-') product)*; product := factor ('*' factor)*; factor := number | name |
-// floor(sum/number) | (sum)
+// floor(sum/factor) | min(sum,sum) | max(sum,sum) | (sum)
 class DimParser {
  public:
   explicit DimParser(std::string_view text) : text_(text) {}
@@ -258,9 +328,15 @@ class DimParser {
         expect('(');
         const Dim dividend = sum();
         expect('/');
-        const int64_t divisor = number();
+        const Dim divisor = factor();
         expect(')');
         result = dividend.floor_div(divisor);
+      } else if ((name == "min" || name == "max") && take('(')) {
+        const Dim a = sum();
+        expect(',');
+        const Dim b = sum();
+        expect(')');
+        result = name == "min" ? Dim::min(a, b) : Dim::max(a, b);
       } else {
         result = Dim::symbol(name);
       }

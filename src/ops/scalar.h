@@ -13,8 +13,10 @@ namespace rlx {
 struct ScalarFn {
   std::string_view name;
   int arity = 1;
-  std::string_view operands = "";                             // their names; "": "x", or "a b" of two
-  std::string_view formula;                                   // for people
+  std::string_view operands = "";  // their names; "": "x", or "a b" of two
+  std::string_view formula;        // for people
+  // The ONNX op that it is. Operands that are attributes there follow with their defaults: "Elu alpha=1".
+  std::string_view onnx = "";
   enum class Result { same, boolean } result = Result::same;  // `same`: the type of the last argument
 
   // WGSL for each kind of value, with $0, $1, $2 for the arguments; empty where the function is not defined.

@@ -1,0 +1,67 @@
+// Reading ONNX models.
+//
+//   rlx::onnx::Model model = rlx::onnx::load("model.onnx");
+//   rlx::Executable exe = rlx::compile(model.graph);
+//   exe.set_params(model.weights);
+//   auto outputs = exe.run({{"input", image}});
+//
+// Opsets 7 to 25 of ONNX's own ops and those of com.microsoft that exporters write; docs/onnx.md lists what
+// is covered. Symbolic dimensions (dim_param) become symbols of the graph.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rlx/graph.h"
+#include "rlx/tensor.h"
+
+namespace rlx::onnx {
+
+struct LoadOptions {
+  // Values of inputs. One that decides a shape (the target of a Reshape, the k of a TopK) must be known when
+  // the model is loaded: such an input is taken from here, and is no input of the graph any more. Load the
+  // model again for another value. Inputs that decide nothing are left alone.
+  NamedTensors values = {};
+};
+
+struct Model {
+  Graph graph;
+  // For the graph's params, by the names that the file has. Views of the file, which stays mapped, wherever
+  // its element type is one of ours.
+  NamedTensors weights;
+  // The inputs that were taken from LoadOptions::values.
+  NamedTensors fixed_inputs;
+  // The element types in the file, by input and output, where they differ from the graph's: double is carried
+  // as f32, int16 and uint16 as i32, uint64 as u32.
+  std::map<std::string, std::string> carried;
+};
+
+// ErrorKind::invalid_file says what is wrong with the file; ErrorKind::unsupported lists all nodes that
+// cannot be imported, with the reason for each.
+Model load(const std::string& path, const LoadOptions& options = {});
+// The same for a file in memory; `name` is for messages. External data needs a folder.
+Model parse(std::vector<std::byte> bytes, const std::string& name = "the model",
+            const LoadOptions& options = {});
+
+struct Problem {
+  std::string node;
+  std::string op;
+  std::string reason;
+};
+
+// What a file has, whether or not it can be imported.
+struct Info {
+  std::string producer;
+  std::map<std::string, int64_t> opsets;  // by domain; "" is ONNX's own
+  std::map<std::string, int64_t> ops;     // how often each is used, sub-graphs and functions included
+  std::vector<std::string> inputs;        // "name: float[batch, 3, 224, 224]"
+  std::vector<std::string> outputs;
+  int64_t parameters = 0;  // elements of all initializers
+  int64_t bytes = 0;
+  std::vector<Problem> problems;  // why it cannot be imported; empty if it can
+};
+Info inspect(const std::string& path, const LoadOptions& options = {});
+
+}  // namespace rlx::onnx

@@ -1,0 +1,382 @@
+// ONNX's own tests: a model, its inputs and the outputs that ONNX expects, run on the device.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "base/fail.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/device_flags.h"
+#include "cli/text.h"
+#include "import/onnx/model_file.h"
+#include "rlx/compile.h"
+
+namespace rlx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using onnx::ElementType;
+using onnx::Refusal;
+
+constexpr auto kDefaultFolder = "/usr/share/libonnx-testdata/data";
+constexpr std::string_view kSuites[] = {"node", "simple", "pytorch-converted", "pytorch-operator", "light"};
+// Those of ONNX's own runner. An f16 result may also be off by one unit in the last place: neighbours are
+// further apart than that.
+constexpr double kRelative = 1e-3;
+constexpr double kAbsolute = 1e-7;
+
+struct Options {
+  DeviceFlags device;
+  std::string folder = kDefaultFolder;
+  std::string json;
+  std::vector<std::string> suites;
+  std::string only;
+  int64_t every = 1;
+};
+
+enum class Outcome { passed, wrong, refused };
+
+struct CaseResult {
+  std::string name;
+  Outcome outcome = Outcome::passed;
+  std::string reason = {};
+  std::string because = {};  // of a refusal: "op TopK", "type float8e5m2"
+};
+
+// --- The files of a case ---
+
+struct Data {
+  NamedTensors inputs;
+  std::vector<std::pair<Tensor, ElementType>> outputs;
+};
+
+struct Case {
+  std::string name;
+  fs::path model;
+  std::vector<fs::path> data;  // folders with input_N.pb and output_N.pb
+  fs::path output = {};        // of a light model, whose input is arange(n) / n
+};
+
+std::vector<Case> cases_of(const fs::path& folder, const Options& o) {
+  std::vector<Case> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const fs::path& path = entry.path();
+    if (path.extension() == ".onnx") {
+      fs::path expected = path;
+      expected.replace_filename(path.stem().string() + "_output_0.pb");
+      out.push_back({.name = path.stem().string(), .model = path, .data = {}, .output = expected});
+    } else if (fs::exists(path / "model.onnx")) {
+      Case c{.name = path.filename().string(), .model = path / "model.onnx", .data = {}};
+      for (const auto& set : fs::directory_iterator(path)) {
+        if (set.is_directory()) c.data.push_back(set.path());
+      }
+      std::ranges::sort(c.data);
+      out.push_back(std::move(c));
+    }
+  }
+  if (error)
+    fail(ErrorKind::invalid_file, "the folder '{}' cannot be read: {}", folder.string(), error.message());
+  std::ranges::sort(out, {}, &Case::name);
+  std::erase_if(out, [&](const Case& c) { return c.name.find(o.only) == std::string::npos; });
+  if (o.every > 1) {
+    std::vector<Case> some;
+    for (size_t i = 0; i < out.size(); i += static_cast<size_t>(o.every)) some.push_back(std::move(out[i]));
+    out = std::move(some);
+  }
+  return out;
+}
+
+std::pair<Tensor, ElementType> read_tensor(const fs::path& path) {
+  const auto bytes = std::make_shared<const FileBytes>(path.string());
+  const onnx::TensorProto proto = onnx::parse_tensor(bytes->bytes(), path.string());
+  return {onnx::TensorData(bytes, "").tensor(proto), proto.type};
+}
+
+std::vector<std::string_view> input_names(const onnx::GraphProto& graph) {
+  std::vector<std::string_view> out;
+  for (const onnx::ValueInfo& info : graph.inputs) {
+    if (!std::ranges::contains(graph.initializers, info.name, &onnx::TensorProto::name))
+      out.push_back(info.name);
+  }
+  return out;
+}
+
+Data read_data(const fs::path& folder, const onnx::GraphProto& graph) {
+  Data data;
+  const std::vector<std::string_view> names = input_names(graph);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const fs::path path = folder / formatted("input_{}.pb", i);
+    if (fs::exists(path)) data.inputs.emplace(names[i], read_tensor(path).first);
+  }
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    data.outputs.push_back(read_tensor(folder / formatted("output_{}.pb", i)));
+  }
+  return data;
+}
+
+Data light_data(const Case& c, const onnx::GraphProto& graph) {
+  Data data;
+  for (const onnx::ValueInfo& info : graph.inputs) {
+    if (std::ranges::contains(graph.initializers, info.name, &onnx::TensorProto::name)) continue;
+    std::vector<int64_t> shape;
+    for (const onnx::DimProto& d : info.shape.value()) shape.push_back(d.value.value_or(1));
+    const auto n = static_cast<size_t>(Shape(shape).elements().value());
+    std::vector<float> values(n);
+    for (size_t i = 0; i < n; ++i)
+      values[i] = static_cast<float>(static_cast<double>(i) / static_cast<double>(n));
+    data.inputs.emplace(info.name, Tensor::of(shape, values));
+  }
+  data.outputs.push_back(read_tensor(c.output));
+  return data;
+}
+
+// --- Judging ---
+
+// What is wrong with an output; empty if nothing is.
+std::string compare(const std::string& name, const Tensor& got, const Tensor& want) {
+  if (got.shape() != want.shape() || got.dtype() != want.dtype())
+    return formatted("the output '{}' is {} instead of {}", name, got.type_text(), want.type_text());
+  const double unit = want.dtype() == DType::f16 ? 0x1p-10 : want.dtype() == DType::bf16 ? 0x1p-7 : 0;
+  for (int64_t i = 0; i < want.elements(); ++i) {
+    const std::complex<double> g = got.complex(i);
+    const std::complex<double> w = want.complex(i);
+    if (g == w || (std::isnan(g.real()) && std::isnan(w.real()))) continue;
+    const bool exact = !is_float(want.dtype()) && want.dtype() != DType::c64;
+    const double allowed = kAbsolute + std::max(kRelative, unit) * std::abs(w);
+    if (exact || !(std::abs(g - w) <= allowed)) {
+      return formatted("element {} of the output '{}' ({}) is {:.9g} instead of {:.9g}", i, name,
+                       want.type_text(), g.real(), w.real());
+    }
+  }
+  return {};
+}
+
+// What ONNX's tests may be refused for; anything else counts as wrong.
+std::optional<std::string> honest_reason(const onnx::ImportProblem& p) {
+  switch (p.why) {
+    case Refusal::missing_op:
+      return "op " + p.op;
+    case Refusal::element_type:
+      return "type " + p.reason.substr(0, p.reason.find(','));
+    case Refusal::not_a_tensor:
+      return "strings, sequences and optionals";
+    case Refusal::random:
+      return "random numbers";
+    case Refusal::foreign_domain:
+      return "domain " + p.op.substr(0, p.op.rfind('.'));
+    case Refusal::host_value:
+    case Refusal::other:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+CaseResult refused(const Case& c, const std::vector<onnx::ImportProblem>& problems) {
+  const onnx::ImportProblem& first = problems[0];
+  const std::string text = formatted("{} ({}): {}", first.node, first.op, first.reason);
+  const auto reason = honest_reason(first);
+  for (const onnx::ImportProblem& p : problems) {
+    if (!honest_reason(p)) return {c.name, Outcome::wrong, formatted("{} ({}): {}", p.node, p.op, p.reason)};
+  }
+  return {c.name, Outcome::refused, text, reason.value_or("")};
+}
+
+std::string run_and_compare(onnx::Imports& imports, const Data& data, const Device& device) {
+  Executable exe = compile(imports.graph, device);
+  exe.set_params(imports.weights);
+  NamedTensors inputs;
+  for (const TensorInfo& info : exe.inputs()) {
+    const auto it = data.inputs.find(info.name);
+    if (it == data.inputs.end()) return formatted("there is no value for the input '{}'", info.name);
+    inputs.emplace(info.name, it->second);
+  }
+  const NamedTensors outputs = exe.run(inputs);
+  for (size_t i = 0; i < data.outputs.size(); ++i) {
+    const std::string& name = imports.graph.outputs()[i].name;
+    const auto& [want, type] = data.outputs[i];
+    if (imports.types.at(name) != type)
+      return formatted("the output '{}' is {} instead of {}", name, to_string(imports.types.at(name)),
+                       to_string(type));
+    if (const std::string wrong = compare(name, outputs.at(name), want); !wrong.empty()) return wrong;
+  }
+  return {};
+}
+
+CaseResult run_case(const Case& c, const Device& device) {
+  onnx::ModelFile file = onnx::ModelFile::open(c.model.string());
+  const size_t sets = c.output.empty() ? c.data.size() : 1;
+  for (size_t i = 0; i < sets; ++i) {
+    Data data;
+    onnx::ImportOptions options;
+    const std::vector<onnx::ImportProblem> problems =
+        onnx::import_model(file.model, file.data, options).problems;
+    const auto not_tensors = [](const onnx::ImportProblem& p) {
+      return p.why == Refusal::not_a_tensor || p.why == Refusal::element_type ||
+             p.why == Refusal::foreign_domain;
+    };
+    // Before its data is read, which may not be tensors.
+    if (std::ranges::any_of(problems, not_tensors)) {
+      std::vector<onnx::ImportProblem> these = problems;
+      std::erase_if(these, [](const onnx::ImportProblem& p) { return p.why == Refusal::host_value; });
+      return refused(c, these);
+    }
+    data = c.output.empty() ? read_data(c.data[i], file.model.graph) : light_data(c, file.model.graph);
+    options.values = data.inputs;
+    onnx::Imports imports = onnx::import_model(file.model, file.data, options);
+    if (!imports.problems.empty()) return refused(c, imports.problems);
+    if (const std::string wrong = run_and_compare(imports, data, device); !wrong.empty())
+      return {c.name, Outcome::wrong, wrong};
+  }
+  return {c.name, Outcome::passed};
+}
+
+CaseResult judged(const Case& c, const Device& device) {
+  try {
+    return run_case(c, device);
+  } catch (const onnx::Refused& e) {
+    const onnx::ImportProblem problem{e.why(), c.name, "data", e.what()};
+    return refused(c, {problem});
+  } catch (const Error& e) {
+    return {c.name, Outcome::wrong, e.what()};
+  }
+}
+
+// --- Reporting ---
+
+struct Suite {
+  std::string name;
+  std::vector<CaseResult> results;
+  int64_t count(Outcome outcome) const { return std::ranges::count(results, outcome, &CaseResult::outcome); }
+};
+
+const char* to_text(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::passed:
+      return "passed";
+    case Outcome::wrong:
+      return "wrong";
+    case Outcome::refused:
+      return "refused";
+  }
+  return "";
+}
+
+Json to_json(const Suite& s) {
+  Json cases = Json::array();
+  for (const CaseResult& r : s.results) {
+    Json one = Json::object({{"name", r.name}, {"outcome", to_text(r.outcome)}});
+    if (r.outcome != Outcome::passed) one.set("reason", r.reason);
+    if (r.outcome == Outcome::refused) one.set("because", r.because);
+    cases.add(one);
+  }
+  return Json::object({{"total", std::ssize(s.results)},
+                       {"passed", s.count(Outcome::passed)},
+                       {"wrong", s.count(Outcome::wrong)},
+                       {"refused", s.count(Outcome::refused)},
+                       {"cases", cases}});
+}
+
+// Why tests were refused, the most frequent first.
+std::vector<std::pair<std::string, int64_t>> reasons(const std::vector<Suite>& suites) {
+  std::map<std::string, int64_t> counts;
+  for (const Suite& s : suites) {
+    for (const CaseResult& r : s.results) {
+      if (r.outcome == Outcome::refused) ++counts[r.because];
+    }
+  }
+  std::vector<std::pair<std::string, int64_t>> out(counts.begin(), counts.end());
+  std::ranges::stable_sort(out, std::greater(), [](const auto& entry) { return entry.second; });
+  return out;
+}
+
+std::vector<std::vector<std::string>> summary(const std::vector<Suite>& suites) {
+  std::vector<std::vector<std::string>> rows = {{"suite", "total", "passed", "wrong", "refused"}};
+  for (const Suite& s : suites) {
+    rows.push_back({s.name, std::to_string(s.results.size()), std::to_string(s.count(Outcome::passed)),
+                    std::to_string(s.count(Outcome::wrong)), std::to_string(s.count(Outcome::refused))});
+  }
+  return rows;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", path);
+}
+
+void run_conformance(const Options& o) {
+  for (const std::string& name : o.suites) {
+    if (!std::ranges::contains(kSuites, name))
+      throw Misuse(formatted("there is no suite '{}'; the suites are: {}", name, joined(kSuites)));
+  }
+  if (!fs::is_directory(o.folder)) {
+    throw Misuse(formatted("there is no folder '{}'; ONNX's tests are in Debian's package libonnx-testdata",
+                           o.folder));
+  }
+  const Device device = o.device.open();
+  std::vector<Suite> suites;
+  for (const std::string_view name : kSuites) {
+    if (!o.suites.empty() && !std::ranges::contains(o.suites, name)) continue;
+    if (!fs::is_directory(fs::path(o.folder) / name)) continue;
+    const std::vector<Case> cases = cases_of(fs::path(o.folder) / name, o);
+    if (cases.empty()) continue;
+    Suite suite{std::string(name), {}};
+    Progress progress(formatted("running {}", name));
+    for (const Case& c : cases) {
+      progress.update(std::ssize(suite.results), std::ssize(cases));
+      suite.results.push_back(judged(c, device));
+    }
+    suites.push_back(std::move(suite));
+  }
+  if (suites.empty()) throw Misuse(formatted("there are no such tests in '{}'", o.folder));
+
+  int64_t wrong = 0;
+  for (const Suite& s : suites) {
+    for (const CaseResult& r : s.results) {
+      if (r.outcome != Outcome::wrong) continue;
+      ++wrong;
+      print(formatted("wrong: {}/{}: {}\n", s.name, r.name, r.reason));
+    }
+  }
+  print(formatted("{}{}\n\n{}", wrong ? "\n" : "", device.info().name, table(summary(suites), {1, 2, 3, 4})));
+  const auto why = reasons(suites);
+  if (!why.empty()) {
+    std::vector<std::vector<std::string>> rows = {{"refused for", "tests"}};
+    for (const auto& [reason, count] : why) rows.push_back({reason, std::to_string(count)});
+    print("\n" + table(rows, {1}));
+  }
+  if (!o.json.empty()) {
+    Json all = Json::object();
+    for (const Suite& s : suites) all.set(s.name, to_json(s));
+    write_file(o.json, all.text(1) + "\n");
+  }
+  if (wrong > 0) fail(ErrorKind::internal, "{} test{} wrong", wrong, wrong == 1 ? " is" : "s are");
+}
+
+}  // namespace
+
+void add_conformance(Arguments& arguments) {
+  const auto o = std::make_shared<Options>();
+  Command command = arguments.command("conformance", "Runs ONNX's own tests on the device");
+  command.text("DIR", o->folder, formatted("The folder with the test data (default {})", kDefaultFolder));
+  command.list("--suite", o->suites,
+               "Only this suite: node, simple, pytorch-converted, pytorch-operator or light",
+               {.value = "NAME"});
+  command.text("--only", o->only, "Only the tests whose names contain this text", {.value = "TEXT"});
+  command.number("--every", o->every, 1, 1000, "Only every n-th test");
+  command.text("--json", o->json, "Also write the result of each test", {.value = "FILE"});
+  o->device.add_to(command);
+  command.footer(
+      "A test is refused only for an op or an element type that is missing, for strings, sequences,\n"
+      "optionals, random numbers and foreign domains. Anything else that is not passed is wrong.\n\n"
+      "Examples:\n"
+      "  rlx conformance --json conformance.json\n"
+      "  rlx conformance --suite node --only softmax");
+  command.action([o] { run_conformance(*o); });
+}
+
+}  // namespace rlx::cli

@@ -1,0 +1,491 @@
+#include "import/onnx/importer.h"
+
+#include <algorithm>
+
+#include "import/onnx/call.h"
+#include "import/onnx/one_to_one.h"
+#include "import/onnx/rules.h"
+#include "import/onnx/shape_arithmetic.h"
+#include "ir/op.h"
+
+namespace rlx::onnx {
+namespace {
+
+constexpr int64_t kFirstOpset = 7;
+constexpr int64_t kLastOpset = 25;
+// Functions that call functions could name 2^60 nodes in a small file.
+constexpr int64_t kMaxNodes = 1'000'000;
+constexpr int kMaxDepth = 64;
+// Larger tensors are not computed while importing.
+constexpr int64_t kMaxEvaluated = 65536;
+// Larger ones become params: a constant is part of every print and every plan.
+constexpr int64_t kMaxConstant = 64;
+
+// Thrown for a node of which an input already failed: one problem is enough.
+struct Skipped {};
+
+std::string_view plain_domain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
+
+std::string op_name(const NodeProto& n) {
+  const std::string_view domain = plain_domain(n.domain);
+  return domain.empty() ? std::string(n.op) : formatted("{}.{}", domain, n.op);
+}
+
+std::string node_name(const NodeProto& n) {
+  if (!n.name.empty()) return std::string(n.name);
+  for (const std::string_view output : n.outputs) {
+    if (!output.empty()) return std::string(output);
+  }
+  return std::string(n.op);
+}
+
+// Exporters write sums and products of names too.
+Dim symbol_of(std::string_view text) {
+  try {
+    return Dim::parse(text);
+  } catch (const Error&) {
+    std::string name;
+    for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name = "_" + name;
+    return Dim::symbol(name + "_");
+  }
+}
+
+bool is_op_of(std::string_view op, std::initializer_list<std::string_view> ops) {
+  return std::ranges::find(ops, op) != ops.end();
+}
+
+// Why there is no rule.
+Refused no_rule(const NodeProto& n) {
+  const std::string_view domain = plain_domain(n.domain);
+  if (domain.starts_with("ai.onnx."))
+    return Refused(Refusal::foreign_domain, formatted("the ops of the domain {} are not supported", domain));
+  if (is_op_of(n.op, {"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+                      "Multinomial"}))
+    return Refused(Refusal::random, "random numbers are not supported yet");
+  if (n.op.starts_with("Sequence") || n.op.starts_with("Optional") || n.op.starts_with("String") ||
+      is_op_of(n.op, {"ConcatFromSequence", "SplitToSequence", "RegexFullMatch"}))
+    return Refused(Refusal::not_a_tensor, "sequences, optionals and strings are not supported");
+  return Refused(Refusal::missing_op, "there is no such op here yet");
+}
+
+}  // namespace
+
+Importer::Importer(const ModelProto& model, TensorData& data, const ImportOptions& options,
+                   NamedTensors host_inputs)
+    : model_(model),
+      data_(data),
+      options_(options),
+      host_inputs_(std::move(host_inputs)),
+      scope_{.graph = &graph_} {
+  if (!model.graph.name.empty()) graph_.name = model.graph.name;
+}
+
+Imports Importer::run() {
+  Frame frame{.scope = scope_, .opsets = model_.opsets};
+  const int64_t version = opset(frame, "");
+  if (version < kFirstOpset || version > kLastOpset) {
+    fail(ErrorKind::unsupported, "the model uses version {} of ONNX's ops; {} to {} are supported", version,
+         kFirstOpset, kLastOpset);
+  }
+  add_initializers(scope_, model_.graph);
+  declare_inputs();
+  nodes(frame, model_.graph.nodes);
+  declare_outputs();
+  return {std::move(graph_), std::move(weights_), std::move(host_inputs_), std::move(types_),
+          std::move(problems_)};
+}
+
+int64_t Importer::opset(const Frame& frame, std::string_view domain) const {
+  const auto same = [&](const OpsetId& id) { return plain_domain(id.domain) == plain_domain(domain); };
+  const auto it = std::ranges::find_if(frame.opsets, same);
+  if (it != frame.opsets.end()) return it->version;
+  return plain_domain(domain).empty() ? kLastOpset : 1;
+}
+
+// --- Leaves ---
+
+Imported Importer::leaf(Graph& graph, std::string_view name, const TensorProto& proto) {
+  const Tensor tensor = data_.tensor(proto);
+  Imported out{.type = proto.type};
+  const bool integers = is_integer(proto.type) || proto.type == ElementType::boolean;
+  if (integers && tensor.elements() <= kMaxInts) {
+    const std::vector<int64_t> numbers = tensor.integers();
+    out.ints = Ints{tensor.shape(), {numbers.begin(), numbers.end()}};
+    if (tensor.elements() <= kMaxConstant) return out;
+  }
+  if (tensor.elements() <= kMaxConstant) {
+    out.value = graph.constant(tensor, std::string(name));
+  } else {
+    std::string unique(name);  // sub-graphs and functions may use a name again
+    while (weights_.contains(unique)) unique += "_";
+    out.value = graph.param(unique, tensor.dtype(), Shape(tensor.shape()));
+    weights_.emplace(unique, tensor);
+  }
+  return out;
+}
+
+void Importer::add_initializers(Scope& scope, const GraphProto& graph) {
+  if (graph.sparse_initializers)
+    problems_.push_back({Refusal::not_a_tensor, "", "", "sparse initializers are not supported"});
+  for (const TensorProto& t : graph.initializers) {
+    if (scope.values.contains(t.name))
+      fail(ErrorKind::invalid_file, "there are two initializers '{}'", excerpt(t.name));
+    Imported imported;
+    try {
+      imported = leaf(*scope.graph, t.name, t);
+    } catch (const Refused& e) {
+      problems_.push_back({e.why(), std::string(t.name), "initializer", e.what()});
+      imported.failed = true;
+    }
+    scope.values.emplace(t.name, std::move(imported));
+  }
+}
+
+Shape Importer::input_shape(const ValueInfo& info) {
+  const auto given = options_.values.find(info.name);
+  if (!info.shape) {
+    if (given == options_.values.end())
+      throw Refused(Refusal::host_value,
+                    formatted("the input '{}' has no shape in the file", excerpt(info.name)));
+    return Shape(given->second.shape());
+  }
+  Shape shape;
+  for (size_t i = 0; i < info.shape->size(); ++i) {
+    const DimProto& d = (*info.shape)[i];
+    if (d.value) {
+      if (*d.value < 0)
+        fail(ErrorKind::invalid_file, "the input '{}' has a dimension of {}", excerpt(info.name), *d.value);
+      shape.push_back(Dim(*d.value));
+    } else if (!d.param.empty()) {
+      shape.push_back(symbol_of(d.param));
+    } else {
+      shape.push_back(symbol_of(formatted("{}_{}", info.name, i)));
+    }
+  }
+  return shape;
+}
+
+void Importer::declare_inputs() {
+  for (const ValueInfo& info : model_.graph.inputs) {
+    if (std::ranges::contains(model_.graph.initializers, info.name, &TensorProto::name)) continue;
+    if (scope_.values.contains(info.name))
+      fail(ErrorKind::invalid_file, "there are two inputs '{}'", excerpt(info.name));
+    Imported in{.type = info.type};
+    try {
+      if (info.kind != ValueInfo::Kind::tensor || info.type == ElementType::string)
+        throw Refused(Refusal::not_a_tensor, "it is not a tensor of numbers");
+      const auto dtype = carrier(info.type);
+      if (!dtype)
+        throw Refused(Refusal::element_type,
+                      formatted("the element type {} is not supported", to_string(info.type)));
+      if (const auto host = host_inputs_.find(info.name); host != host_inputs_.end()) {
+        const Tensor& value = host->second;
+        if (!is_float(info.type) && value.elements() <= kMaxInts && value.dtype() != DType::c64) {
+          const std::vector<int64_t> numbers = value.integers();
+          in.ints = Ints{value.shape(), {numbers.begin(), numbers.end()}};
+        } else {
+          in.value = graph_.constant(value, std::string(info.name));
+        }
+      } else {
+        in.value = graph_.input(std::string(info.name), *dtype, input_shape(info));
+      }
+    } catch (const Refused& e) {
+      problems_.push_back({e.why(), std::string(info.name), "input", e.what()});
+      in.failed = true;
+    }
+    types_[std::string(info.name)] = info.type;
+    scope_.values.emplace(info.name, std::move(in));
+  }
+}
+
+void Importer::declare_outputs() {
+  for (const ValueInfo& info : model_.graph.outputs) {
+    const auto it = scope_.values.find(info.name);
+    if (it == scope_.values.end()) {
+      fail(ErrorKind::invalid_file, "the output '{}' is not the output of any node", excerpt(info.name));
+    }
+    Imported& v = it->second;
+    if (v.failed) continue;
+    Frame frame{.scope = scope_, .opsets = model_.opsets};
+    if (!v.value) v.value = Call(*this, frame, NodeProto()).materialize(*v.ints, v.type);
+    types_[std::string(info.name)] = v.type;
+    graph_.output(std::string(info.name), v.value);
+  }
+}
+
+// --- Names ---
+
+Imported* Importer::find(Scope& scope, std::string_view name) {
+  if (const auto it = scope.values.find(name); it != scope.values.end()) {
+    if (it->second.failed) throw Skipped();
+    return &it->second;
+  }
+  if (!scope.outer) fail("its input '{}' is not the output of any node before it", excerpt(name));
+  Imported* outer = find(*scope.outer, name);
+  if (scope.outer->graph == scope.graph) return outer;
+  return &scope.values.emplace(name, capture(scope, name, *outer)).first->second;
+}
+
+// A value of the graph around a body.
+Imported Importer::capture(Scope& scope, std::string_view name, const Imported& outer) {
+  Imported inner{.type = outer.type, .ints = outer.ints};
+  if (outer.ints) return inner;
+  const Node& producer = outer.value.graph().producer(outer.value.id());
+  if (const auto* constant = op_cast<Constant>(*producer.op)) {
+    inner.value = scope.graph->constant(constant->value);
+  } else if (producer.op->is(LeafKind::param)) {
+    inner.value = scope.graph->param(producer.name, outer.value.dtype(), outer.value.shape());
+  } else {
+    inner.value = scope.graph->input(std::string(name), outer.value.dtype(), outer.value.shape());
+    scope.captured.emplace_back(name, outer.value);
+  }
+  return inner;
+}
+
+// --- Nodes ---
+
+void Importer::nodes(Frame& frame, const std::vector<NodeProto>& nodes) {
+  for (const NodeProto& n : nodes) node(frame, n);
+}
+
+void Importer::node(Frame& frame, const NodeProto& n) {
+  const auto failed = [&](const ImportProblem& problem) {
+    problems_.push_back(problem);
+    bind_outputs(frame, n, std::vector<Imported>(n.outputs.size(), {.failed = true}), 0);
+  };
+  const std::string name = frame.prefix + node_name(n);
+  try {
+    translate(frame, n);
+  } catch (const Skipped&) {
+    bind_outputs(frame, n, std::vector<Imported>(n.outputs.size(), {.failed = true}), 0);
+  } catch (const Refused& e) {
+    failed({e.why(), name, op_name(n), e.what()});
+  } catch (const Error& e) {
+    failed({Refusal::other, name, op_name(n), e.what(), e.kind() != ErrorKind::unsupported});
+  }
+}
+
+void Importer::translate(Frame& frame, const NodeProto& n) {
+  if (++translated_ > kMaxNodes) {
+    fail(ErrorKind::unsupported, "the model has more than {} nodes", kMaxNodes);
+  }
+  const int32_t first_node = frame.scope.graph->size();
+  const std::string_view domain = plain_domain(n.domain);
+  if (call_function(frame, n)) return;
+  const Rule rule = rule_table().find(domain, n.op);
+  const OneToOne* same = domain.empty() ? find_one_to_one(n.op) : nullptr;
+  if (!rule && !same) {
+    for (const std::string_view input : n.inputs) {
+      if (!input.empty()) find(frame.scope, input);
+    }
+    throw no_rule(n);
+  }
+  Call call(*this, frame, n);
+  if (!domain.empty() || !fold_ints(call)) {
+    if (rule) {
+      rule(call);
+    } else {
+      import_one_to_one(*same, call);
+    }
+  }
+  bind_outputs(frame, n, call.take_outputs(), first_node);
+}
+
+void Importer::bind_outputs(Frame& frame, const NodeProto& n, std::vector<Imported> outputs,
+                            int32_t first_node) {
+  for (size_t i = 0; i < n.outputs.size(); ++i) {
+    const std::string_view name = n.outputs[i];
+    if (name.empty()) continue;
+    Imported& out = outputs[i];
+    if (!out.failed && !out.ints && !out.value)
+      fail(ErrorKind::unsupported, "its output {} is not supported", i);
+    // What a rule made, not what it passed on.
+    if (!out.failed && out.value && out.value.id().node >= first_node && first_node > 0) {
+      const Node& made = out.value.graph().producer(out.value.id());
+      if (!made.op->is_leaf()) out.value.named(frame.prefix + node_name(n));
+    }
+    if (!frame.scope.values.emplace(name, std::move(out)).second &&
+        !frame.scope.values.at(std::string(name)).failed)
+      fail(ErrorKind::invalid_file, "the name '{}' is the output of two nodes", excerpt(name));
+  }
+}
+
+// A function that the model defines: its nodes take the place of the call.
+bool Importer::call_function(Frame& frame, const NodeProto& n) {
+  const auto matches = [&](const FunctionProto& f) {
+    return f.name == n.op && plain_domain(f.domain) == plain_domain(n.domain) && f.overload == n.overload;
+  };
+  const auto it = std::ranges::find_if(model_.functions, matches);
+  if (it == model_.functions.end()) return false;
+  if (frame.depth >= kMaxDepth) fail("functions call each other more than {} deep", kMaxDepth);
+  if (n.inputs.size() > it->inputs.size())
+    fail("it has {} inputs; the function takes {}", n.inputs.size(), it->inputs.size());
+  Scope scope{.graph = frame.scope.graph};
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    if (!n.inputs[i].empty()) scope.values.emplace(it->inputs[i], *find(frame.scope, n.inputs[i]));
+  }
+  Frame inner{.scope = scope,
+              .opsets = it->opsets,
+              .prefix = frame.prefix + node_name(n) + "/",
+              .depth = frame.depth + 1};
+  inner.attributes = it->attribute_defaults;
+  for (const AttributeProto& a : n.attributes) {
+    const AttributeProto* given = &a;
+    if (!a.reference.empty()) {
+      const auto outer = std::ranges::find(frame.attributes, a.reference, &AttributeProto::name);
+      if (outer == frame.attributes.end()) continue;
+      given = &*outer;
+    }
+    AttributeProto named = *given;
+    named.name = a.name;
+    std::erase_if(inner.attributes, [&](const AttributeProto& d) { return d.name == a.name; });
+    inner.attributes.push_back(std::move(named));
+  }
+  nodes(inner, it->nodes);
+  std::vector<Imported> outputs(n.outputs.size());
+  for (size_t i = 0; i < n.outputs.size() && i < it->outputs.size(); ++i) {
+    const auto made = scope.values.find(it->outputs[i]);
+    if (made == scope.values.end())
+      fail("the function '{}' does not make its output '{}'", n.op, it->outputs[i]);
+    outputs[i] = made->second;
+  }
+  bind_outputs(frame, n, std::move(outputs), 0);
+  return true;
+}
+
+// --- Control flow ---
+
+Importer::Body Importer::body(Frame& frame, const GraphProto& proto, const std::vector<BodyInput>& inputs,
+                              const std::vector<std::pair<std::string, Value>>& captured) {
+  if (frame.depth >= kMaxDepth) fail("sub-graphs are nested more than {} deep", kMaxDepth);
+  if (proto.inputs.size() != inputs.size())
+    fail("its sub-graph has {} inputs instead of {}", proto.inputs.size(), inputs.size());
+  Body out;
+  std::erase_if(
+      known_, [&](const auto& entry) { return entry.first.first == out.graph.get(); });  // of an earlier one
+  Scope scope{.graph = out.graph.get(), .outer = &frame.scope};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string name(proto.inputs[i].name);
+    Imported in{.type = inputs[i].type, .ints = inputs[i].known};
+    if (!in.ints) {
+      const Value value = out.graph->input(name, inputs[i].tensor.dtype, inputs[i].tensor.shape);
+      in.value = value.dtype() == *carrier(in.type) ? value : cast(value, *carrier(in.type));
+    }
+    scope.values.emplace(name, std::move(in));
+  }
+  for (const auto& [name, value] : captured) find(scope, name);
+  add_initializers(scope, proto);
+  Frame inner{.scope = scope,
+              .opsets = frame.opsets,
+              .attributes = frame.attributes,
+              .prefix = frame.prefix,
+              .depth = frame.depth + 1};
+  nodes(inner, proto.nodes);
+  for (const ValueInfo& info : proto.outputs) {
+    Imported v = *find(scope, info.name);
+    if (!v.value) v.value = Call(*this, inner, NodeProto()).materialize(*v.ints, v.type);
+    out.outputs.push_back(std::move(v));
+  }
+  out.captured = std::move(scope.captured);
+  return out;
+}
+
+std::vector<Imported> Importer::inlined(Frame& frame, const GraphProto& proto) {
+  if (frame.depth >= kMaxDepth) fail("sub-graphs are nested more than {} deep", kMaxDepth);
+  Scope scope{.graph = frame.scope.graph, .outer = &frame.scope};
+  add_initializers(scope, proto);
+  Frame inner{.scope = scope,
+              .opsets = frame.opsets,
+              .attributes = frame.attributes,
+              .prefix = frame.prefix,
+              .depth = frame.depth + 1};
+  nodes(inner, proto.nodes);
+  std::vector<Imported> out;
+  for (const ValueInfo& info : proto.outputs) out.push_back(*find(scope, info.name));
+  return out;
+}
+
+// --- Values that are known while importing ---
+
+void Importer::evaluate(const Graph& graph, int32_t id) {
+  // The nodes that it depends on, in an order in which they can be computed: that of the graph.
+  std::set<int32_t> cone;
+  std::vector<int32_t> open = {id};
+  while (!open.empty()) {
+    const int32_t at = open.back();
+    open.pop_back();
+    if (known_.contains({&graph, at}) || !cone.insert(at).second) continue;
+    for (const ValueId v : graph.node(at).inputs) {
+      if (!v.is_absent()) open.push_back(v.node);
+    }
+  }
+  for (const int32_t at : cone) {
+    const Node& n = graph.node(at);
+    std::vector<RefTensor>& out = known_[{&graph, at}];
+    const auto small = [](const TensorType& t) {
+      return t.shape.is_static() && t.shape.elements().value() <= kMaxEvaluated;
+    };
+    if (!std::ranges::all_of(n.outputs, small) || !n.op->subgraphs().empty()) continue;
+    if (const auto* constant = op_cast<Constant>(*n.op)) {
+      out = {RefTensor::from(constant->value)};
+    } else if (n.op->is(LeafKind::param)) {
+      out = {RefTensor::from(weights_.at(n.name))};
+    } else if (!n.op->is_leaf()) {
+      std::vector<const RefTensor*> inputs;
+      bool complete = true;
+      for (const ValueId v : n.inputs) {
+        const std::vector<RefTensor>* made = v.is_absent() ? nullptr : &known_.at({&graph, v.node});
+        complete = complete && (v.is_absent() || !made->empty());
+        inputs.push_back(made && !made->empty() ? &(*made)[static_cast<size_t>(v.output)] : nullptr);
+      }
+      if (complete) out = run_reference(n, inputs);
+    }
+  }
+}
+
+std::optional<Tensor> Importer::constant(const Value& value) {
+  const Graph& graph = value.graph();
+  const auto small = graph.type(value.id()).shape;
+  if (!small.is_static() || small.elements().value() > kMaxEvaluated) return std::nullopt;
+  evaluate(graph, value.id().node);
+  const std::vector<RefTensor>& made = known_.at({&graph, value.id().node});
+  if (made.empty()) return std::nullopt;
+  return made[static_cast<size_t>(value.id().output)].to_tensor();
+}
+
+void Importer::need_host_value(const Value& value, std::string_view what) {
+  std::vector<int32_t> open = {value.id().node};
+  std::set<int32_t> seen;
+  std::string inputs;
+  while (!open.empty()) {
+    const int32_t at = open.back();
+    open.pop_back();
+    if (!seen.insert(at).second) continue;
+    const Node& n = value.graph().node(at);
+    if (n.op->is(LeafKind::input) && &value.graph() == &graph_) {
+      if (options_.values.contains(n.name)) newly_needed_.insert(n.name);
+      inputs += formatted("{}'{}'", inputs.empty() ? "" : ", ", excerpt(n.name));
+    }
+    for (const ValueId v : n.inputs) {
+      if (!v.is_absent()) open.push_back(v.node);
+    }
+  }
+  if (inputs.empty())
+    throw Refused(Refusal::other, formatted("{} depends on values that only the run knows", what));
+  throw Refused(
+      Refusal::host_value,
+      formatted("{} depends on the value of the input {}, which must be given with the model", what, inputs));
+}
+
+Imports import_model(const ModelProto& model, TensorData& data, const ImportOptions& options) {
+  NamedTensors host_inputs;
+  while (true) {
+    Importer importer(model, data, options, host_inputs);
+    Imports imports = importer.run();
+    if (importer.newly_needed().empty()) return imports;
+    for (const std::string& name : importer.newly_needed()) host_inputs[name] = options.values.at(name);
+  }
+}
+
+}  // namespace rlx::onnx

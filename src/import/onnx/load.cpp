@@ -1,0 +1,99 @@
+#include "rlx/onnx.h"
+
+#include "base/fail.h"
+#include "import/onnx/model_file.h"
+
+namespace rlx::onnx {
+namespace {
+
+// All problems in one message.
+[[noreturn]] void refuse(const std::string& file, const std::vector<onnx::ImportProblem>& problems) {
+  std::string text =
+      formatted("{}: {} node{} cannot be imported:", file, problems.size(), problems.size() == 1 ? "" : "s");
+  bool invalid = false;
+  for (const onnx::ImportProblem& p : problems) {
+    text += formatted("\n  {} ({}): {}", excerpt(p.node), p.op, p.reason);
+    invalid = invalid || p.invalid;
+  }
+  throw Error(invalid ? ErrorKind::invalid_file : ErrorKind::unsupported, text);
+}
+
+Model load(ModelFile file, const LoadOptions& options) {
+  Imports imports = [&] {
+    try {
+      return import_model(file.model, file.data, {.values = options.values});
+    } catch (const Error& e) {
+      throw e.within(file.name);
+    }
+  }();
+  if (!imports.problems.empty()) refuse(file.name, imports.problems);
+  Model out{.graph = std::move(imports.graph),
+            .weights = std::move(imports.weights),
+            .fixed_inputs = std::move(imports.host_inputs)};
+  for (const auto& [name, type] : imports.types) {
+    if (element_type_of(*carrier(type)) != type) out.carried[name] = to_string(type);
+  }
+  return out;
+}
+
+void count_ops(const std::vector<NodeProto>& nodes, std::map<std::string, int64_t>& into) {
+  for (const NodeProto& n : nodes) {
+    ++into[n.domain.empty() || n.domain == "ai.onnx" ? std::string(n.op)
+                                                     : formatted("{}.{}", n.domain, n.op)];
+    for (const AttributeProto& a : n.attributes) {
+      if (a.g) count_ops(a.g->nodes, into);
+    }
+  }
+}
+
+std::string text_of(const ValueInfo& info) {
+  std::string out = formatted("{}: ", info.name);
+  if (info.kind != ValueInfo::Kind::tensor)
+    return out + (info.kind == ValueInfo::Kind::sequence ? "a sequence" : "not a tensor");
+  out += to_string(info.type);
+  if (!info.shape) return out;
+  std::string dims;
+  for (const DimProto& d : *info.shape) {
+    dims += dims.empty() ? "" : ", ";
+    dims += d.value ? std::to_string(*d.value) : d.param.empty() ? "?" : std::string(d.param);
+  }
+  return out + "[" + dims + "]";
+}
+
+}  // namespace
+
+Model load(const std::string& path, const LoadOptions& options) {
+  return load(ModelFile::open(path), options);
+}
+
+Model parse(std::vector<std::byte> bytes, const std::string& name, const LoadOptions& options) {
+  return load(ModelFile(std::make_shared<const FileBytes>(std::move(bytes)), name, ""), options);
+}
+
+Info inspect(const std::string& path, const LoadOptions& options) {
+  ModelFile file = ModelFile::open(path);
+  Info info;
+  info.producer = formatted("{} {}", file.model.producer, file.model.producer_version);
+  for (const OpsetId& id : file.model.opsets) info.opsets[std::string(id.domain)] = id.version;
+  count_ops(file.model.graph.nodes, info.ops);
+  for (const FunctionProto& f : file.model.functions) count_ops(f.nodes, info.ops);
+  for (const ValueInfo& v : file.model.graph.inputs) {
+    if (!std::ranges::contains(file.model.graph.initializers, v.name, &TensorProto::name))
+      info.inputs.push_back(text_of(v));
+  }
+  for (const ValueInfo& v : file.model.graph.outputs) info.outputs.push_back(text_of(v));
+  for (const TensorProto& t : file.model.graph.initializers) {
+    const int64_t elements = Shape(t.dims).elements().value();
+    info.parameters += elements;
+    info.bytes += elements * bits_of(t.type) / 8;
+  }
+  try {
+    for (const ImportProblem& p : import_model(file.model, file.data, {.values = options.values}).problems)
+      info.problems.push_back({p.node, p.op, p.reason});
+  } catch (const Error& e) {
+    throw e.within(path);
+  }
+  return info;
+}
+
+}  // namespace rlx::onnx

@@ -1,0 +1,11 @@
+// Products that several rules need.
+#pragma once
+
+#include "rlx/ops.h"
+
+namespace rlx::onnx {
+
+// matmul for any type of number.
+Value product(Value a, Value b);
+
+}  // namespace rlx::onnx

@@ -1,0 +1,201 @@
+// If, Loop and Scan.
+#include "import/onnx/importer.h"
+#include "import/onnx/rules.h"
+
+namespace rlx::onnx {
+namespace {
+
+using Body = Importer::Body;
+
+void pass_on(Call& c, const std::vector<Imported>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].ints) {
+      c.out(static_cast<int64_t>(i), *values[i].ints, values[i].type);
+    } else {
+      c.out(static_cast<int64_t>(i), values[i].value, values[i].type);
+    }
+  }
+}
+
+void declare_outputs(Body& body) {
+  for (size_t i = 0; i < body.outputs.size(); ++i)
+    body.graph->output(formatted("out{}", i), body.outputs[i].value);
+}
+
+std::vector<Value> values_of(const Body& body) {
+  std::vector<Value> out;
+  for (const auto& [name, value] : body.captured) out.push_back(value);
+  return out;
+}
+
+// One branch is imported if the condition is known; otherwise both, and the device decides.
+void if_rule(Call& c) {
+  c.expect_inputs(1, 1);
+  if (!c.known(0)) {
+    if (const auto known = c.constant(0)) {
+      return pass_on(
+          c, c.importer().inlined(c.frame(), c.subgraph(known->integer(0) ? "then_branch" : "else_branch")));
+    }
+  } else if (c.known(0)->is_static() && c.known(0)->values.size() == 1) {
+    return pass_on(
+        c, c.importer().inlined(c.frame(),
+                                c.subgraph(c.known(0)->values[0].is(0) ? "else_branch" : "then_branch")));
+  }
+  Body yes = c.importer().body(c.frame(), c.subgraph("then_branch"), {});
+  Body no = c.importer().body(c.frame(), c.subgraph("else_branch"), {}, yes.captured);
+  for (size_t i = yes.captured.size(); i < no.captured.size(); ++i) {
+    const auto& [name, value] = no.captured[i];
+    yes.graph->input(name, value.dtype(), value.shape());
+  }
+  if (yes.outputs.size() != no.outputs.size())
+    fail("its branches have {} and {} outputs", yes.outputs.size(), no.outputs.size());
+  for (size_t i = 0; i < yes.outputs.size(); ++i) {
+    // Another shape in each branch: then the value of the condition must be known.
+    if (!(yes.outputs[i].value.type() == no.outputs[i].value.type()))
+      c.importer().need_host_value(c.in(0), "the shape of its output");
+  }
+  declare_outputs(yes);
+  declare_outputs(no);
+  Value condition = c.in(0);
+  if (condition.shape().rank() > 0) condition = reshape(condition, {});
+  const std::vector<Value> made = if_else(condition, values_of(no), *yes.graph, *no.graph);
+  for (size_t i = 0; i < made.size(); ++i) c.out(static_cast<int64_t>(i), made[i], yes.outputs[i].type);
+}
+
+Importer::BodyInput like(Call& c, int64_t input) {
+  const Value v = c.in(input);
+  return {c.type(input), {value_dtype(v.dtype()), v.shape()}};
+}
+
+Value as_scalar(Value v) { return v.shape().rank() == 0 ? v : reshape(v, {}); }
+
+// The body counts iterations in i32, and its condition, which ONNX hands in although it always holds, is
+// known.
+void loop_rule(Call& c) {
+  c.expect_inputs(2, 1 << 20);
+  const GraphProto& proto = c.subgraph("body");
+  const int64_t carried_count = c.input_count() - 2;
+  std::vector<Importer::BodyInput> inputs = {{ElementType::int64, {DType::i32, {}}},
+                                             {ElementType::boolean, {DType::bool_, {}}, Ints::scalar(1)}};
+  std::vector<Value> carried;
+  for (int64_t i = 0; i < carried_count; ++i) {
+    inputs.push_back(like(c, i + 2));
+    carried.push_back(c.in(i + 2));
+  }
+  Body inner = c.importer().body(c.frame(), proto, inputs);
+  if (std::ssize(inner.outputs) < 1 + carried_count)
+    fail("its body has {} outputs, but {} values are carried", inner.outputs.size(), carried_count);
+  inner.outputs[0].value = as_scalar(inner.outputs[0].value);
+  for (int64_t i = 0; i < carried_count; ++i) {
+    const Value next = inner.outputs[static_cast<size_t>(i) + 1].value;
+    if (!(next.type() == inputs[static_cast<size_t>(i) + 2].tensor)) {
+      c.refuse(Refusal::other,
+               "its carried value {} begins as {} and becomes {}; sizes that change are not supported", i,
+               inputs[static_cast<size_t>(i) + 2].tensor.text(), next.type().text());
+    }
+  }
+  declare_outputs(inner);
+
+  LoopOptions options{.captured = values_of(inner)};
+  const bool stacks = std::ssize(inner.outputs) > 1 + carried_count;
+  const Ints* trips = c.has(0) ? c.known(0) : nullptr;
+  const Value condition = c.has(1) ? c.in(1) : Value();
+  const auto always = [&] {
+    const auto start = c.has(1) ? c.constant(1) : std::optional(Tensor::scalar(true));
+    const auto goes_on = c.importer().constant(inner.outputs[0].value);
+    return start && goes_on && start->integer(0) != 0 && goes_on->integer(0) != 0;
+  };
+  if (stacks && trips && always()) {
+    options.exactly = trips->values.at(0);
+  } else {
+    if (c.has(0)) options.trips = as_scalar(c.in(0));
+    if (condition) options.condition = as_scalar(condition);
+    if (stacks) {
+      const std::optional<Tensor> most = c.has(0) ? c.constant(0) : std::nullopt;
+      if (!most) c.importer().need_host_value(c.has(0) ? c.in(0) : c.in(1), "the number of its iterations");
+      options.count = c.fresh_symbol("iterations");
+      options.capacity = most->integer(0);
+    }
+  }
+  const std::vector<Value> made = loop(carried, *inner.graph, options);
+  for (size_t i = 0; i < made.size(); ++i) c.out(static_cast<int64_t>(i), made[i], inner.outputs[i + 1].type);
+}
+
+// The axis that is scanned comes first; backwards is a view.
+Value scanned_along(Value v, int64_t axis, bool backwards) {
+  if (backwards) v = slice(v, axis, v.shape()[axis] - 1, v.shape()[axis], -1);
+  if (axis == 0) return v;
+  std::vector<int64_t> perm = {axis};
+  for (int64_t i = 0; i < v.shape().rank(); ++i) {
+    if (i != axis) perm.push_back(i);
+  }
+  return transpose(v, perm);
+}
+
+Value stacked_along(Value v, int64_t axis, bool backwards) {
+  if (backwards) v = slice(v, 0, v.shape()[0] - 1, v.shape()[0], -1);
+  if (axis == 0) return v;
+  std::vector<int64_t> perm;
+  for (int64_t i = 1; i < v.shape().rank(); ++i) perm.push_back(i);
+  perm.insert(perm.begin() + static_cast<std::ptrdiff_t>(axis), 0);
+  return transpose(v, perm);
+}
+
+void scan_rule(Call& c) {
+  if (c.opset() < 9) c.refuse(Refusal::other, "Scan of opset 8, with batches, is not supported");
+  const GraphProto& proto = c.subgraph("body");
+  const int64_t scanned_count = c.integer("num_scan_inputs");
+  const int64_t carried_count = c.input_count() - scanned_count;
+  if (scanned_count < 1 || carried_count < 0)
+    fail("it scans {} of {} inputs", scanned_count, c.input_count());
+  const auto list = [&](std::string_view name, int64_t count) {
+    std::vector<int64_t> out = c.integers(name, std::vector<int64_t>(static_cast<size_t>(count), 0));
+    if (std::ssize(out) != count)
+      fail("its attribute '{}' has {} numbers instead of {}", name, out.size(), count);
+    return out;
+  };
+  const std::vector<int64_t> axes = list("scan_input_axes", scanned_count);
+  const std::vector<int64_t> backwards = list("scan_input_directions", scanned_count);
+  std::vector<Importer::BodyInput> inputs;
+  std::vector<Value> carried;
+  std::vector<Value> scanned;
+  for (int64_t i = 0; i < carried_count; ++i) {
+    inputs.push_back(like(c, i));
+    carried.push_back(c.in(i));
+  }
+  for (int64_t i = 0; i < scanned_count; ++i) {
+    const int64_t at = carried_count + i;
+    const auto k = static_cast<size_t>(i);
+    scanned.push_back(scanned_along(c.in(at), Call::normalized(axes[k], c.rank(at)), backwards[k] != 0));
+    Shape slice_shape = scanned.back().shape();
+    slice_shape.erase(0);
+    inputs.push_back({c.type(at), {value_dtype(scanned.back().dtype()), slice_shape}});
+  }
+  Body inner = c.importer().body(c.frame(), proto, inputs);
+  if (std::ssize(inner.outputs) < carried_count) fail("its body has {} outputs", inner.outputs.size());
+  declare_outputs(inner);
+  const std::vector<Value> made = scan(carried, scanned, *inner.graph, values_of(inner));
+  const int64_t stacked_count = std::ssize(made) - carried_count;
+  const std::vector<int64_t> out_axes = list("scan_output_axes", stacked_count);
+  const std::vector<int64_t> out_backwards = list("scan_output_directions", stacked_count);
+  for (size_t i = 0; i < made.size(); ++i) {
+    Value v = made[i];
+    if (static_cast<int64_t>(i) >= carried_count) {
+      const size_t k = i - static_cast<size_t>(carried_count);
+      v = stacked_along(v, Call::normalized(out_axes[k], v.shape().rank()), out_backwards[k] != 0);
+    }
+    c.out(static_cast<int64_t>(i), v, inner.outputs[i].type);
+  }
+}
+
+}  // namespace
+
+namespace rules {
+void register_control_flow(RuleTable& table) {
+  table.add("If", if_rule);
+  table.add("Loop", loop_rule);
+  table.add("Scan", scan_rule);
+}
+}  // namespace rules
+
+}  // namespace rlx::onnx

@@ -1,0 +1,17 @@
+#include "import/onnx/rules.h"
+
+namespace rlx::onnx {
+namespace {
+
+void gather_rule(Call& c) {
+  c.expect_inputs(2, 2);
+  c.out(gather(c.in(0), c.in(1), c.axis("axis", 0, c.rank(0))));
+}
+
+}  // namespace
+
+namespace rules {
+void register_gather(RuleTable& table) { table.add("Gather", gather_rule); }
+}  // namespace rules
+
+}  // namespace rlx::onnx
