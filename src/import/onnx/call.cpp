@@ -53,6 +53,15 @@ std::vector<Value> Call::all() {
   return out;
 }
 
+Value Call::second() {
+  const Value b = in(1);
+  if (opset_ >= 7 || !node_.domain.empty() || !flag("broadcast", false) || !has_attribute("axis")) return b;
+  const int64_t rank = this->rank(0);
+  Shape to = b.shape();
+  for (int64_t end = axis("axis", 0, rank) + to.rank(); end < rank; ++end) to.push_back(1);
+  return reshape(b, to);
+}
+
 Shape Call::shape(int64_t i) const {
   const Imported& input = imported(i);
   return input.ints ? Shape(input.ints->shape) : input.value.shape();

@@ -37,6 +37,9 @@ class Call {
   // An empty Value if it is not given.
   Value optional(int64_t i) { return has(i) ? in(i) : Value(); }
   std::vector<Value> all();  // all inputs
+  // The second operand of an element-wise op. Before opset 7 it broadcasts only if an attribute says so, and
+  // from the axis on that another one names.
+  Value second();
   const Imported& imported(int64_t i) const;
   ElementType type(int64_t i) const { return imported(i).type; }
   Shape shape(int64_t i) const;

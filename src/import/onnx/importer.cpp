@@ -11,7 +11,7 @@
 namespace rlx::onnx {
 namespace {
 
-constexpr int64_t kFirstOpset = 7;
+constexpr int64_t kFirstOpset = 1;
 constexpr int64_t kLastOpset = 25;
 // Functions that call functions could name 2^60 nodes in a small file.
 constexpr int64_t kMaxNodes = 1'000'000;

@@ -45,6 +45,7 @@ const OneToOne* find_one_to_one(std::string_view onnx_op) {
 void import_one_to_one(const OneToOne& same, Call& c) {
   std::vector<Value> inputs = c.all();
   if (inputs.empty()) fail("it has no inputs");
+  if (inputs.size() == 2) inputs[1] = c.second();
   const ElementType type = c.type(c.input_count() - 1);
   for (const auto& [name, otherwise] : same.numbers)
     inputs.push_back(c.like(inputs[0], c.real(name, otherwise)));

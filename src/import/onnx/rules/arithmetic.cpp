@@ -10,7 +10,7 @@ namespace {
 void pow_rule(Call& c) {
   c.expect_inputs(2, 2);
   Value base = c.in(0);
-  Value exponent = c.in(1);
+  Value exponent = c.second();
   const DType type = base.dtype();
   if (exponent.dtype() != type) {
     const DType common = is_float(type) ? type : is_float(exponent.dtype()) ? DType::f32 : type;
@@ -74,7 +74,14 @@ void is_inf_rule(Call& c) {
 void prelu_rule(Call& c) {
   c.expect_inputs(2, 2);
   const Value x = c.in(0);
-  c.out(where(less(x, 0), x * c.in(1), x));
+  Value slope = c.in(1);
+  // Before opset 7 a vector has one slope for each channel.
+  if (c.opset() < 7 && slope.shape().rank() == 1 && x.shape().rank() > 1) {
+    Shape channels = slope.shape();
+    for (int64_t i = 2; i < x.shape().rank(); ++i) channels.push_back(1);
+    slope = reshape(slope, channels);
+  }
+  c.out(where(less(x, 0), x * slope, x));
 }
 
 void selu_rule(Call& c) {

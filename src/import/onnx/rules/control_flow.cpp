@@ -141,50 +141,107 @@ Value stacked_along(Value v, int64_t axis, bool backwards) {
   return transpose(v, perm);
 }
 
+// One number for each of `count` values.
+std::vector<int64_t> list_of(Call& c, std::string_view name, int64_t count) {
+  std::vector<int64_t> out = c.integers(name, std::vector<int64_t>(static_cast<size_t>(count), 0));
+  if (std::ssize(out) != count)
+    fail("its attribute '{}' has {} numbers instead of {}", name, out.size(), count);
+  return out;
+}
+
+struct Scanned {
+  std::vector<Value> values;  // the carried ones, then those stacked along their first axis
+  std::vector<ElementType> types;
+};
+
+// The values that are scanned lie along their first axis. Their types are those of the call's inputs from
+// `first` on.
+Scanned scan_body(Call& c, int64_t first, const std::vector<Value>& carried,
+                  const std::vector<Value>& scanned) {
+  std::vector<Importer::BodyInput> inputs;
+  for (const Value& v : carried)
+    inputs.push_back({c.type(first + std::ssize(inputs)), {value_dtype(v.dtype()), v.shape()}});
+  for (const Value& v : scanned) {
+    Shape slice_shape = v.shape();
+    slice_shape.erase(0);
+    inputs.push_back({c.type(first + std::ssize(inputs)), {value_dtype(v.dtype()), slice_shape}});
+  }
+  Body inner = c.importer().body(c.frame(), c.subgraph("body"), inputs);
+  if (inner.outputs.size() < carried.size()) {
+    fail("its body has {} outputs, but {} values are carried", inner.outputs.size(), carried.size());
+  }
+  declare_outputs(inner);
+  Scanned out{.values = scan(carried, scanned, *inner.graph, values_of(inner)), .types = {}};
+  for (const Imported& v : inner.outputs) out.types.push_back(v.type);
+  return out;
+}
+
+// Opset 8 has batches: each value has a first axis more, and each of its entries is scanned alone.
+void batched_scan(Call& c, int64_t carried_count) {
+  if (c.has(0)) c.refuse(Refusal::other, "lengths of sequences are not supported");
+  const int64_t scanned_count = c.input_count() - 1 - carried_count;
+  const std::vector<int64_t> backwards = list_of(c, "directions", scanned_count);
+  const Dim batch = c.shape(1)[0];
+  if (!batch.is_static() || batch.is(0))
+    c.refuse(Refusal::other, "its batch is {}; it must be a number above 0", batch.text());
+  std::vector<std::vector<Value>> parts;
+  std::vector<ElementType> types;
+  for (int64_t b = 0; b < batch.value(); ++b) {
+    std::vector<Value> carried;
+    std::vector<Value> scanned;
+    for (int64_t i = 1; i < c.input_count(); ++i) {
+      const Value v = c.in(i);
+      Shape one = v.shape();
+      one.erase(0);
+      const Value entry = reshape(slice(v, 0, b, 1), one);
+      if (i <= carried_count) {
+        carried.push_back(entry);
+      } else {
+        scanned.push_back(
+            scanned_along(entry, 0, backwards[static_cast<size_t>(i - 1 - carried_count)] != 0));
+      }
+    }
+    Scanned made = scan_body(c, 1, carried, scanned);
+    types = made.types;
+    parts.resize(made.values.size());
+    for (size_t i = 0; i < made.values.size(); ++i) {
+      Shape one = made.values[i].shape();
+      one.insert(0, 1);
+      parts[i].push_back(reshape(made.values[i], one));
+    }
+  }
+  for (size_t i = 0; i < parts.size(); ++i)
+    c.out(static_cast<int64_t>(i), parts[i].size() == 1 ? parts[i][0] : concat(parts[i], 0), types[i]);
+}
+
 void scan_rule(Call& c) {
-  if (c.opset() < 9) c.refuse(Refusal::other, "Scan of opset 8, with batches, is not supported");
-  const GraphProto& proto = c.subgraph("body");
   const int64_t scanned_count = c.integer("num_scan_inputs");
-  const int64_t carried_count = c.input_count() - scanned_count;
+  const int64_t first = c.opset() < 9 ? 1 : 0;
+  const int64_t carried_count = c.input_count() - first - scanned_count;
   if (scanned_count < 1 || carried_count < 0)
     fail("it scans {} of {} inputs", scanned_count, c.input_count());
-  const auto list = [&](std::string_view name, int64_t count) {
-    std::vector<int64_t> out = c.integers(name, std::vector<int64_t>(static_cast<size_t>(count), 0));
-    if (std::ssize(out) != count)
-      fail("its attribute '{}' has {} numbers instead of {}", name, out.size(), count);
-    return out;
-  };
-  const std::vector<int64_t> axes = list("scan_input_axes", scanned_count);
-  const std::vector<int64_t> backwards = list("scan_input_directions", scanned_count);
-  std::vector<Importer::BodyInput> inputs;
+  if (c.opset() < 9) return batched_scan(c, carried_count);
+  const std::vector<int64_t> axes = list_of(c, "scan_input_axes", scanned_count);
+  const std::vector<int64_t> backwards = list_of(c, "scan_input_directions", scanned_count);
   std::vector<Value> carried;
   std::vector<Value> scanned;
-  for (int64_t i = 0; i < carried_count; ++i) {
-    inputs.push_back(like(c, i));
-    carried.push_back(c.in(i));
-  }
+  for (int64_t i = 0; i < carried_count; ++i) carried.push_back(c.in(i));
   for (int64_t i = 0; i < scanned_count; ++i) {
     const int64_t at = carried_count + i;
     const auto k = static_cast<size_t>(i);
     scanned.push_back(scanned_along(c.in(at), Call::normalized(axes[k], c.rank(at)), backwards[k] != 0));
-    Shape slice_shape = scanned.back().shape();
-    slice_shape.erase(0);
-    inputs.push_back({c.type(at), {value_dtype(scanned.back().dtype()), slice_shape}});
   }
-  Body inner = c.importer().body(c.frame(), proto, inputs);
-  if (std::ssize(inner.outputs) < carried_count) fail("its body has {} outputs", inner.outputs.size());
-  declare_outputs(inner);
-  const std::vector<Value> made = scan(carried, scanned, *inner.graph, values_of(inner));
-  const int64_t stacked_count = std::ssize(made) - carried_count;
-  const std::vector<int64_t> out_axes = list("scan_output_axes", stacked_count);
-  const std::vector<int64_t> out_backwards = list("scan_output_directions", stacked_count);
-  for (size_t i = 0; i < made.size(); ++i) {
-    Value v = made[i];
+  const Scanned made = scan_body(c, 0, carried, scanned);
+  const int64_t stacked_count = std::ssize(made.values) - carried_count;
+  const std::vector<int64_t> out_axes = list_of(c, "scan_output_axes", stacked_count);
+  const std::vector<int64_t> out_backwards = list_of(c, "scan_output_directions", stacked_count);
+  for (size_t i = 0; i < made.values.size(); ++i) {
+    Value v = made.values[i];
     if (static_cast<int64_t>(i) >= carried_count) {
       const size_t k = i - static_cast<size_t>(carried_count);
       v = stacked_along(v, Call::normalized(out_axes[k], v.shape().rank()), out_backwards[k] != 0);
     }
-    c.out(static_cast<int64_t>(i), v, inner.outputs[i].type);
+    c.out(static_cast<int64_t>(i), v, made.types[i]);
   }
 }
 

@@ -2,7 +2,9 @@
 #include <limits>
 #include <numeric>
 
+#include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
+#include "ir/op.h"
 
 namespace rlx::onnx {
 namespace {
@@ -19,8 +21,49 @@ Dim bounded(const Dim& at, const Dim& size, int64_t low, const Dim& high) {
   return from_start;
 }
 
+// A whole number on the device as another one plus a constant.
+struct Shifted {
+  ValueId of;
+  int64_t by = 0;
+};
+
+Shifted shifted(Call& c, Value v) {
+  Shifted out{.of = v.id()};
+  while (true) {
+    const Node& n = c.graph().producer(out.of);
+    const std::string_view op = n.op->name();
+    if (op == "reshape" || op == "cast") {
+      out.of = n.inputs[0];
+      continue;
+    }
+    if (op != "add") return out;
+    const bool first = c.importer().constant(c.graph().value(n.inputs[0])).has_value();
+    const auto number = c.importer().constant(c.graph().value(n.inputs[first ? 0 : 1]));
+    if (!number || number->elements() != 1) return out;
+    out.by += number->integer(0);
+    out.of = n.inputs[first ? 1 : 0];
+  }
+}
+
+// x[i : i + 3], where only the run knows i: what begins outside of x is moved inside.
+bool slice_at_run(Call& c) {
+  if (c.opset() < 10 || c.known(1) || c.known(2) || c.constant(1) || c.constant(2)) return false;
+  const Value start = c.in(1);
+  const Value end = c.in(2);
+  if (!start.shape().elements().is(1) || !end.shape().elements().is(1)) return false;
+  if (c.has(4) && c.number(4, "the list of steps") != 1) return false;
+  const Shifted from = shifted(c, start);
+  const Shifted to = shifted(c, end);
+  if (from.of != to.of || to.by < from.by) return false;
+  const int64_t axis = c.has(3) ? Call::normalized(c.number(3, "the list of axes"), c.rank(0)) : 0;
+  const Value at = reshape(start, {1});
+  c.out(gather(c.in(0), at + range(c.graph(), to.by - from.by, 0, 1, at.dtype()), axis));
+  return true;
+}
+
 void slice_rule(Call& c) {
   c.expect_inputs(1, 5);
+  if (slice_at_run(c)) return;
   std::vector<Dim> starts;
   std::vector<Dim> ends;
   std::vector<int64_t> axes;
