@@ -44,7 +44,8 @@ DType Expr::arg_type(const Step& step, size_t index) const {
   const Arg& a = step.args[index];
   if (a.kind == Arg::Kind::input) return value_dtype(inputs[static_cast<size_t>(a.index)]);
   if (a.kind == Arg::Kind::step) return steps[static_cast<size_t>(a.index)].type;
-  const bool is_where = step.fn && step.fn->name == "where";
+  if (!step.fn) return step.type;  // a cast is how a number gets a type of its own
+  const bool is_where = step.fn->name == "where";
   if (is_where && index == 0) return DType::bool_;
   // A number takes the type of what it is combined with.
   for (size_t i = is_where ? 1 : 0; i < step.args.size(); ++i) {

@@ -26,19 +26,26 @@ Expr::Arg Region::use(ValueId value) {
 }
 
 Expr::Arg Region::splice(const Expr& other, const std::vector<Expr::Arg>& args) {
-  const auto base = static_cast<int32_t>(expr.steps.size());
+  std::vector<Expr::Arg> steps;  // of `other`, as arguments here
   for (Expr::Step step : other.steps) {
+    const Expr::Step before = step;
     for (Expr::Arg& a : step.args) {
       if (a.kind == Expr::Arg::Kind::input) {
         a = args[static_cast<size_t>(a.index)];
       } else if (a.kind == Expr::Arg::Kind::step) {
-        a.index += base;
+        a = steps[static_cast<size_t>(a.index)];
       }
     }
+    // Where nothing but numbers is left, as in where(mask, 0, 1), one of them must say of which type they
+    // are.
+    for (size_t i = 0; i < step.args.size(); ++i) {
+      const DType type = other.arg_type(before, i);
+      if (expr.arg_type(step, i) != type) step.args[i] = expr.cast(step.args[i], type);
+    }
     expr.steps.push_back(std::move(step));
+    steps.push_back({Expr::Arg::Kind::step, static_cast<int32_t>(expr.steps.size()) - 1, 0});
   }
-  if (other.steps.empty()) return args.at(0);
-  return {Expr::Arg::Kind::step, static_cast<int32_t>(expr.steps.size()) - 1, 0};
+  return steps.empty() ? args.at(0) : steps.back();
 }
 
 }  // namespace rlx

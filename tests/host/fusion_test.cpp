@@ -415,6 +415,28 @@ std::string normed(const std::string& rest) {
   return "%x = input : f32[4, 8]\n%r = input : f32[4, 8]\n%g = param : f32[8]\n%s = add(%x, %r)\n" + rest;
 }
 
+// Numbers alone do not say of which type the result is.
+TEST(FuseElementwise, KeepsTheTypeOfNumbers) {
+  const auto numbers = [](const std::string& type, const std::string& one, const std::string& other) {
+    return formatted(
+        "%m = input : bool[3, 5]\n%a = constant {{value=tensor {0}[] ({1})}}\n"
+        "%b = constant {{value=tensor {0}[] ({2})}}\n%w = where(%m, %a, %b)\n",
+        type, one, other);
+  };
+  const auto fuse = [](const Graph& g) { return fuse_elementwise(g, 7); };
+  expect_cases(
+      fuse, "fused_elementwise",
+      {
+          {"f16 alone", numbers("f16", "0", "-65504") + "output y = %w", true},
+          {"f16 beside f16",
+           numbers("f16", "0", "-65504") + "%x = input : f16[3, 5]\n%y = add(%w, %x)\noutput y = %y", true},
+          {"i64 that f32 cannot hold", numbers("i64", "16777217", "-16777219") + "output y = %w", true},
+          {"bools", numbers("bool", "1", "0") + "output y = %w", true},
+          {"a cast of a number", numbers("f32", "1.5", "0.1") + "%y = cast(%w) {to=i32}\noutput y = %y",
+           true},
+      });
+}
+
 TEST(FuseResidualNorm, TakesSumsOfEqualShapes) {
   expect_cases(
       fuse_residual_norm, "= residual_",

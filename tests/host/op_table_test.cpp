@@ -23,10 +23,9 @@ TEST(OpTable, NamesTheOperandsThatSamplesHave) {
   for (const auto& [name, info] : op_table().all()) {
     SCOPED_TRACE(name);
     const std::vector<std::string> names = words(info.operands);
-    ASSERT_FALSE(names.empty());
     EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
     const std::shared_ptr<Op> op = info.make();
-    const bool any_number = names.back().ends_with("...");
+    const bool any_number = !names.empty() && names.back().ends_with("...");
     size_t needed = 0;
     for (size_t i = 0; i < names.size() - any_number; ++i) {
       if (!op->optional_input(static_cast<int64_t>(i))) needed = i + 1;
