@@ -24,6 +24,20 @@ struct LoadOptions {
   // the model is loaded: such an input is taken from here, and is no input of the graph any more. Load the
   // model again for another value. Inputs that decide nothing are left alone.
   NamedTensors values = {};
+  // Values of symbols (dim_param), which are numbers in the graph then.
+  SymbolValues symbols = {};
+  // Above 0: the caches of a decoder become states with room for this many positions. A cache is an input and
+  // an output whose names differ in past.. and present.. (past_key_values.0.key and present.0.key, past_0 and
+  // present_0), where the output is the input with new entries behind it. All other sizes of it must be
+  // numbers.
+  int64_t cache_capacity = 0;
+};
+
+// A cache that became a state.
+struct Cache {
+  std::string state;   // named like the input that it was
+  std::string output;  // that the graph no longer has
+  std::string length;  // the symbol for how many positions are filled: give it to run() if no input has it
 };
 
 struct Model {
@@ -36,6 +50,7 @@ struct Model {
   // The element types in the file, by input and output, where they differ from the graph's: double is carried
   // as f32, int16 and uint16 as i32, uint64 as u32.
   std::map<std::string, std::string> carried;
+  std::vector<Cache> caches;
 };
 
 // ErrorKind::invalid_file says what is wrong with the file; ErrorKind::unsupported lists all nodes that

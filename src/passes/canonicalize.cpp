@@ -1,11 +1,12 @@
 // One form for what can be written in several: no nodes that change nothing, successive transposes or
-// reshapes merged, split as slices.
+// reshapes merged, split as slices, reshapes behind element-wise ops instead of before them.
 #include <algorithm>
 #include <numeric>
 
 #include "ir/states.h"
 #include "ops/elementwise.h"
 #include "ops/expand.h"
+#include "ops/product_op.h"
 #include "ops/reshape.h"
 #include "ops/slice.h"
 #include "ops/split.h"
@@ -23,7 +24,8 @@ class Canonicalizer {
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
-      if (!changes_nothing(id) && !split(id) && !merge_transposes(id) && !merge_reshapes(id))
+      if (!changes_nothing(id) && !split(id) && !merge_transposes(id) && !merge_reshapes(id) &&
+          !move_behind(id))
         rewriter_.copy(id);
     }
     return rewriter_.finish();
@@ -105,6 +107,39 @@ class Canonicalizer {
     } else {
       rewriter_.replace(id, n.op, {origin});
     }
+    return true;
+  }
+
+  // An element-wise op of reshaped values becomes the reshape of one, so that it stands beside what made
+  // them: exporters write products of matrices with a reshape on either side. A reshape of anything else
+  // stays where it is: there is nothing that the op could join.
+  bool move_behind(int32_t id) {
+    const Node& n = source().node(id);
+    if (!n.op->has(Trait::elementwise)) return false;
+    std::vector<ValueId> inputs;
+    std::optional<Shape> shape;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId v = input(id, i);
+      const Node& producer = rewriter_.target().producer(v);
+      if (op_cast<Reshape>(*producer.op) && producer.outputs[0].shape == n.outputs[0].shape) {
+        const ValueId origin = producer.inputs[0];
+        const Op& maker = op_of(origin);
+        const Shape& from = rewriter_.target().type(origin).shape;
+        if (!as_product(maker) && !maker.has(Trait::elementwise)) return false;
+        if (shape && !(*shape == from)) return false;
+        shape = from;
+        inputs.push_back(origin);
+      } else if (scalar_constant(rewriter_.target(), v) && producer.outputs[0].shape.rank() == 0) {
+        inputs.push_back(v);
+      } else {
+        return false;
+      }
+    }
+    if (!shape) return false;
+    auto reshape = std::make_shared<Reshape>();
+    reshape->shape = n.outputs[0].shape;
+    const ValueId made = rewriter_.target().add(n.op, inputs, n.name);
+    forward(id, rewriter_.target().add(reshape, {made}, n.name + ".reshape"));
     return true;
   }
 

@@ -37,6 +37,7 @@ std::optional<Graph> simplify_control_flow(const Graph& graph);
 Graph fuse_attention(const Graph& graph);
 Graph join_products(const Graph& graph);
 Graph join_ropes(const Graph& graph);
+Graph fuse_diamonds(const Graph& graph);
 Graph fuse_epilogue(const Graph& graph, int64_t max_inputs);
 Graph fuse_split(const Graph& graph);
 Graph pack_weights(const Graph& graph);

@@ -415,6 +415,44 @@ std::string normed(const std::string& rest) {
   return "%x = input : f32[4, 8]\n%r = input : f32[4, 8]\n%g = param : f32[8]\n%s = add(%x, %r)\n" + rest;
 }
 
+TEST(FuseDiamonds, TakesWhatIsComputedFromOneValue) {
+  const std::string tanh_gelu =
+      "%aa = mul(%m, 0.5)\n%bb = pow(%m, 3)\n%cc = mul(%bb, 0.044715)\n%dd = add(%m, %cc)\n%ee = mul(%dd, "
+      "0.79788)\n"
+      "%ff = tanh(%ee)\n%gg = add(%ff, 1)\n%y = mul(%aa, %gg)\noutput y = %y";
+  expect_cases(
+      fuse_diamonds, "fused_elementwise",
+      {
+          {"gelu in parts", product(tanh_gelu), true},
+          {"gelu in parts of f16",
+           "%a = input : f16[4, 8]\n%b = input : f16[8, 6]\n%m = matmul(%a, %b)\n" + tanh_gelu, true},
+          {"x sigmoid x", product("%s = sigmoid(%m)\n%y = mul(%m, %s)\noutput y = %y"), true},
+          {"after a bias",
+           product(
+               "%c = input : f32[6]\n%z = add(%m, %c)\n%s = sigmoid(%z)\n%y = mul(%z, %s)\noutput y = %y"),
+           true},
+          {"a choice",
+           product("%s = greater(%m, 0)\n%t = mul(%m, 0.1)\n%y = where(%s, %m, %t)\noutput y = %y"), true},
+          {"another tensor takes part",
+           product("%c = input : f32[6]\n%s = mul(%m, %c)\n%y = mul(%m, %s)\noutput y = %y"), false},
+          {"something else reads the product",
+           product("%s = sigmoid(%m)\n%y = mul(%m, %s)\n%z = softmax(%m)\noutput y = %y\noutput z = %z"),
+           false},
+          {"the product is an output",
+           product("%s = sigmoid(%m)\n%y = mul(%m, %s)\noutput y = %y\noutput m = %m"), false},
+          {"a step is an output", product("%s = sigmoid(%m)\n%y = mul(%m, %s)\noutput y = %y\noutput s = %s"),
+           false},
+          {"two results", product("%y = sigmoid(%m)\n%z = tanh(%m)\noutput y = %y\noutput z = %z"), false},
+          {"one result too many",
+           product("%s = sigmoid(%m)\n%t = tanh(%m)\n%y = mul(%m, %s)\noutput y = %y\noutput t = %t"), false},
+          {"a step grows",
+           product("%c = input : f32[2, 1, 6]\n%s = sigmoid(%m)\n%t = add(%s, %c)\n"
+                   "%y = mul(%m, %t)\noutput y = %y"),
+           false},
+          {"of an input", "%m = input : f32[4, 6]\n%s = sigmoid(%m)\n%y = mul(%m, %s)\noutput y = %y", false},
+      });
+}
+
 // Numbers alone do not say of which type the result is.
 TEST(FuseElementwise, KeepsTheTypeOfNumbers) {
   const auto numbers = [](const std::string& type, const std::string& one, const std::string& other) {

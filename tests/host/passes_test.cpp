@@ -143,6 +143,52 @@ TEST(Canonicalize, SplitBecomesNarrows) {
               )g");
 }
 
+TEST(Canonicalize, ReshapesFollowElementwiseOpsOfProducts) {
+  const auto tidy = [](const Graph& g) { return remove_dead_code(canonicalize(g)); };
+  expect_pass(tidy,
+              R"g(%x = input : f32[6, 4]
+                 %w = input : f32[4, 8]
+                 %m = matmul(%x, %w)
+                 %r = reshape(%m) {shape=[2, 3, 8]}
+                 %a = mul(%r, 0.5)
+                 %b = tanh(%r)
+                 %y = mul(%a, %b)
+                 output y = %y
+              )g",
+              R"g(%x = input : f32[6, 4]
+                 %w = input : f32[4, 8]
+                 %m = matmul(%x, %w) : f32[6, 8]
+                 %constant.4 = constant {value=tensor f32[] fill 0.5} : f32[]
+                 %a = mul(%m, %constant.4) : f32[6, 8]
+                 %b = tanh(%m) : f32[6, 8]
+                 %y = mul(%a, %b) : f32[6, 8]
+                 %y.reshape = reshape(%y) {shape=[2, 3, 8]} : f32[2, 3, 8]
+                 output y = %y.reshape
+              )g");
+}
+
+// Nothing made it that an op could join, or something else is in the way.
+TEST(Canonicalize, OtherReshapesStayWhereTheyAre) {
+  const std::string product = "%x = input : f32[6, 4]\n%w = input : f32[4, 8]\n%m = matmul(%x, %w)\n";
+  const std::string graphs[] = {
+      "%x = input : f32[6, 4]\n%r = reshape(%x) {shape=[24]}\n%y = tanh(%r)\noutput y = %y",
+      product + "%c = input : f32[8]\n%r = reshape(%m) {shape=[2, 3, 8]}\n%y = add(%r, %c)\noutput y = %y",
+      // Two shapes that broadcast to one.
+      product +
+          "%r = reshape(%m) {shape=[48, 1]}\n%s = reshape(%m) {shape=[1, 48]}\n%y = mul(%r, %s)\n"
+          "output y = %y",
+      // The same shape now, but not before.
+      product +
+          "%k = slice(%x) {axis=0, start=0, length=4}\n"
+          "%o = matmul(%k, %k)\n%q = slice(%m) {axis=0, start=0, length=2}\n%t = tanh(%q)\n"
+          "%r = reshape(%t) {shape=[16]}\n%s = reshape(%o) {shape=[16]}\n%y = mul(%r, %s)\noutput y = %y",
+  };
+  for (const std::string& body : graphs) {
+    const Graph g = parse_graph("graph g {\n" + body + "\n}");
+    EXPECT_FALSE(print(canonicalize(g)).contains(".reshape")) << print(g);
+  }
+}
+
 TEST(FuseElementwise, JoinsChainsAndTreesAndInlinesScalars) {
   const auto fuse = [](const Graph& g) { return fuse_elementwise(g, 7); };
   expect_pass(fuse,

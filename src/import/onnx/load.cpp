@@ -1,6 +1,7 @@
 #include "rlx/onnx.h"
 
 #include "base/fail.h"
+#include "import/onnx/caches.h"
 #include "import/onnx/model_file.h"
 
 namespace rlx::onnx {
@@ -32,6 +33,17 @@ Model load(ModelFile file, const LoadOptions& options) {
             .fixed_inputs = std::move(imports.host_inputs)};
   for (const auto& [name, type] : imports.types) {
     if (element_type_of(*carrier(type)) != type) out.carried[name] = to_string(type);
+  }
+  try {
+    if (!options.symbols.empty()) out.graph = bind_symbols(out.graph, options.symbols);
+    if (options.cache_capacity > 0)
+      std::tie(out.graph, out.caches) = caches_as_states(out.graph, options.cache_capacity);
+  } catch (const Error& e) {
+    throw e.within(file.name);
+  }
+  for (const Cache& c : out.caches) {
+    out.carried.erase(c.state);
+    out.carried.erase(c.output);
   }
   return out;
 }

@@ -1,0 +1,121 @@
+#include "import/onnx/caches.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/fail.h"
+#include "ops/concat.h"
+#include "rlx/ops.h"
+
+namespace rlx::onnx {
+namespace {
+
+// A pair, and the concat that makes one of the other.
+struct Pair {
+  std::string input;
+  std::string output;
+  int32_t past = -1;    // the input's node
+  int32_t concat = -1;  // [past, new]
+  int64_t axis = 0;
+};
+
+// "past_key_values.0.key" and "present.0.key", "past_0" and "present_0".
+std::string present_name(const Graph& graph, const std::string& input) {
+  for (const std::string_view word : {"past_key_values", "past"}) {
+    const size_t at = input.find(word);
+    if (at == std::string::npos) continue;
+    std::string name = input;
+    name.replace(at, word.size(), "present");
+    if (std::ranges::contains(graph.outputs(), name, &Graph::Output::name)) return name;
+  }
+  return {};
+}
+
+Pair checked(const Graph& graph, Pair pair, const ValueId present) {
+  const Node& n = graph.producer(present);
+  const auto* concat = op_cast<Concat>(*n.op);
+  if (!concat || n.inputs.size() != 2 || n.inputs[0].node != pair.past) {
+    fail(ErrorKind::unsupported,
+         "the output '{}' cannot become a state: it is not the input '{}' with new entries behind it",
+         pair.output, pair.input);
+  }
+  pair.concat = present.node;
+  const Shape& past = graph.type(n.inputs[0]).shape;
+  pair.axis = concat->axis < 0 ? concat->axis + past.rank() : concat->axis;
+  for (int64_t i = 0; i < past.rank(); ++i) {
+    const bool grows = i == pair.axis;
+    if (grows ? !past[i].as_symbol() : !past[i].is_static()) {
+      fail(
+          ErrorKind::unsupported,
+          "the input '{}' cannot become a state: axis {} of {} must be {}; give symbols a value when loading",
+          pair.input, i, past.text(), grows ? "a symbol" : "a number");
+    }
+  }
+  return pair;
+}
+
+std::vector<Pair> find_pairs(const Graph& graph) {
+  std::vector<Pair> out;
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    if (!n.op->is(LeafKind::input)) continue;
+    const std::string output = present_name(graph, n.name);
+    if (output.empty()) continue;
+    const auto it = std::ranges::find(graph.outputs(), output, &Graph::Output::name);
+    out.push_back(checked(graph, {.input = n.name, .output = output, .past = id}, it->value));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::pair<Graph, std::vector<Cache>> caches_as_states(const Graph& graph, int64_t capacity) {
+  const std::vector<Pair> pairs = find_pairs(graph);
+  if (pairs.empty()) {
+    fail(ErrorKind::invalid_argument,
+         "the model has no caches: no input past.. with an output present.. of the same name");
+  }
+  Graph g;
+  g.name = graph.name;
+  for (const auto& [symbol, largest] : graph.capacities()) g.set_capacity(symbol, largest);
+  std::vector<Cache> caches;
+  std::map<ValueId, ValueId> mapped;
+  std::map<int32_t, Value> states;  // by the node of the input
+  const auto find_in_new = [&](ValueId old) { return old.is_absent() ? old : mapped.at(old); };
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    if (const auto past = std::ranges::find(pairs, id, &Pair::past); past != pairs.end()) {
+      Shape shape = n.outputs[0].shape;
+      const Dim length = shape[past->axis];
+      shape[past->axis] = capacity;
+      const Value state = g.state(n.name, n.outputs[0].dtype, shape);
+      states.emplace(id, state);
+      mapped[{id, 0}] = slice(state, past->axis, 0, length).id();
+      caches.push_back({.state = n.name, .output = past->output, .length = length.text()});
+    } else if (const auto pair = std::ranges::find(pairs, id, &Pair::concat); pair != pairs.end()) {
+      const Dim length = graph.node(pair->past).outputs[0].shape[pair->axis];
+      const Value added = g.value(mapped.at(n.inputs[1]));
+      const Value written = write_state(states.at(pair->past), added, pair->axis, length);
+      const Dim filled = n.outputs[0].shape[pair->axis];
+      mapped[{id, 0}] = slice(written, pair->axis, 0, filled).named(n.name).id();
+    } else {
+      std::vector<ValueId> inputs;
+      for (const ValueId v : n.inputs) inputs.push_back(find_in_new(v));
+      const ValueId copy = g.add(n.op, std::move(inputs), n.name);
+      for (int32_t o = 0; o < static_cast<int32_t>(n.outputs.size()); ++o) mapped[{id, o}] = {copy.node, o};
+    }
+  }
+  for (Graph::Output out : graph.outputs()) {
+    if (std::ranges::contains(pairs, out.name, &Pair::output)) continue;
+    out.value = mapped.at(out.value);
+    g.add_output(std::move(out));
+  }
+  for (const Pair& pair : pairs) {
+    const Dim added = graph.type(graph.node(pair.concat).inputs[1]).shape[pair.axis];
+    g.set_capacity(*graph.node(pair.past).outputs[0].shape[pair.axis].as_symbol(),
+                   capacity - (added.is_static() ? added.value() : 1));
+  }
+  return {std::move(g), std::move(caches)};
+}
+
+}  // namespace rlx::onnx
