@@ -37,7 +37,9 @@ struct LoadOptions {
 struct Cache {
   std::string state;   // named like the input that it was
   std::string output;  // that the graph no longer has
-  std::string length;  // the symbol for how many positions are filled: give it to run() if no input has it
+  // The symbol for how many positions are filled in the end, new ones included: give it to run() if no
+  // input's shape has it.
+  std::string length;
 };
 
 struct Model {

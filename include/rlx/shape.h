@@ -58,6 +58,7 @@ class Dim {
   static std::optional<Dim> exact_div(const Dim& a, const Dim& b);
 
   Dim bind(const SymbolValues& values) const;  // symbols that are not bound stay
+  Dim replace(const std::string& symbol_name, const Dim& by) const;
   void collect_symbols(std::set<std::string>& into) const;
   std::string text() const;
   // The symbol's name when the dim is exactly one symbol.
@@ -72,7 +73,10 @@ class Dim {
   enum class AtomKind : uint8_t;
   static Dim computed(AtomKind kind, const Dim& a, const Dim& b);
   static Dim extremum(AtomKind kind, const Dim& a, const Dim& b);
-  static Dim bind(const Atom& atom, const SymbolValues& values);
+  template <class Find>
+  static Dim with_symbols(const Atom& atom, const Find& find);
+  template <class Find>
+  Dim with_symbols(const Find& find) const;  // find(name) is what takes the symbol's place
 
   int64_t constant_ = 0;
   std::shared_ptr<const Terms> terms_;  // null for a number: static shapes cost no allocation

@@ -219,32 +219,44 @@ std::optional<Dim> Dim::exact_div(const Dim& a, const Dim& b) {
   return from_terms(constant, std::move(quotient));
 }
 
-Dim Dim::bind(const Atom& atom, const SymbolValues& values) {
+template <class Find>
+Dim Dim::with_symbols(const Atom& atom, const Find& find) {
   switch (atom.kind) {
     case AtomKind::floor_div:
-      return atom.a->bind(values).floor_div(atom.b->bind(values));
+      return atom.a->with_symbols(find).floor_div(atom.b->with_symbols(find));
     case AtomKind::minimum:
-      return min(atom.a->bind(values), atom.b->bind(values));
+      return min(atom.a->with_symbols(find), atom.b->with_symbols(find));
     case AtomKind::maximum:
-      return max(atom.a->bind(values), atom.b->bind(values));
+      return max(atom.a->with_symbols(find), atom.b->with_symbols(find));
     case AtomKind::symbol:
       break;
   }
-  const auto it = values.find(atom.text);
-  return it == values.end() ? symbol(atom.text) : Dim(it->second);
+  return find(atom.text);
 }
 
-Dim Dim::bind(const SymbolValues& values) const {
+template <class Find>
+Dim Dim::with_symbols(const Find& find) const {
   if (is_static()) return *this;
   Dim sum(constant_);
   for (const Term& t : terms()) {
     Dim product(t.coefficient);
     for (const Atom& atom : t.atoms) {
-      product *= bind(atom, values);
+      product *= with_symbols(atom, find);
     }
     sum += product;
   }
   return sum;
+}
+
+Dim Dim::bind(const SymbolValues& values) const {
+  return with_symbols([&](const std::string& name) {
+    const auto it = values.find(name);
+    return it == values.end() ? symbol(name) : Dim(it->second);
+  });
+}
+
+Dim Dim::replace(const std::string& symbol_name, const Dim& by) const {
+  return with_symbols([&](const std::string& name) { return name == symbol_name ? by : symbol(name); });
 }
 
 void Dim::collect_symbols(std::set<std::string>& into) const {

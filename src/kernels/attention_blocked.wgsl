@@ -75,7 +75,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         let end = min(end_key(query[r]), tile_end);
         for (var j = 0u; j < 4u; j++) {
           let key = block + j * LANES + lane;
-          let score = masked_score(params.scale * s[r][j], mask_at[r], min(key, tile_end - 1u));
+          let score = masked_score(s[r][j], mask_at[r], min(key, tile_end - 1u));
           s[r][j] = select(-infinity(), score, key >= first && key < end);
         }
         top[c] = max(max(s[r].x, s[r].y), max(s[r].z, s[r].w));

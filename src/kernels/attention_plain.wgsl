@@ -48,7 +48,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       s = 0.0;
       let p = k_at + key * params.k_row;
       for (var d = 0u; d < params.quads; d++) { s += dot(q_four(q_at, 4u * d), k_four(p, 4u * d)); }
-      s = masked_score(params.scale * s, mask_at, key);
+      s = masked_score(s, mask_at, key);
     }
     scores[lane] = s;
     workgroupBarrier();

@@ -18,6 +18,8 @@ namespace rlx {
 
 // The type of an element's value in WGSL: f32, i32, u32, bool or vec2f.
 std::string_view wgsl_type(DType dtype);
+// What the function held_as of the prelude calls the type.
+constexpr uint32_t held_kind(DType dtype) { return dtype == DType::f16 ? 1 : dtype == DType::bf16 ? 2 : 0; }
 
 // A tensor as a kernel sees it: a layout of a storage (a piece of memory that the plan places).
 struct Operand {

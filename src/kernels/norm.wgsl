@@ -1,4 +1,4 @@
-// y = (s - mean) / sqrt(variance + eps) * gamma + beta over rows of s = x + residual + bias, or, for the
+// y = (s - mean) / sqrt(variance + eps) * gamma + beta over rows of s = x + residual + bias, each sum rounded, or, for the
 // root-mean-square norm, s / sqrt(mean(s^2) + eps) * gamma + beta; an absent gamma is 1. The mean comes first,
 // then the squares of the differences from it: one pass with E[s^2] - mean^2 loses all digits where the mean is large.
 // An f32 holds a mean of 1e5 only to 1/256, and a sum over a row is worse: the mean of the differences is its error.
@@ -13,6 +13,7 @@
 
 const TEAM: u32 = 1u;  //@ spec
 const CENTERED: bool = true;  //@ spec
+const ROUNDED: u32 = 0u;  //@ spec          the type that sums are rounded to (held_as)
 const FOUR: bool = false;  //@ spec
 
 struct Params {
@@ -43,16 +44,20 @@ struct Row {
 
 fn one(row: Row, j: u32) -> f32 {
   var s = x_get(row.x + x_step(j));
-  if (residual_present) { s += residual_get(row.residual + residual_step(j)); }
-  if (bias_present) { s += bias_get(bias_step(j)); }
+  if (residual_present) { s = held_as(ROUNDED, s + residual_get(row.residual + residual_step(j))); }
+  if (bias_present) { s = held_as(ROUNDED, s + bias_get(bias_step(j))); }
   return s;
+}
+
+fn rounded4(v: vec4f) -> vec4f {
+  return vec4f(held_as(ROUNDED, v.x), held_as(ROUNDED, v.y), held_as(ROUNDED, v.z), held_as(ROUNDED, v.w));
 }
 
 fn four(row: Row, j: u32) -> vec4f {
   if (!FOUR) { return vec4f(one(row, j), one(row, j + 1u), one(row, j + 2u), one(row, j + 3u)); }
   var s = x_get4(row.x + j);
-  if (residual_present) { s += residual_get4(row.residual + j); }
-  if (bias_present) { s += bias_get4(j); }
+  if (residual_present) { s = rounded4(s + residual_get4(row.residual + j)); }
+  if (bias_present) { s = rounded4(s + bias_get4(j)); }
   return s;
 }
 

@@ -28,6 +28,7 @@ void Attention::visit_attributes(AttributeVisitor& v) {
   v("soft_cap", soft_cap);
   v("masked_score", masked_score, -std::numeric_limits<double>::infinity());
   v.choice("empty_row", empty_row, {"zeros", "nan"}, std::optional(EmptyRow::zeros));
+  v("round_scores", round_scores, false);
 }
 
 double Attention::scale_for(int64_t head) const {
@@ -98,6 +99,10 @@ std::vector<TensorType> Attention::infer(const InferArgs& in) const {
   if (window < 0) fail("attention: the window is {}; it cannot be negative", window);
   if (scale && !std::isfinite(*scale)) fail("attention: the scale is {}; it must be finite", *scale);
   if (soft_cap && !(*soft_cap > 0)) fail("attention: the soft cap is {}; it must be positive", *soft_cap);
+  if (round_scores &&
+      (layout != AttentionLayout::bhsd || mask != MaskKind::none || soft_cap || empty_row != EmptyRow::nan)) {
+    fail("attention: round_scores needs the layout bhsd, the mask none, no soft cap and empty_row nan");
+  }
   if (std::isnan(masked_score)) fail("attention: the score of masked keys is NaN; it must be a number");
   const Checked c = check_inputs(*this, in);
   if (in.has(3)) {
@@ -126,7 +131,11 @@ Tolerance Attention::tolerance(std::span<const TensorType> inputs) const {
   // value by as much, relative to it, and the exponential adds its own. tanh is 2 units off, of a number as
   // large as the cap.
   const double score_ulps = std::fabs(scale_for(c.q.head.value())) * head * 4 / 3;
-  return {.ulps = 8 + score_ulps + 4 * soft_cap.value_or(0),
+  // Three more roundings of a score, and one of a weight, if they are those of a 16-bit type.
+  const DType type = inputs[0].dtype;
+  const double rounded =
+      round_scores && type != DType::f32 ? (3 * score_ulps + 1) * epsilon(type) / epsilon(DType::f32) : 0;
+  return {.ulps = 8 + score_ulps + 4 * soft_cap.value_or(0) + rounded,
           .terms = static_cast<double>(c.k.length.value()),
           .scale = 2};
 }
@@ -238,6 +247,7 @@ Spec common_spec(const Problem& p) {
   spec.VALUE = to_u32(p.value());
   spec.CAUSAL = p.op->mask != MaskKind::none;
   spec.CAPPED = p.op->soft_cap.has_value();
+  spec.ROUNDED = p.op->round_scores ? held_kind(p.q.dtype) : 0;
   spec.KEEP = p.mask.present() && p.mask.dtype == DType::bool_;
   spec.Q4 = quads(p.q.view);
   spec.K4 = quads(p.k.view);
@@ -314,7 +324,7 @@ int64_t blocked_bytes(const Problem& p, int64_t quads_of_rows) {
 }
 
 bool blocked_applies(const Target& target, const Problem& p) {
-  return blocked_bytes(p, 1) <= target.caps.max_workgroup_bytes;
+  return !p.op->round_scores && blocked_bytes(p, 1) <= target.caps.max_workgroup_bytes;
 }
 
 std::vector<Candidate> blocked_candidates(const Target& target, const Problem& p) {
@@ -451,6 +461,13 @@ bool can_bind_one(const Lowering& l, const Problem& p) {
   return sum <= l.caps().max_storage_buffers;
 }
 
+// Whether a query can see all of its keys in one dispatch, which is what rounding its weights takes.
+bool rounds_at_once(Lowering& l, const Problem& p) {
+  if (!online_applies(l.target(), p)) return false;
+  const Problem one = first_query(slice(slice(p, 0, 0, 1), 1, 0, 1));
+  return fits(make_part(l, kVariants[0], one), l.caps());
+}
+
 // Scores, weights and values as three ops would compute them, each cut in its own way.
 void lower_written_out(Lowering& l, const Problem& p) {
   const auto by_group = [&](const Operand& o) {
@@ -460,18 +477,20 @@ void lower_written_out(Lowering& l, const Problem& p) {
     return o.with_view(std::move(v));
   };
   const std::vector<int64_t> dims = {p.batch(), p.kv_heads(), p.group(), p.queries(), p.keys()};
-  const Operand product = l.scratch(DType::f32, dims);
+  const DType type = p.op->round_scores ? p.q.dtype : DType::f32;
+  const Operand product = l.scratch(type, dims);
   lower_product(l, p.q, by_group(p.k.with_view(p.k.view.permute({0, 1, 3, 2}))), product);
   std::string expr = formatted("t0=mul($0,{})", p.op->scale_for(p.head()));
-  std::vector<DType> types = {DType::f32};
+  std::vector<DType> types = {type};
   std::vector<Operand> inputs = {product};
   if (p.mask.present()) {
     const bool keep = p.mask.dtype == DType::bool_;
-    expr += keep ? formatted("; where($1,t0,{})", p.op->masked_score) : "; t1=cast_f32($1); add(t0,t1)";
+    expr += keep ? formatted("; where($1,t0,{})", p.op->masked_score)
+                 : formatted("; t1=cast_{}($1); add(t0,t1)", to_string(type));
     types.push_back(p.mask.dtype);
     inputs.push_back(p.mask.with_view(p.mask.view));
   }
-  const Operand scores = l.scratch(DType::f32, dims);
+  const Operand scores = l.scratch(type, dims);
   lower_expr(l, Expr::parse(expr, types), inputs, scores);
   const Operand weights = l.scratch(p.v.dtype, dims);
   lower_softmax(l, false, 4, scores, weights);
@@ -485,11 +504,11 @@ void Attention::lower(Lowering& l) const {
   const Problem p = gathered(l, make_problem(*this, l));
   const bool as_nodes = layout == AttentionLayout::bhsd && mask == MaskKind::none && !soft_cap &&
                         (empty_row == EmptyRow::nan || !p.mask.present());
-  if (as_nodes && !can_bind_one(l, p)) {
+  if (as_nodes && (!can_bind_one(l, p) || (round_scores && !rounds_at_once(l, p)))) {
     lower_written_out(l, p);
     return;
   }
-  emit_parts(l, *l.choose(kName, kVariants, p).row, p);
+  emit_parts(l, round_scores ? kVariants[0] : *l.choose(kName, kVariants, p).row, p);
 }
 
 Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask) {
@@ -557,6 +576,8 @@ void register_attention(OpTable& table) {
            "masked_score=-1000}",
            "attention(T[2,4,5,16], T[2,2,7,16], T[2,2,7,16], bool[2,1,5,1]) {kv_heads=2, "
            "empty_row=\"nan\"}",
+           "attention(T[1,2,5,8], T[1,2,37,8], T[1,2,37,6], T[1,1,5,37]) {scale=0.5, empty_row=\"nan\", "
+           "round_scores=true}",
            // Heads of size 0, no keys to see, and nothing to do.
            "attention(T[1,2,5,0], T[1,2,7,0], T[1,2,7,3])",
            "attention(T[1,2,5,8], T[1,2,0,8], T[1,2,0,8]) {empty_row=\"nan\"}",

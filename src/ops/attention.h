@@ -36,6 +36,8 @@ struct Attention final : OpOf<Attention> {
   std::optional<double> soft_cap;  // none when not given
   double masked_score = -std::numeric_limits<double>::infinity();
   EmptyRow empty_row = EmptyRow::zeros;
+  // Products, scaled and masked scores, and weights are rounded to the type of q, as separate nodes would.
+  bool round_scores = false;
 
   void visit_attributes(AttributeVisitor& v) override;
   bool optional_input(int64_t input) const override { return input == 3; }

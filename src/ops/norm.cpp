@@ -80,8 +80,11 @@ void lower_staged(Lowering& l, const NormCase& c) {
   const std::vector<int64_t> inner = axes_from(c.axis, c.y.view.rank());
   const auto mean = [&](const Operand& v) { return staged.reduce(ReduceKind::mean, v, inner); };
   Operand s = staged.f32(c.x);
-  if (c.residual.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.residual)});
-  if (c.bias.present()) s = staged.map("add($0,$1)", {s, staged.f32(c.bias)});
+  const std::string sum = c.x.dtype == DType::f32 ? "add($0,$1)"
+                                                  : formatted("t0=add($0,$1); t1=cast_{}(t0); cast_f32(t1)",
+                                                              to_string(c.x.dtype));
+  if (c.residual.present()) s = staged.map(sum, {s, staged.f32(c.residual)});
+  if (c.bias.present()) s = staged.map(sum, {s, staged.f32(c.bias)});
   if (c.total.present()) staged.store(s, c.total);
   // Twice: the mean of what is left is the rounding error of the first mean, which matters if that is large.
   for (int i = 0; i < 2 && c.kind == NormKind::layer; ++i) s = staged.map("sub($0,$1)", {s, mean(s)});
@@ -107,7 +110,7 @@ void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
                                   .total = rows(c.total)};
   const RowProblem p = row_problem(o.x, 3);
   if (!lower_rows<kernels::norm>(l, op, p, o, {.length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
-                                 {.CENTERED = c.kind == NormKind::layer})) {
+                                 {.CENTERED = c.kind == NormKind::layer, .ROUNDED = held_kind(c.x.dtype)})) {
     lower_staged(l, c);
   }
 }
@@ -193,8 +196,11 @@ void ResidualNorm::lower(Lowering& l) const {
               .total = keep_sum ? l.out(1) : Operand{}});
 }
 
+// The sums are rounded to 16-bit floats, where that is their type.
 Tolerance ResidualNorm::tolerance(std::span<const TensorType> inputs) const {
-  return norm_tolerance(inputs[0], axis);
+  Tolerance t = norm_tolerance(inputs[0], axis);
+  if (inputs[0].dtype != DType::f32) t.ulps += 2 * epsilon(inputs[0].dtype) / epsilon(DType::f32);
+  return t;
 }
 
 namespace {
@@ -242,7 +248,8 @@ void register_norm(OpTable& table) {
     table.add(info);
 
     info.name = ResidualNorm(kind).name();
-    info.formula = std::string(Norm(kind).name()) + " of s = x + residual + bias; with keep_sum also s";
+    info.formula = std::string(Norm(kind).name()) +
+                   " of s = x + residual + bias, rounded as they are added; with keep_sum also s";
     info.operands = "x residual bias gamma beta";
     const std::string both = info.name;
     info.samples = {both + "(T[3,17], T[3,17], none, T[17], T[17])",

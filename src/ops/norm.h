@@ -28,8 +28,8 @@ struct Norm final : Op {
 };
 
 // residual_layer_norm and residual_rms_norm (x, residual, [bias], [gamma], [beta]): the norm of s = x +
-// residual + bias, and with keep_sum s as a second output. `residual` broadcasts to x; bias has the shape of
-// the axes from `axis` on.
+// residual + bias, each sum rounded to the type, and with keep_sum s as a second output. `residual`
+// broadcasts to x; bias has the shape of the axes from `axis` on.
 struct ResidualNorm final : Op {
   NormKind kind = NormKind::layer;
   bool keep_sum = false;

@@ -34,8 +34,7 @@ class Matcher {
 
   std::optional<Match> match(int32_t id) const {
     const Node& out = graph_.node(id);
-    // The kernels keep scores and weights in f32, where nodes of 16-bit floats would round them.
-    if (!plain_matmul(out) || out.outputs[0].dtype != DType::f32) return std::nullopt;
+    if (!plain_matmul(out) || !is_float(out.outputs[0].dtype)) return std::nullopt;
     const Node& softmax = graph_.producer(out.inputs[0]);
     const auto* op = op_cast<Softmax>(*softmax.op);
     if (!op || op->log || !only_use(out.inputs[0]) || (op->axis != -1 && op->axis != 3)) return std::nullopt;
@@ -150,6 +149,7 @@ Graph fuse_attention(const Graph& graph) {
     op->scale = m->scale;
     op->masked_score = m->masked_score;
     op->empty_row = EmptyRow::nan;  // what softmax returns
+    op->round_scores = graph.node(id).outputs[0].dtype != DType::f32;
     std::vector<ValueId> inputs = {rewriter.mapped(m->q), k, rewriter.mapped(m->v)};
     if (m->mask) inputs.push_back(rewriter.mapped(*m->mask));
     rewriter.replace(id, op, std::move(inputs));

@@ -33,10 +33,9 @@ Graph fuse_residual_norm(const Graph& graph) {
     const auto first_reader = [&] {
       return std::ranges::all_of(users.at(n.inputs[0]), [&](int32_t u) { return u < 0 || u >= id; });
     };
-    // A sum of 16-bit floats would not be rounded in the kernel. The addends are read later than before.
+    // The addends are read later than before.
     const auto stays = [&](ValueId v) { return states.readable_at(v, id); };
-    if (!add || add->outputs[0].dtype != DType::f32 || !first_reader() ||
-        !std::ranges::all_of(add->inputs, stays)) {
+    if (!add || !first_reader() || !std::ranges::all_of(add->inputs, stays)) {
       rewriter.copy(id);
       continue;
     }

@@ -1,6 +1,7 @@
 #include "runtime/given_symbols.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/fail.h"
 #include "ir/op.h"
@@ -17,6 +18,46 @@ GivenSymbols::GivenSymbols(const Graph& graph) {
     }
     const auto it = graph.capacities().find(name);
     symbols_.push_back({name, -1, it == graph.capacities().end() ? 0 : it->second});
+  }
+  for (const Node& n : graph.nodes()) {
+    if (!n.op->is(LeafKind::input)) continue;
+    const Shape& shape = n.outputs[0].shape;
+    for (int64_t axis = 0; axis < shape.rank(); ++axis) {
+      if (shape[axis].is_static() || shape[axis].as_symbol()) continue;
+      std::optional<Sum> sum = sum_of(shape[axis]);
+      if (!sum) continue;
+      sum->input = n.name;
+      sum->axis = static_cast<size_t>(axis);
+      sums_.push_back(*std::move(sum));
+    }
+  }
+}
+
+// Its values at 0 and 1 tell the coefficients, if it is a sum at all; a third point tells that.
+std::optional<GivenSymbols::Sum> GivenSymbols::sum_of(const Dim& dim) const {
+  SymbolValues zeros;
+  std::set<std::string> names;
+  dim.collect_symbols(names);
+  for (const std::string& name : names) zeros[name] = 0;
+  try {
+    Sum out{.constant = dim.bind(zeros).value()};
+    int64_t at_third = out.constant;
+    SymbolValues third;
+    int64_t value = 2;
+    for (const std::string& name : names) {
+      const auto it = std::ranges::find(symbols_, name, &Symbol::name);
+      if (it == symbols_.end()) return std::nullopt;
+      SymbolValues one = zeros;
+      one[name] = 1;
+      const int64_t factor = dim.bind(one).value() - out.constant;
+      out.terms.emplace_back(static_cast<size_t>(it - symbols_.begin()), factor);
+      third[name] = ++value;
+      at_third += factor * value;
+    }
+    if (dim.bind(third).value() != at_third) return std::nullopt;
+    return out;
+  } catch (const Error&) {
+    return std::nullopt;  // a division by a symbol that is 0
   }
 }
 
@@ -113,9 +154,40 @@ void GivenSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList gi
       if (const auto name = shape[axis].as_symbol()) set(*name, in.shape[static_cast<size_t>(axis)], in.name);
     }
   }
+  solve_all(inputs);
   for (const Symbol& s : symbols_) {
     if (s.value < 0) fail_undetermined(graph, s.name, inputs);
   }
+}
+
+// Each symbol that is found may determine another one.
+void GivenSymbols::solve_all(List<InputRef> inputs) {
+  const auto is_open = [](const Symbol& s) { return s.value < 0; };
+  for (bool found = true; found && std::ranges::any_of(symbols_, is_open);) {
+    found = false;
+    for (const Sum& sum : sums_) {
+      const auto it = std::ranges::find(inputs, std::string_view(sum.input), &InputRef::name);
+      if (it != inputs.end() && sum.axis < it->shape.size()) found = solve(sum, *it) || found;
+    }
+  }
+}
+
+bool GivenSymbols::solve(const Sum& sum, const InputRef& input) {
+  int64_t rest = input.shape[sum.axis] - sum.constant;
+  const std::pair<size_t, int64_t>* open = nullptr;
+  for (const auto& term : sum.terms) {
+    const int64_t value = symbols_[term.first].value;
+    if (value >= 0) {
+      rest -= value * term.second;
+    } else if (open) {
+      return false;
+    } else {
+      open = &term;
+    }
+  }
+  if (!open || open->second == 0 || rest % open->second != 0) return false;
+  set(symbols_[open->first].name, rest / open->second, input.name);
+  return true;
 }
 
 bool GivenSymbols::equal(const SymbolValues& values) const {

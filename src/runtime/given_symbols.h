@@ -1,6 +1,7 @@
 // The symbols of a graph that the caller gives, and what they stand for in one run.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,21 @@ class GivenSymbols {
   void set(std::string_view name, int64_t value, std::string_view from);
   void bind_by_length(const Shape& shape, const InputRef& input);
 
-  std::vector<Symbol> symbols_;      // by name
+  // A dim of an input that is a sum of symbols, such as past+sequence: it determines one if the others are
+  // known.
+  struct Sum {
+    std::string input;
+    size_t axis = 0;
+    int64_t constant = 0;
+    std::vector<std::pair<size_t, int64_t>> terms = {};  // a symbol's place in symbols_, times this
+  };
+  std::optional<Sum> sum_of(const Dim& dim) const;
+  // Whether it determined a symbol.
+  bool solve(const Sum& sum, const InputRef& input);
+  void solve_all(List<InputRef> inputs);
+
+  std::vector<Symbol> symbols_;  // by name
+  std::vector<Sum> sums_;
   std::vector<std::string> of_run_;  // those that the caller does not give
 };
 

@@ -10,15 +10,6 @@
 namespace rlx::onnx {
 namespace {
 
-// A pair, and the concat that makes one of the other.
-struct Pair {
-  std::string input;
-  std::string output;
-  int32_t past = -1;    // the input's node
-  int32_t concat = -1;  // [past, new]
-  int64_t axis = 0;
-};
-
 // "past_key_values.0.key" and "present.0.key", "past_0" and "present_0".
 std::string present_name(const Graph& graph, const std::string& input) {
   for (const std::string_view word : {"past_key_values", "past"}) {
@@ -31,7 +22,7 @@ std::string present_name(const Graph& graph, const std::string& input) {
   return {};
 }
 
-Pair checked(const Graph& graph, Pair pair, const ValueId present) {
+CachePair checked(const Graph& graph, CachePair pair, const ValueId present) {
   const Node& n = graph.producer(present);
   const auto* concat = op_cast<Concat>(*n.op);
   if (!concat || n.inputs.size() != 2 || n.inputs[0].node != pair.past) {
@@ -44,7 +35,7 @@ Pair checked(const Graph& graph, Pair pair, const ValueId present) {
   pair.axis = concat->axis < 0 ? concat->axis + past.rank() : concat->axis;
   for (int64_t i = 0; i < past.rank(); ++i) {
     const bool grows = i == pair.axis;
-    if (grows ? !past[i].as_symbol() : !past[i].is_static()) {
+    if (grows == past[i].is_static()) {
       fail(
           ErrorKind::unsupported,
           "the input '{}' cannot become a state: axis {} of {} must be {}; give symbols a value when loading",
@@ -54,8 +45,10 @@ Pair checked(const Graph& graph, Pair pair, const ValueId present) {
   return pair;
 }
 
-std::vector<Pair> find_pairs(const Graph& graph) {
-  std::vector<Pair> out;
+}  // namespace
+
+std::vector<CachePair> find_caches(const Graph& graph) {
+  std::vector<CachePair> out;
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     if (!n.op->is(LeafKind::input)) continue;
@@ -64,17 +57,31 @@ std::vector<Pair> find_pairs(const Graph& graph) {
     const auto it = std::ranges::find(graph.outputs(), output, &Graph::Output::name);
     out.push_back(checked(graph, {.input = n.name, .output = output, .past = id}, it->value));
   }
-  return out;
-}
-
-}  // namespace
-
-std::pair<Graph, std::vector<Cache>> caches_as_states(const Graph& graph, int64_t capacity) {
-  const std::vector<Pair> pairs = find_pairs(graph);
-  if (pairs.empty()) {
+  if (out.empty()) {
     fail(ErrorKind::invalid_argument,
          "the model has no caches: no input past.. with an output present.. of the same name");
   }
+  return out;
+}
+
+std::map<std::string, Dim> total_lengths(const Graph& graph, const std::vector<CachePair>& pairs) {
+  std::map<std::string, Dim> out;
+  for (const CachePair& pair : pairs) {
+    const auto past = graph.node(pair.past).outputs[0].shape[pair.axis].as_symbol();
+    if (!past) {
+      fail(ErrorKind::unsupported, "the input '{}' cannot become a state: its length is {}, not a symbol",
+           pair.input, graph.node(pair.past).outputs[0].shape[pair.axis].text());
+    }
+    std::string total = out.empty() ? "total_length" : "total_length_of_" + *past;
+    while (graph.symbols().contains(total)) total += "_";
+    const Dim added = graph.type(graph.node(pair.concat).inputs[1]).shape[pair.axis];
+    out.try_emplace(*past, Dim::symbol(total) - added);
+  }
+  return out;
+}
+
+std::pair<Graph, std::vector<Cache>> caches_as_states(const Graph& graph, int64_t capacity) {
+  const std::vector<CachePair> pairs = find_caches(graph);
   Graph g;
   g.name = graph.name;
   for (const auto& [symbol, largest] : graph.capacities()) g.set_capacity(symbol, largest);
@@ -84,20 +91,21 @@ std::pair<Graph, std::vector<Cache>> caches_as_states(const Graph& graph, int64_
   const auto find_in_new = [&](ValueId old) { return old.is_absent() ? old : mapped.at(old); };
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    if (const auto past = std::ranges::find(pairs, id, &Pair::past); past != pairs.end()) {
+    if (const auto past = std::ranges::find(pairs, id, &CachePair::past); past != pairs.end()) {
       Shape shape = n.outputs[0].shape;
       const Dim length = shape[past->axis];
       shape[past->axis] = capacity;
       const Value state = g.state(n.name, n.outputs[0].dtype, shape);
       states.emplace(id, state);
       mapped[{id, 0}] = slice(state, past->axis, 0, length).id();
-      caches.push_back({.state = n.name, .output = past->output, .length = length.text()});
-    } else if (const auto pair = std::ranges::find(pairs, id, &Pair::concat); pair != pairs.end()) {
+    } else if (const auto pair = std::ranges::find(pairs, id, &CachePair::concat); pair != pairs.end()) {
       const Dim length = graph.node(pair->past).outputs[0].shape[pair->axis];
       const Value added = g.value(mapped.at(n.inputs[1]));
       const Value written = write_state(states.at(pair->past), added, pair->axis, length);
       const Dim filled = n.outputs[0].shape[pair->axis];
       mapped[{id, 0}] = slice(written, pair->axis, 0, filled).named(n.name).id();
+      caches.push_back({.state = pair->input, .output = pair->output, .length = filled.text()});
+      g.set_capacity(filled.text(), capacity);
     } else {
       std::vector<ValueId> inputs;
       for (const ValueId v : n.inputs) inputs.push_back(find_in_new(v));
@@ -106,14 +114,9 @@ std::pair<Graph, std::vector<Cache>> caches_as_states(const Graph& graph, int64_
     }
   }
   for (Graph::Output out : graph.outputs()) {
-    if (std::ranges::contains(pairs, out.name, &Pair::output)) continue;
+    if (std::ranges::contains(pairs, out.name, &CachePair::output)) continue;
     out.value = mapped.at(out.value);
     g.add_output(std::move(out));
-  }
-  for (const Pair& pair : pairs) {
-    const Dim added = graph.type(graph.node(pair.concat).inputs[1]).shape[pair.axis];
-    g.set_capacity(*graph.node(pair.past).outputs[0].shape[pair.axis].as_symbol(),
-                   capacity - (added.is_static() ? added.value() : 1));
   }
   return {std::move(g), std::move(caches)};
 }

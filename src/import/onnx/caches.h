@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,23 @@
 
 namespace rlx::onnx {
 
-// The graph with a state of this capacity in the place of each pair, and what became what. An output that is
-// not its input with entries behind it is an error.
+struct CachePair {
+  std::string input;
+  std::string output;
+  int32_t past = -1;    // the input's node
+  int32_t concat = -1;  // of the input and what is new
+  int64_t axis = 0;
+};
+
+// An output that is not its input with entries behind it is an error, and so is a model without any.
+std::vector<CachePair> find_caches(const Graph& graph);
+
+// For the symbols of the caches' lengths: a symbol for the length of all there is in the end, which can have
+// the capacity whatever the number of new entries is, less that number. A graph that was imported with them
+// has the total length as its symbol.
+std::map<std::string, Dim> total_lengths(const Graph& graph, const std::vector<CachePair>& pairs);
+
+// The graph with a state of this capacity in the place of each pair.
 std::pair<Graph, std::vector<Cache>> caches_as_states(const Graph& graph, int64_t capacity);
 
 }  // namespace rlx::onnx

@@ -163,6 +163,9 @@ Shape Importer::input_shape(const ValueInfo& info) {
       shape.push_back(symbol_of(formatted("{}_{}", info.name, i)));
     }
   }
+  for (const auto& [name, dim] : options_.symbols) {
+    for (int64_t i = 0; i < shape.rank(); ++i) shape[i] = shape[i].replace(name, dim);
+  }
   return shape;
 }
 

@@ -41,6 +41,8 @@ struct Frame {
 struct ImportOptions {
   // Values of graph inputs that may be needed to know a shape.
   NamedTensors values = {};
+  // What stands for a symbol of the file's shapes.
+  std::map<std::string, Dim> symbols = {};
 };
 
 struct Imports {

@@ -20,31 +20,38 @@ namespace {
 }
 
 Model load(ModelFile file, const LoadOptions& options) {
-  Imports imports = [&] {
+  ImportOptions import_options{.values = options.values, .symbols = {}};
+  for (const auto& [name, value] : options.symbols) import_options.symbols[name] = value;
+  const auto import = [&] {
     try {
-      return import_model(file.model, file.data, {.values = options.values});
+      return import_model(file.model, file.data, import_options);
     } catch (const Error& e) {
       throw e.within(file.name);
     }
-  }();
+  };
+  Imports imports = import();
   if (!imports.problems.empty()) refuse(file.name, imports.problems);
+  std::vector<Cache> caches;
+  if (options.cache_capacity > 0) {
+    try {
+      import_options.symbols.merge(total_lengths(imports.graph, find_caches(imports.graph)));
+      imports = import();
+      std::tie(imports.graph, caches) = caches_as_states(imports.graph, options.cache_capacity);
+    } catch (const Error& e) {
+      throw e.within(file.name);
+    }
+    for (const Cache& c : caches) {
+      imports.types.erase(c.state);
+      imports.types.erase(c.output);
+    }
+  }
   Model out{.graph = std::move(imports.graph),
             .weights = std::move(imports.weights),
             .fixed_inputs = std::move(imports.host_inputs)};
   for (const auto& [name, type] : imports.types) {
     if (element_type_of(*carrier(type)) != type) out.carried[name] = to_string(type);
   }
-  try {
-    if (!options.symbols.empty()) out.graph = bind_symbols(out.graph, options.symbols);
-    if (options.cache_capacity > 0)
-      std::tie(out.graph, out.caches) = caches_as_states(out.graph, options.cache_capacity);
-  } catch (const Error& e) {
-    throw e.within(file.name);
-  }
-  for (const Cache& c : out.caches) {
-    out.carried.erase(c.state);
-    out.carried.erase(c.output);
-  }
+  out.caches = std::move(caches);
   return out;
 }
 

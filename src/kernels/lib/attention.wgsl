@@ -10,6 +10,7 @@ const HEAD: u32 = 64u;  //@ spec
 const VALUE: u32 = 64u;  //@ spec
 const CAUSAL: bool = false;  //@ spec
 const CAPPED: bool = false;  //@ spec
+const ROUNDED: u32 = 0u;  //@ spec          the type that scores are rounded to (held_as)
 const KEEP: bool = false;  //@ spec
 const Q4: bool = false;  //@ spec
 const K4: bool = false;  //@ spec
@@ -82,13 +83,13 @@ fn first_key(i: u32) -> u32 {
   return u32(clamp(i32(i) + params.shift - params.window, 0, i32(params.keys)));
 }
 
-// A score from the scaled product; mask_at is the position of the query's row in the mask.
+// A score from the product; mask_at is the position of the query's row in the mask.
 fn masked_score(product: f32, mask_at: u32, key: u32) -> f32 {
-  var s = product;
+  var s = held_as(ROUNDED, params.scale * held_as(ROUNDED, product));
   if (CAPPED) { s = params.soft_cap * tanh_f32(s / params.soft_cap); }
   if (mask_present) {
     let m = f32(mask_get(mask_at + key * params.mask_key));
-    if (KEEP) { s = select(params.masked_score, s, m != 0.0); } else { s += m; }
+    if (KEEP) { s = select(params.masked_score, s, m != 0.0); } else { s = held_as(ROUNDED, s + m); }
   }
   return s;
 }

@@ -33,6 +33,13 @@ fn bf16_bits(x: f32) -> u32 {
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }
 
+// A float as a tensor of a 16-bit type would hold it: 1 is f16, 2 is bf16, 0 is f32.
+fn held_as(kind: u32, x: f32) -> f32 {
+  if (kind == 1u) { return unpack2x16float(f16_bits(x)).x; }
+  if (kind == 2u) { return bitcast<f32>(bf16_bits(x) << 16u); }
+  return x;
+}
+
 // Casts truncate towards zero and saturate; NaN becomes 0. The plain conversion does neither here.
 fn f32_to_i32(x: f32) -> i32 {
   if (is_nan(x)) { return 0; }
