@@ -1,4 +1,6 @@
 // MatMul, Gemm and com.microsoft's FusedMatMul.
+#include <algorithm>
+
 #include "import/onnx/products.h"
 #include "import/onnx/rules.h"
 
@@ -34,6 +36,14 @@ Value last_two_swapped(Value x) {
   return transpose(x, perm);
 }
 
+// [m, batch.., k] as [batch.., m, k].
+Value first_moved_in(Value x) {
+  std::vector<int64_t> perm;
+  for (int64_t i = 0; i < x.shape().rank(); ++i) perm.push_back(i);
+  if (perm.size() > 2) std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
+  return transpose(x, perm);
+}
+
 void matmul_rule(Call& c) {
   c.expect_inputs(2, 2);
   c.out(product(c.in(0), c.in(1)));
@@ -55,10 +65,10 @@ void gemm_rule(Call& c) {
 
 void fused_matmul_rule(Call& c) {
   c.expect_inputs(2, 2);
-  if (c.flag("transBatchA", false) || c.flag("transBatchB", false))
-    c.refuse(Refusal::other, "transposed batches are not supported");
-  const Value a = c.flag("transA", false) ? last_two_swapped(c.in(0)) : c.in(0);
-  const Value b = c.flag("transB", false) ? last_two_swapped(c.in(1)) : c.in(1);
+  Value a = c.flag("transBatchA", false) ? first_moved_in(c.in(0)) : c.in(0);
+  Value b = c.flag("transBatchB", false) ? first_moved_in(c.in(1)) : c.in(1);
+  if (c.flag("transA", false)) a = last_two_swapped(a);
+  if (c.flag("transB", false)) b = last_two_swapped(b);
   const double alpha = c.real("alpha", 1);
   const Value y = product(a, b);
   c.out(alpha == 1 ? y : y * alpha);

@@ -1,0 +1,34 @@
+// EmbedLayerNormalization of com.microsoft: a norm of the sum of embeddings of words, positions and segments.
+#include "import/onnx/rules.h"
+
+namespace rlx::onnx {
+namespace {
+
+void embed_layer_norm_rule(Call& c) {
+  c.expect_inputs(7, 9);
+  const Value ids = c.in(0);
+  if (ids.shape().rank() != 2) fail("its input_ids {} are not [batch, sequence]", ids.shape().text());
+  const Value table = c.in(3);
+  const Value positions = c.has(8) ? gather(table, c.in(8)) : slice(table, 0, 0, ids.shape()[1]);
+  Value sum = gather(c.in(2), ids) + positions;
+  if (c.has(1)) sum = sum + gather(c.in(4), c.in(1));
+  const ElementType type = c.type(2);
+  c.out(0, layer_norm(sum, c.in(5), c.in(6), c.real("epsilon", 1e-12)), type);
+  c.out(2, sum, type);
+  if (!c.wants(1)) return;
+  // How many words are not masked, or zeros if there is no mask.
+  const DType index = DType::i32;
+  const Value counts = c.has(7) ? rlx::sum(cast(equal(c.in(7), 1), index), {1})
+                                : expand(c.graph().scalar(index, 0), {ids.shape()[0]});
+  c.out(1, counts, ElementType::int32);
+}
+
+}  // namespace
+
+namespace rules {
+void register_embed_norm(RuleTable& table) {
+  table.add(kMicrosoft, "EmbedLayerNormalization", embed_layer_norm_rule);
+}
+}  // namespace rules
+
+}  // namespace rlx::onnx
