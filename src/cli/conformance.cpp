@@ -22,6 +22,7 @@ using onnx::ElementType;
 using onnx::Refusal;
 
 constexpr auto kDefaultFolder = "/usr/share/libonnx-testdata/data";
+// ONNX's own, in the order in which they are shown; a folder may have others.
 constexpr std::string_view kSuites[] = {"node", "simple", "pytorch-converted", "pytorch-operator", "light"};
 // Those of ONNX's own runner. An f16 result may also be off by one unit in the last place: neighbours are
 // further apart than that.
@@ -308,23 +309,37 @@ void write_file(const std::string& path, const std::string& text) {
   if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", path);
 }
 
-void run_conformance(const Options& o) {
-  for (const std::string& name : o.suites) {
-    if (!std::ranges::contains(kSuites, name))
-      throw Misuse(formatted("there is no suite '{}'; the suites are: {}", name, joined(kSuites)));
+// The sub-folders with tests in them.
+std::vector<std::string> suites_in(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory() && !cases_of(entry.path(), {}).empty())
+      out.push_back(entry.path().filename().string());
   }
+  const auto place = [](const std::string& name) { return std::ranges::find(kSuites, name) - kSuites; };
+  std::ranges::sort(out, {}, [&](const std::string& name) { return std::pair(place(name), name); });
+  return out;
+}
+
+void run_conformance(const Options& o) {
   if (!fs::is_directory(o.folder)) {
     throw Misuse(formatted("there is no folder '{}'; ONNX's tests are in Debian's package libonnx-testdata",
                            o.folder));
   }
+  const std::vector<std::string> all_suites = suites_in(o.folder);
+  for (const std::string& name : o.suites) {
+    if (!std::ranges::contains(all_suites, name)) {
+      throw Misuse(formatted("there is no suite '{}' in '{}'; the suites are: {}", name, o.folder,
+                             joined(all_suites)));
+    }
+  }
   const Device device = o.device.open();
   std::vector<Suite> suites;
-  for (const std::string_view name : kSuites) {
+  for (const std::string& name : all_suites) {
     if (!o.suites.empty() && !std::ranges::contains(o.suites, name)) continue;
-    if (!fs::is_directory(fs::path(o.folder) / name)) continue;
     const std::vector<Case> cases = cases_of(fs::path(o.folder) / name, o);
     if (cases.empty()) continue;
-    Suite suite{std::string(name), {}};
+    Suite suite{name, {}};
     Progress progress(formatted("running {}", name));
     for (const Case& c : cases) {
       progress.update(std::ssize(suite.results), std::ssize(cases));
@@ -363,9 +378,10 @@ void add_conformance(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("conformance", "Runs ONNX's own tests on the device");
   command.text("DIR", o->folder, formatted("The folder with the test data (default {})", kDefaultFolder));
-  command.list("--suite", o->suites,
-               "Only this suite: node, simple, pytorch-converted, pytorch-operator or light",
-               {.value = "NAME"});
+  command.list(
+      "--suite", o->suites,
+      "Only this suite (a folder in DIR): node, simple, pytorch-converted, pytorch-operator or light",
+      {.value = "NAME"});
   command.text("--only", o->only, "Only the tests whose names contain this text", {.value = "TEXT"});
   command.number("--every", o->every, 1, 1000, "Only every n-th test");
   command.text("--json", o->json, "Also write the result of each test", {.value = "FILE"});

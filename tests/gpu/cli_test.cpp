@@ -293,5 +293,17 @@ TEST_F(Cli, EnvironmentFlagsAct) {
   EXPECT_TRUE(zeros.out.contains("min 0, max 0, mean 0")) << zeros.out;
 }
 
+// What ONNX Runtime gives for the ops of com.microsoft (tests/fixtures/make_onnx_microsoft.py).
+TEST_F(Cli, ConformanceWithOnnxRuntime) {
+  const std::string fixtures = RLX_SOURCE_DIR "/tests/fixtures/onnx";
+  const std::string report = (folder_ / "report.json").string();
+  const Result r = rlx("conformance " + fixtures + " --suite microsoft --json " + report);
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  const auto folders = std::distance(fs::directory_iterator(fixtures + "/microsoft"), {});
+  EXPECT_GE(folders, 100);
+  EXPECT_EQ(json::parse(slurp(report)).at("microsoft").at("passed"), folders) << r.out;
+  expect_complaint(rlx("conformance " + fixtures + " --suite node"), 2, "the suites are: microsoft");
+}
+
 }  // namespace
 }  // namespace rlx
