@@ -16,16 +16,17 @@ std::string value_info(const std::string& name, ElementType type, const std::vec
   pbf_writer tensor(type_proto, 1);
   tensor.add_int32(1, static_cast<int32_t>(type));
   if (!dims) return (tensor.commit(), type_proto.commit(), out);
-  pbf_writer shape(tensor, 2);
+  std::string shape;  // of a scalar it is empty, but there
   for (const OnnxGraph::Dim& d : *dims) {
-    pbf_writer dim(shape, 1);
+    pbf_writer shape_writer(shape);
+    pbf_writer dim(shape_writer, 1);
     if (const int* number = std::get_if<int>(&d)) {
       dim.add_int64(1, *number);
     } else {
       dim.add_string(2, std::get<std::string>(d));
     }
   }
-  shape.commit();
+  tensor.add_message(2, shape);
   tensor.commit();
   type_proto.commit();
   return out;

@@ -298,11 +298,14 @@ void Importer::translate(Frame& frame, const NodeProto& n) {
 void Importer::bind_outputs(Frame& frame, const NodeProto& n, std::vector<Imported> outputs,
                             int32_t first_node) {
   for (size_t i = 0; i < n.outputs.size(); ++i) {
+    const Imported& out = outputs[i];
+    if (!n.outputs[i].empty() && !out.failed && !out.ints && !out.value)
+      fail(ErrorKind::unsupported, "its output {} is not supported", i);
+  }
+  for (size_t i = 0; i < n.outputs.size(); ++i) {
     const std::string_view name = n.outputs[i];
     if (name.empty()) continue;
     Imported& out = outputs[i];
-    if (!out.failed && !out.ints && !out.value)
-      fail(ErrorKind::unsupported, "its output {} is not supported", i);
     // What a rule made, not what it passed on.
     if (!out.failed && out.value && out.value.id().node >= first_node && first_node > 0) {
       const Node& made = out.value.graph().producer(out.value.id());
