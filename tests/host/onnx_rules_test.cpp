@@ -1,9 +1,11 @@
 // What the ONNX rules make of single nodes: a model of one node is imported and computed by the reference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "base/format.h"
 #include "ir/op.h"
 #include "ir/reference.h"
 #include "passes/passes.h"
@@ -738,6 +740,155 @@ TEST(OnnxGroupQueryAttention, PaddingOfAPromptChangesNothing) {
                                                                {"x6", ints({1}, {2})}});
   const Reals& all = both.at("y0").real;
   expect_near(Reals(all.begin() + 3 * 16, all.begin() + 5 * 16), alone.at("y0").real);
+}
+
+// --- Whole layers ---
+
+onnx::Model fixture(const std::string& name) {
+  return onnx::load(formatted("{}/tests/fixtures/onnx/microsoft/{}/model.onnx", RLX_SOURCE_DIR, name));
+}
+
+TEST(OnnxLayers, AnEncoderIsFewNodes) {
+  EXPECT_EQ(joined(optimized(fixture("layer_encoder"))),
+            "gather, add, gather, residual_layer_norm, "     // of embeddings
+            "fused_elementwise, sum, "                       // lengths
+            "matmul, range, fused_elementwise, attention, "  // with the mask that they make
+            "matmul, residual_layer_norm, matmul, matmul, residual_layer_norm");
+}
+
+// Where new keys and values go is computed from seqlens_k; all the rest is fused.
+TEST(OnnxLayers, ADecoderIsFused) {
+  const std::vector<std::string> ops = optimized(fixture("layer_decoder"));
+  const auto count = [&](const std::string& name) { return std::ranges::count(ops, name); };
+  EXPECT_EQ(count("rope"), 1) << joined(ops);
+  EXPECT_EQ(count("attention"), 1) << joined(ops);
+  EXPECT_EQ(count("softmax"), 0) << joined(ops);
+  EXPECT_EQ(count("matmul"), 6) << joined(ops);
+  EXPECT_EQ(count("residual_rms_norm"), 2) << joined(ops);
+}
+
+// --- Files that no exporter writes ---
+
+struct Form {
+  std::string op, domain;
+  OnnxGraph::Attributes attributes;
+  std::vector<Dims> inputs;
+  std::vector<size_t> integers;  // which of them are not floats
+
+  // No input `without`.
+  OneNode node(size_t without = std::string::npos) const {
+    OneNode out = domain.empty() ? OneNode(op, attributes, 24) : OneNode::microsoft(op, attributes);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (i == without) {
+        out.absent();
+      } else {
+        const bool integer = std::ranges::contains(integers, i);
+        out.input(inputs[i], integer ? ElementType::int32 : ElementType::float32);
+      }
+    }
+    return out;
+  }
+};
+
+const std::vector<Form>& forms() {
+  static const std::vector<Form> all = {
+      {"Attention",
+       "",
+       {{"q_num_heads", 4}, {"kv_num_heads", 2}, {"softcap", 1.0}, {"is_causal", 1}},
+       {{2, 3, 16}, {2, 3, 8}, {2, 3, 8}, {3, 8}, {2, 2, 5, 4}, {2, 2, 5, 4}},
+       {}},
+      {"Attention", "", {{"is_causal", 1}}, {{2, 4, 3, 8}, {2, 2, 3, 8}, {2, 2, 3, 8}, {3, 3}}, {}},
+      {"RotaryEmbedding", "", {{"num_heads", 2}}, {{2, 3, 8}, {9, 2}, {9, 2}, {2, 3}}, {3}},
+      {"RotaryEmbedding", kMicrosoft, {{"num_heads", 2}}, {{2, 3, 8}, {2, 3}, {9, 2}, {9, 2}}, {1}},
+      {"Attention",
+       kMicrosoft,
+       {{"num_heads", 2}, {"unidirectional", 1}},
+       {{2, 3, 6}, {6, 24}, {24}, {2, 8}, {2, 2, 2, 5, 4}, {2, 2, 3, 8}},
+       {3}},
+      {"MultiHeadAttention",
+       kMicrosoft,
+       {{"num_heads", 2}, {"unidirectional", 1}},
+       {{2, 3, 8}, {2, 3, 8}, {2, 3, 8}, {24}, {2, 8}, {1, 2, 3, 8}, {2, 2, 5, 4}, {2, 2, 5, 4}},
+       {4}},
+      {"GroupQueryAttention",
+       kMicrosoft,
+       {{"num_heads", 4}, {"kv_num_heads", 2}, {"do_rotary", 1}},
+       {{2, 3, 16},
+        {2, 3, 8},
+        {2, 3, 8},
+        {2, 2, 5, 4},
+        {2, 2, 5, 4},
+        {2},
+        {1},
+        {9, 2},
+        {9, 2},
+        {2, 3},
+        {1, 1, 3, 8},
+        {4}},
+       {5, 6, 9}},
+      {"EmbedLayerNormalization",
+       kMicrosoft,
+       {},
+       {{2, 3}, {2, 3}, {7, 4}, {5, 4}, {2, 4}, {4}, {4}, {2, 3}, {2, 3}},
+       {0, 1, 7, 8}},
+      {"SkipLayerNormalization", kMicrosoft, {}, {{2, 3, 4}, {3, 4}, {4}, {4}, {4}}, {}},
+      {"SkipSimplifiedLayerNormalization", kMicrosoft, {}, {{2, 3, 4}, {3, 4}, {4}, {4}}, {}},
+      {"FusedMatMul", kMicrosoft, {{"transBatchA", 1}, {"transA", 1}}, {{4, 2, 3}, {2, 4, 5}}, {}},
+  };
+  return all;
+}
+
+// The form with one thing in it that is different.
+std::vector<Form> mutants(const Form& form) {
+  std::vector<Form> out;
+  for (size_t i = 0; i < form.inputs.size(); ++i) {
+    const auto mutant = [&](const auto& change) {
+      out.push_back(form);
+      change(out.back().inputs[i]);
+    };
+    mutant([](Dims& d) { d.clear(); });
+    mutant([](Dims& d) { d.insert(d.begin(), 1); });
+    mutant([](Dims& d) { d.push_back(1); });
+    for (size_t axis = 0; axis < form.inputs[i].size(); ++axis) {
+      for (const OnnxGraph::Dim& size : Dims{0, 1, 5, 1 << 30, "n"}) mutant([&](Dims& d) { d[axis] = size; });
+      mutant([&](Dims& d) { d.erase(d.begin() + static_cast<std::ptrdiff_t>(axis)); });
+    }
+    out.push_back(form);
+    out.back().integers.push_back(i);
+  }
+  for (size_t i = 0; i < form.attributes.size(); ++i) {
+    if (!std::holds_alternative<int>(form.attributes[i].second)) continue;
+    for (const int number : {-1, 0, 3, std::numeric_limits<int>::max()}) {
+      out.push_back(form);
+      out.back().attributes[i].second = number;
+    }
+  }
+  return out;
+}
+
+// What is not as it should be becomes a graph that can be verified, or an error about the node.
+TEST(OnnxHostile, FormsOfAttention) {
+  const auto outcome = [](const OneNode& node) -> std::string {
+    try {
+      verify(node.load().graph);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  };
+  for (const Form& form : forms()) {
+    EXPECT_EQ(outcome(form.node()), "");
+    int errors = 0;
+    const auto judge = [&](const OneNode& node) {
+      const std::string said = outcome(node);
+      errors += said.empty() ? 0 : 1;
+      EXPECT_TRUE(said.empty() || said.contains(form.op)) << said;
+      EXPECT_FALSE(said.contains("internal error")) << said;
+    };
+    for (const Form& mutant : mutants(form)) judge(mutant.node());
+    for (size_t i = 0; i < form.inputs.size(); ++i) judge(form.node(i));
+    EXPECT_GT(errors, 10) << form.op;
+  }
 }
 
 }  // namespace

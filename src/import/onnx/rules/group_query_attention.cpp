@@ -8,7 +8,8 @@
 namespace rlx::onnx {
 namespace {
 
-Value number(const Call& c, const Dim& d) { return c.materialize(Ints::scalar(d), ElementType::int32); }
+// A size as a tensor, [1].
+Value number(const Call& c, const Dim& size) { return range(c.graph(), 1, size, 1, DType::i32); }
 
 // The new tokens, [batch, sequence, heads * head].
 struct Tokens {
@@ -76,10 +77,10 @@ Value positions_of(Call& c, const Tokens& t, const Past& past) {
     const Value own = range(c.graph(), t.length(), past.counts ? Dim(0) : past.count, 1, DType::i32);
     return past.counts ? own + past.counts : own;
   }
-  const Value given = c.in(9);
+  Value given = c.in(9);
   if (past.count.is_static() && !past.count.is(0)) return given;
   const Value first = slice(slice(given, 0, 0, 1), 1, 0, 1);
-  const Value of_prompt = first + range(c.graph(), t.length(), 0, 1, given.dtype());
+  Value of_prompt = first + range(c.graph(), t.length(), 0, 1, given.dtype());
   if (past.count.is(0)) return of_prompt;
   return where(equal(number(c, past.count), 0), of_prompt, given);
 }
@@ -93,7 +94,7 @@ Value rotated(Call& c, const Tokens& t, Value positions, Value x) {
 // Past keys or values [batch, heads, size, head] and the new ones after the last that counts.
 Value present_of(Call& c, const Tokens& t, const Past& past, int64_t input, Value fresh, const Dim& size) {
   if (!past.counts) return with_past(c.optional(input), by_heads(fresh, t.kv_heads));
-  const Dim length = t.length();
+  const Dim& length = t.length();
   // Row b * length + (j - counts[b]) of the new ones is at j.
   const Value here = reshape(range(c.graph(), size, 0, 1, DType::i32), {1, size}) - past.counts;
   const Value first =

@@ -23,7 +23,7 @@ std::optional<double> scale_of(const Call& c) {
 // key, or for each query and key.
 Value seen_keys(Call& c, const AttentionCall& a, int64_t input) {
   const Value mask = c.in(input);
-  const Shape s = mask.shape();
+  const Shape& s = mask.shape();
   const Dim batch = a.q.shape()[0];
   if (s.rank() == 2) return greater(reshape(fitted(mask, 1, a.keys()), {s[0], 1, 1, a.keys()}), 0);
   if (s.rank() == 3) {

@@ -49,7 +49,7 @@ void rotary_embedding_rule(Call& c) {
   c.out(rotated(c, c.in(0), r, heads));
 }
 
-// The positions are given, or only the first one.
+// The positions are given, or only the first one. ONNX Runtime does not use the attribute scale.
 void microsoft_rule(Call& c) {
   c.expect_inputs(4, 4);
   check_input(c);
