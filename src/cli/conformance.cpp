@@ -61,10 +61,17 @@ struct Case {
   fs::path output = {};        // of a light model, whose input is arange(n) / n
 };
 
+fs::directory_iterator entries_of(const fs::path& folder) {
+  std::error_code error;
+  fs::directory_iterator out(folder, error);
+  if (error)
+    fail(ErrorKind::invalid_file, "the folder '{}' cannot be read: {}", folder.string(), error.message());
+  return out;
+}
+
 std::vector<Case> cases_of(const fs::path& folder, const Options& o) {
   std::vector<Case> out;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  for (const auto& entry : entries_of(folder)) {
     const fs::path& path = entry.path();
     if (path.extension() == ".onnx") {
       fs::path expected = path;
@@ -72,15 +79,13 @@ std::vector<Case> cases_of(const fs::path& folder, const Options& o) {
       out.push_back({.name = path.stem().string(), .model = path, .data = {}, .output = expected});
     } else if (fs::exists(path / "model.onnx")) {
       Case c{.name = path.filename().string(), .model = path / "model.onnx", .data = {}};
-      for (const auto& set : fs::directory_iterator(path)) {
+      for (const auto& set : entries_of(path)) {
         if (set.is_directory()) c.data.push_back(set.path());
       }
       std::ranges::sort(c.data);
       out.push_back(std::move(c));
     }
   }
-  if (error)
-    fail(ErrorKind::invalid_file, "the folder '{}' cannot be read: {}", folder.string(), error.message());
   std::ranges::sort(out, {}, &Case::name);
   std::erase_if(out, [&](const Case& c) { return c.name.find(o.only) == std::string::npos; });
   if (o.every > 1) {
@@ -312,7 +317,7 @@ void write_file(const std::string& path, const std::string& text) {
 // The sub-folders with tests in them.
 std::vector<std::string> suites_in(const std::string& folder) {
   std::vector<std::string> out;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : entries_of(folder)) {
     if (entry.is_directory() && !cases_of(entry.path(), {}).empty())
       out.push_back(entry.path().filename().string());
   }

@@ -848,7 +848,7 @@ std::vector<Form> mutants(const Form& form) {
     };
     mutant([](Dims& d) { d.clear(); });
     mutant([](Dims& d) { d.insert(d.begin(), 1); });
-    mutant([](Dims& d) { d.push_back(1); });
+    mutant([](Dims& d) { d.emplace_back(1); });
     for (size_t axis = 0; axis < form.inputs[i].size(); ++axis) {
       for (const OnnxGraph::Dim& size : Dims{0, 1, 5, 1 << 30, "n"}) mutant([&](Dims& d) { d[axis] = size; });
       mutant([&](Dims& d) { d.erase(d.begin() + static_cast<std::ptrdiff_t>(axis)); });
