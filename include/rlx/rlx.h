@@ -10,6 +10,7 @@
 #include "rlx/format.h"
 #include "rlx/graph.h"
 #include "rlx/models.h"
+#include "rlx/npy.h"
 #include "rlx/ops.h"
 #include "rlx/safetensors.h"
 #include "rlx/tensor.h"

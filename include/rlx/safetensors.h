@@ -56,6 +56,7 @@ class SafetensorsFile {
 // The bytes of a safetensors file. Complex tensors have no type there and are an error.
 std::vector<std::byte> to_safetensors(const NamedTensors& tensors,
                                       const std::map<std::string, std::string, std::less<>>& metadata = {});
+// The file appears when it is complete.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string, std::less<>>& metadata = {});
 

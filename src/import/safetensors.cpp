@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "base/fail.h"
 #include "import/file_bytes.h"
+#include "import/safetensors_writer.h"
 
 namespace rlx {
 namespace {
@@ -279,8 +279,16 @@ NamedTensors SafetensorsFile::all() const {
   return out;
 }
 
-std::vector<std::byte> to_safetensors(const NamedTensors& tensors,
-                                      const std::map<std::string, std::string, std::less<>>& metadata) {
+namespace {
+
+// The file as pieces in their order: the length and the header, then the tensors.
+struct Pieces {
+  std::vector<std::byte> head;
+  std::vector<std::span<const std::byte>> data;
+};
+
+Pieces pieces_of(const NamedTensors& tensors,
+                 const std::map<std::string, std::string, std::less<>>& metadata) {
   std::vector<std::pair<std::string_view, const Tensor*>> order;
   for (const auto& [name, tensor] : tensors) order.emplace_back(name, &tensor);
   // Wide elements first, so that every tensor is aligned to its element in a mapped file.
@@ -289,7 +297,8 @@ std::vector<std::byte> to_safetensors(const NamedTensors& tensors,
 
   json header = json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
-  std::vector<std::byte> data;
+  Pieces out;
+  uint64_t end = 0;
   for (const auto& [name, tensor] : order) {
     const auto type = std::ranges::find(kTypes, tensor->dtype(), &TypeName::dtype);
     if (type == std::end(kTypes)) {
@@ -299,28 +308,48 @@ std::vector<std::byte> to_safetensors(const NamedTensors& tensors,
     if (name.empty() || name == kMetadata) {
       fail(ErrorKind::invalid_argument, "'{}' cannot be the name of a tensor in a safetensors file", name);
     }
-    const std::span<const std::byte> bytes = tensor->bytes();
-    header[std::string(name)] = {{"dtype", type->name},
-                                 {"shape", tensor->shape()},
-                                 {"data_offsets", {data.size(), data.size() + bytes.size()}}};
-    data.insert(data.end(), bytes.begin(), bytes.end());
+    out.data.push_back(tensor->bytes());
+    const uint64_t begin = end;
+    end += out.data.back().size();
+    header[std::string(name)] = {
+        {"dtype", type->name}, {"shape", tensor->shape()}, {"data_offsets", {begin, end}}};
   }
-  std::string text = header.dump();
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const json::exception&) {
+    fail(ErrorKind::invalid_argument, "the name of a tensor is not UTF-8, as safetensors files need it");
+  }
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  std::vector<std::byte> out(kLengthBytes);
-  for (size_t i = 0; i < kLengthBytes; ++i) out[i] = static_cast<std::byte>(text.size() >> (8 * i));
+  out.head.resize(kLengthBytes);
+  for (size_t i = 0; i < kLengthBytes; ++i) out.head[i] = static_cast<std::byte>(text.size() >> (8 * i));
   const auto header_bytes = std::as_bytes(std::span(text));
-  out.insert(out.end(), header_bytes.begin(), header_bytes.end());
-  out.insert(out.end(), data.begin(), data.end());
+  out.head.insert(out.head.end(), header_bytes.begin(), header_bytes.end());
   return out;
+}
+
+}  // namespace
+
+std::vector<std::byte> to_safetensors(const NamedTensors& tensors,
+                                      const std::map<std::string, std::string, std::less<>>& metadata) {
+  Pieces pieces = pieces_of(tensors, metadata);
+  std::vector<std::byte> out = std::move(pieces.head);
+  for (const auto bytes : pieces.data) out.insert(out.end(), bytes.begin(), bytes.end());
+  return out;
+}
+
+void write_safetensors(NewFile& file, const NamedTensors& tensors,
+                       const std::map<std::string, std::string, std::less<>>& metadata) {
+  const Pieces pieces = pieces_of(tensors, metadata);
+  file.write(pieces.head);
+  for (const auto bytes : pieces.data) file.write(bytes);
 }
 
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string, std::less<>>& metadata) {
-  const std::vector<std::byte> bytes = to_safetensors(tensors, metadata);
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", path);
+  NewFile file(path);
+  write_safetensors(file, tensors, metadata);
+  file.commit();
 }
 
 }  // namespace rlx
