@@ -63,7 +63,7 @@ Model parse(std::vector<std::byte> bytes, const std::string& name = "the model",
             const LoadOptions& options = {});
 
 struct Problem {
-  std::string node;
+  std::string node;  // "" if it is about the file as a whole
   std::string op;
   std::string reason;
 };

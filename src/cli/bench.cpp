@@ -1,13 +1,13 @@
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 #include <memory>
 
-#include "base/fail.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
-#include "cli/graph_file.h"
 #include "cli/measure.h"
+#include "cli/ready_model.h"
 #include "cli/text.h"
 #include "rlx/models.h"
 #include "rlx/ops.h"
@@ -16,6 +16,8 @@ namespace rlx::cli {
 namespace {
 
 struct Options {
+  GraphFlags graph;
+  ValueFlags values;
   DeviceFlags device;
   std::vector<std::string> cases;
   std::string json;
@@ -143,21 +145,31 @@ constexpr Case kCases[] = {
     {"bert-base", "BERT-base, 12 layers, 128 tokens", bert_base, kBertBase},
 };
 
-const Case& find_case(const std::string& name) {
+const Case* find_case(const std::string& name) {
   const auto it = std::ranges::find(kCases, name, &Case::name);
-  if (it != std::end(kCases)) return *it;
-  throw Misuse(formatted("there is no case '{}'; the cases are: {}", name, joined(kCases, &Case::name)));
+  return it == std::end(kCases) ? nullptr : it;
 }
 
 // --- Measuring ---
 
 struct Result {
-  const Case* of = nullptr;
+  std::string name;
+  double flops = 0;
+  std::optional<double> load_ms = {};  // of a model's file
   double compile_ms = 0;
-  Measured time;
+  double upload_ms = 0;
+  Measured time = {};
   int64_t dispatches = 0;
   int64_t bytes = 0;  // bound by the dispatches of one run
-  MemoryReport memory;
+  int64_t load_dispatches = 0;
+  MemoryReport memory = {};
+
+  void add_plan(const PlanReport& plan) {
+    dispatches = std::ssize(plan.run);
+    load_dispatches = std::ssize(plan.load);
+    for (const StepReport& s : plan.run) bytes += s.bytes;
+    memory = plan.memory;
+  }
 };
 
 // With the values that params of the same names would have.
@@ -168,45 +180,69 @@ void fill_states(Executable& exe) {
 }
 
 Result run_case(const Case& c, const Device& device, const Options& o) {
+  const Progress progress(c.what);
   const Graph graph = c.make();
-  const LeafValues leaves{.inputs = make_leaf_values(graph, 1, "").inputs,
+  const LeafValues leaves{.inputs = make_leaf_values(graph, 1).inputs,
                           .params = models::random_weights(graph, 1)};
-  Result r{.of = &c};
+  Result r{.name = c.name, .flops = c.flops};
   const Stopwatch watch;
   Executable exe = compile(graph, device);
   r.compile_ms = watch.ms();
+  const Stopwatch upload_watch;
   for (const auto& [name, value] : leaves.params) exe.set_param(name, value);
+  r.upload_ms = upload_watch.ms();
   fill_states(exe);
   SymbolValues symbols;
   if (c.growing.end > 1) symbols[std::string(c.growing.symbol)] = 1;
   r.time = measure(exe, leaves.inputs, o.seconds, 2000, {&c.growing, symbols.size()});
-  const PlanReport plan = exe.plan_report(symbols);
-  r.dispatches = std::ssize(plan.run);
-  for (const StepReport& s : plan.run) r.bytes += s.bytes;
-  r.memory = plan.memory;
+  r.add_plan(exe.plan_report(symbols));
   return r;
 }
 
+Result run_model(const std::string& file, const ReadyModel& model, const Device& device, const Options& o) {
+  CompiledModel compiled = compile_model(model, device);
+  const Progress progress(formatted("running {}", file));
+  Result r{.name = file,
+           .load_ms = model.load_ms,
+           .compile_ms = compiled.compile_ms,
+           .upload_ms = compiled.upload_ms};
+  r.time = measure(compiled.exe, model.leaves.inputs, o.seconds, 2000);
+  const PlanReport plan = compiled.exe.plan_report();
+  o.graph.note_unused_kernels(plan);
+  r.add_plan(plan);
+  return r;
+}
+
+// --- Reporting ---
+
 Json to_json(const Result& r) {
-  return Json::object({{"name", r.of->name},
-                       {"wall_ms", r.time.wall_ms},
-                       {"cpu_ms", r.time.cpu_ms},
-                       {"runs", r.time.runs},
-                       {"first_run_ms", r.time.first_ms},
-                       {"compile_ms", r.compile_ms},
-                       {"dispatches", r.dispatches},
-                       {"bytes", r.bytes},
-                       {"flops", r.of->flops},
-                       {"weight_bytes", r.memory.weight_bytes},
-                       {"intermediate_bytes", r.memory.intermediate_bytes}});
+  Json out = Json::object({{"name", r.name},
+                           {"wall_ms", r.time.wall_ms},
+                           {"p90_ms", r.time.p90_ms},
+                           {"cpu_ms", r.time.cpu_ms},
+                           {"runs", r.time.runs},
+                           {"first_run_ms", r.time.first_ms},
+                           {"compile_ms", r.compile_ms},
+                           {"upload_ms", r.upload_ms},
+                           {"dispatches", r.dispatches},
+                           {"load_dispatches", r.load_dispatches},
+                           {"bytes", r.bytes},
+                           {"flops", r.flops},
+                           {"weight_bytes", r.memory.weight_bytes},
+                           {"derived_bytes", r.memory.derived_bytes},
+                           {"state_bytes", r.memory.state_bytes},
+                           {"input_bytes", r.memory.input_bytes},
+                           {"intermediate_bytes", r.memory.intermediate_bytes}});
+  if (r.load_ms) out.set("load_ms", *r.load_ms);
+  return out;
 }
 
 std::vector<std::string> to_row(const Result& r) {
-  const double gflops = r.of->flops / r.time.wall_ms / 1e6;
-  return {r.of->name,
+  const double gflops = r.flops / r.time.wall_ms / 1e6;
+  return {r.name,
           ms_text(r.time.wall_ms),
           ms_text(r.time.cpu_ms),
-          r.of->flops > 0 ? formatted("{:.1f}", gflops) : "",
+          r.flops > 0 ? formatted("{:.1f}", gflops) : "",
           std::to_string(r.dispatches),
           bytes_text(r.bytes),
           ms_text(r.compile_ms),
@@ -214,18 +250,75 @@ std::vector<std::string> to_row(const Result& r) {
           std::to_string(r.time.runs)};
 }
 
-void run_bench(const Options& o) {
-  std::vector<const Case*> cases;
-  for (const std::string& name : o.cases) cases.push_back(&find_case(name));
-  if (cases.empty()) {
-    for (const Case& c : kCases) cases.push_back(&c);
+void print_cases(const std::vector<Result>& results) {
+  std::vector<std::vector<std::string>> rows = {
+      {"case", "wall", "cpu", "GFLOP/s", "dispatches", "bytes", "compile", "first run", "runs"}};
+  for (const Result& r : results) {
+    if (!r.load_ms) rows.push_back(to_row(r));
   }
+  if (rows.size() > 1) print("\n" + table(rows, {1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+void print_model(const Result& r) {
+  const auto line = [](std::string_view title, const std::string& text) {
+    print(formatted("  {:12} {}\n", title, text));
+  };
+  const MemoryReport& m = r.memory;
+  print(formatted("\n{}\n", r.name));
+  line("load", ms_text(*r.load_ms));
+  line("compile", formatted("{}, upload of the weights {}", ms_text(r.compile_ms), ms_text(r.upload_ms)));
+  line("first run", ms_text(r.time.first_ms));
+  line("warm runs", formatted("{} wall (nine of ten within {}), {} CPU, {} runs", ms_text(r.time.wall_ms),
+                              ms_text(r.time.p90_ms), ms_text(r.time.cpu_ms), r.time.runs));
+  line("memory", formatted("weights {}, derived {}, states {}, inputs {}, intermediates {}",
+                           bytes_text(m.weight_bytes), bytes_text(m.derived_bytes), bytes_text(m.state_bytes),
+                           bytes_text(m.input_bytes), bytes_text(m.intermediate_bytes)));
+  line("dispatches", formatted("{} per run, {} in the load phase", r.dispatches, r.load_dispatches));
+}
+
+// What an argument names.
+struct Subject {
+  const Case* known = nullptr;
+  std::string file = {};
+  std::optional<ReadyModel> model = {};
+};
+
+std::vector<Subject> subjects(const Options& o) {
+  std::vector<Subject> out;
+  bool any_model = false;
+  for (const std::string& name : o.cases) {
+    if (const Case* known = find_case(name)) {
+      out.push_back({.known = known});
+      continue;
+    }
+    // Something that looks like a path is one, so that a wrong one is a file that is missing.
+    if (!std::filesystem::exists(name) && name.find_first_of("./") == std::string::npos) {
+      throw Misuse(formatted("there is no case and no file '{}'; the cases are: {}", name,
+                             joined(kCases, &Case::name)));
+    }
+    GraphFlags graph = o.graph;
+    graph.model.file = name;
+    out.push_back({.file = name, .model = ready_model(graph, o.values)});
+    any_model = true;
+  }
+  const GraphFlags& g = o.graph;
+  const bool for_models = !g.model.inputs.empty() || !g.dims.empty() || !g.kernels.empty() || g.no_optimize ||
+                          g.precision != "exact" || !o.values.load.empty();
+  if (for_models && !any_model)
+    throw Misuse(
+        "--input, --dim, --kernel, --precision, --no-optimize and --load are for models, and none is given");
+  if (o.cases.empty()) {
+    for (const Case& c : kCases) out.push_back({.known = &c});
+  }
+  return out;
+}
+
+void run_bench(const Options& o) {
+  const std::vector<Subject> all = subjects(o);
   const Device device = o.device.open();
   std::vector<Result> results;
-  for (const Case* c : cases) {
-    const Progress progress(c->what);
-    results.push_back(run_case(*c, device, o));
-  }
+  for (const Subject& s : all)
+    results.push_back(s.known ? run_case(*s.known, device, o) : run_model(s.file, *s.model, device, o));
   Json measured = Json::array();
   for (const Result& r : results) measured.add(to_json(r));
   const Json json = Json::object({{"adapter", device.info().name}, {"cases", measured}});
@@ -233,30 +326,33 @@ void run_bench(const Options& o) {
     print(json.text(2) + "\n");
     return;
   }
-  std::vector<std::vector<std::string>> rows = {
-      {"case", "wall", "cpu", "GFLOP/s", "dispatches", "bytes", "compile", "first run", "runs"}};
-  for (const Result& r : results) rows.push_back(to_row(r));
-  print(formatted("{}\nmedians of warm runs, inputs uploaded and outputs read back in each\n\n",
+  print(formatted("{}\nmedians of warm runs, inputs uploaded and outputs read back in each\n",
                   device.info().name));
-  print(table(rows, {1, 2, 3, 4, 5, 6, 7, 8}));
-  if (o.json.empty()) return;
-  std::ofstream file(o.json);
-  file << json.text(2) << "\n";
-  if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", o.json);
+  print_cases(results);
+  for (const Result& r : results) {
+    if (r.load_ms) print_model(r);
+  }
+  if (!o.json.empty()) write_report(o.json, json.text(2) + "\n");
 }
 
 }  // namespace
 
 void add_bench(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  Command command = arguments.command("bench", "Wall and CPU time of known cases");
-  std::string cases = "Which cases; all if none are given:";
+  Command command = arguments.command("bench", "Wall and CPU time of models and of known cases");
+  std::string cases = "A model's file, or which cases; all cases if nothing is given:";
   for (const Case& c : kCases) cases += formatted("\n{}: {}", c.name, c.what);
   command.list("CASE", o->cases, cases);
   command.text("--json", o->json, "Also write the results as JSON; - prints nothing else", {.value = "FILE"});
   command.seconds("--seconds", o->seconds, "How long to measure each case (default 1)");
+  o->graph.model.add_inputs_to(command);
+  o->graph.add_flags_to(command);
+  o->values.add_to(command);
   o->device.add_to(command);
-  command.footer("Examples:\n  rlx bench\n  rlx bench matmul512 softmax --json out.json");
+  command.footer(
+      "Examples:\n"
+      "  rlx bench model.onnx --dim batch=1 --seconds 5\n"
+      "  rlx bench matmul512 softmax --json out.json");
   command.action([o] { run_bench(*o); });
 }
 

@@ -15,8 +15,10 @@ constexpr const char* kExamples =
     "  rlx demo                                  BERT-base on the GPU, checked against the CPU\n"
     "  rlx devices                               what this machine can run on\n"
     "  rlx ops softmax                           what an op computes, its attributes and kernels\n"
+    "  rlx info model.onnx                       what a model has, and what in it cannot run\n"
+    "  rlx run model.onnx --input x=x.npy        runs it; --output-dir writes what comes out\n"
+    "  rlx verify model.onnx --dim batch=4       compares a run on random numbers with the CPU\n"
     "  rlx plan model.rlx --dim batch=4          dispatches, kernels and memory of a graph\n"
-    "  rlx run model.rlx --random 1 --verify     runs it on random numbers and checks every node\n"
     "`rlx COMMAND --help` says more about each.";
 
 int complain(const std::string& text, int code) {
@@ -28,7 +30,8 @@ int complain(const std::string& text, int code) {
 int run(int argc, char** argv) {
   try {
     Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
-    for (auto* add : {add_devices, add_ops, add_plan, add_run, add_bench, add_conformance, add_demo})
+    for (auto* add : {add_devices, add_ops, add_info, add_plan, add_run, add_verify, add_convert, add_bench,
+                      add_conformance, add_demo})
       add(arguments);
     arguments.run(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : complain("the output could not be written", 1);

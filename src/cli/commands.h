@@ -9,7 +9,10 @@ namespace rlx::cli {
 void add_devices(Arguments& arguments);
 void add_ops(Arguments& arguments);
 void add_plan(Arguments& arguments);
+void add_info(Arguments& arguments);
 void add_run(Arguments& arguments);
+void add_verify(Arguments& arguments);
+void add_convert(Arguments& arguments);
 void add_bench(Arguments& arguments);
 void add_conformance(Arguments& arguments);
 void add_demo(Arguments& arguments);

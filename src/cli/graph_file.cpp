@@ -1,201 +1,192 @@
 #include "cli/graph_file.h"
 
 #include <algorithm>
-#include <charconv>
-#include <random>
+#include <functional>
+#include <optional>
 
 #include "base/fail.h"
-#include "base/hash.h"
+#include "cli/text.h"
 #include "import/file_bytes.h"
+#include "import/npy.h"
+#include "import/onnx/model_file.h"
 #include "ir/op.h"
-#include "ir/run_sizes.h"
-#include "ops/op_table.h"
-#include "rlx/safetensors.h"
 
 namespace rlx::cli {
 namespace {
 
-std::pair<std::string, std::string> parse_pair(const std::string& item, const char* flag, const char* form) {
-  const size_t equals = item.find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == item.size()) {
-    throw Misuse(formatted("{} is '{}'; it must be {}", flag, item, form));
-  }
-  return {item.substr(0, equals), item.substr(equals + 1)};
-}
+// --- The inputs that are given ---
 
-// Shapes that these values make impossible, or too large for 64 bits, are the arguments' fault and not the
-// file's.
-void check_symbols(const Graph& graph, const SymbolValues& values) {
-  if (values.empty()) return;
-  try {
-    bind_symbols(graph, values);
-  } catch (const Error& e) {
-    std::string given;
-    for (const auto& [name, value] : values) given += formatted(" --dim {}={}", name, value);
-    throw Misuse(formatted("the graph cannot be made with{}: {}", given, e.what()));
-  }
-}
+// An input of the model, as far as it is known before the model is loaded.
+struct Declared {
+  std::string name;
+  onnx::ElementType type = onnx::ElementType::undefined;
+  std::optional<std::vector<std::optional<int64_t>>> shape = {};  // numbers where they are fixed
+  std::string shape_text = {};
+};
 
-void check_kernel(const std::string& op, const std::string& variant) {
-  try {
-    op_table().check_variant(op, variant);
-  } catch (const Error& e) {
-    throw Misuse(std::string("--kernel: ") + e.what());
-  }
-}
-
-Precision parsed_precision(const std::string& text) {
-  try {
-    return parse_precision(text);
-  } catch (const Error& e) {
-    throw Misuse(std::string("--precision: ") + e.what());
-  }
-}
-
-}  // namespace
-
-void GraphFlags::add_to(Command& command) {
-  command.required("FILE", file, "A graph in its text form");
-  command.list("--dim", dims, "The value of a symbol of the graph, such as batch=4", {.value = "NAME=N"});
-  command.list("--kernel", kernels, "The kernel of an op, such as matmul=plain (`rlx ops` lists them)",
-               {.value = "OP=KERNEL"});
-  command.text("--precision", precision, "What products and sums may be rounded to: exact, mixed or fast",
-               {.value = "NAME"});
-  command.flag("--no-optimize", no_optimize, "Run the graph as it is written, node by node");
-}
-
-Graph GraphFlags::read() const {
-  if (file.empty()) throw Misuse("the name of the graph file is empty");
-  const FileBytes bytes(file);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
-  try {
-    Graph graph = parse_graph(text);
-    verify(graph);
-    return graph;
-  } catch (const Error& e) {
-    throw e.within(file);
-  }
-}
-
-void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
-  for (const std::string& item : kernels) {
-    const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL");
-    const auto follows = [&](const StepReport& step) {
-      return step.variant == variant && (step.op == op || op == "elementwise");
-    };
-    if (std::ranges::any_of(plan.run, follows) || std::ranges::any_of(plan.load, follows)) continue;
-    std::fputs(formatted("rlx: --kernel {}: no dispatch uses it; it fits none here\n", item).c_str(), stderr);
-  }
-}
-
-SymbolValues GraphFlags::symbols(const Graph& graph) const {
-  SymbolValues out;
-  const std::map<std::string, RunSymbol> of_run = run_symbols(graph);
-  for (const std::string& item : dims) {
-    const auto [name, text] = parse_pair(item, "--dim", "NAME=N, such as batch=4");
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool too_large = error == std::errc::result_out_of_range && !text.starts_with('-');
-    if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-      throw Misuse(
-          formatted("--dim is '{}'; '{}' is {}", item, text,
-                    too_large ? "too large: dims are below 2^63" : "not a whole number of at least 0"));
-    }
-    if (!graph.symbols().contains(name))
-      throw Misuse(formatted("--dim: the graph has no symbol named '{}'", name));
-    if (const auto it = of_run.find(name); it != of_run.end()) {
-      throw Misuse(formatted("--dim: the node '{}' determines the symbol '{}' in each run",
-                             it->second.graph->node(it->second.node).name, name));
-    }
-    if (!out.emplace(name, value).second) throw Misuse(formatted("--dim gives the symbol '{}' twice", name));
-  }
-  std::string missing;
-  for (const std::string& name : graph.symbols()) {
-    if (!out.contains(name) && !of_run.contains(name)) missing += formatted(" --dim {}=N", name);
-  }
-  if (!missing.empty()) throw Misuse(formatted("the graph has symbols without a value; give{}", missing));
-  check_symbols(graph, out);
-  return out;
-}
-
-CompileOptions GraphFlags::options(const Graph& graph) const {
-  CompileOptions options{.symbols = symbols(graph), .optimize = !no_optimize};
-  for (const std::string& item : kernels) {
-    const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL, such as matmul=plain");
-    check_kernel(op, variant);
-    options.kernels[op] = variant;
-  }
-  options.precision = parsed_precision(precision);
-  return options;
-}
-
-// --- Values ---
-
-namespace {
-
-// Integers may be row numbers of a table: stay below the smallest table that they index, directly or through
-// a view.
-int64_t index_bound(const Graph& graph, int32_t leaf) {
-  int64_t bound = 10;
+std::vector<Declared> declared_inputs(const Graph& graph) {
+  std::vector<Declared> out;
   for (const Node& n : graph.nodes()) {
-    if (n.op->name() != "gather" || n.inputs.size() < 2) continue;
-    ValueId v = n.inputs[1];
-    while (graph.producer(v).op->has(Trait::view)) v = graph.producer(v).inputs[0];
-    if (v.node != leaf) continue;
-    int64_t axis = 0;
-    for (const auto& [name, value] : attributes(*n.op)) {
-      if (const auto* number = std::get_if<int64_t>(&value); name == "axis" && number) axis = *number;
-    }
-    const Shape& table = graph.type(n.inputs[0]).shape;
-    bound = std::min(bound, table[axis < 0 ? axis + table.rank() : axis].value());
+    if (!n.op->is(LeafKind::input)) continue;
+    const TensorType& type = n.outputs[0];
+    Declared d{.name = n.name, .type = onnx::element_type_of(type.dtype), .shape_text = type.shape.text()};
+    d.shape.emplace();
+    for (const Dim& dim : type.shape)
+      d.shape->push_back(dim.is_static() ? std::optional(dim.value()) : std::nullopt);
+    out.push_back(std::move(d));
   }
-  return std::max<int64_t>(bound, 1);
+  return out;
 }
 
-Tensor random_leaf(const Graph& graph, int32_t id, uint64_t seed) {
-  const Node& n = graph.node(id);
-  const TensorType& type = n.outputs[0];
-  const std::vector<int64_t> dims = type.shape.values();
-  const auto count = static_cast<size_t>(type.shape.elements().value());
-  // The distributions of <random> differ between libraries; the engine itself does not.
-  std::mt19937_64 engine(Hash().number(seed).text(n.name).value());
-  if (is_float(value_dtype(type.dtype)) || type.dtype == DType::c64) {
-    const bool complex = type.dtype == DType::c64;
-    std::vector<double> values(complex ? 2 * count : count);
-    for (double& v : values) v = static_cast<double>(engine() >> 11) * 0x1p-52 - 1;
-    if (!complex) return Tensor::from_doubles(type.dtype, dims, values);
-    const std::vector<float> parts(values.begin(), values.end());
-    const auto bytes = std::as_bytes(std::span(parts));
-    return Tensor(type.dtype, dims, std::vector<std::byte>(bytes.begin(), bytes.end()));
+std::vector<Declared> declared_inputs(const onnx::GraphProto& graph) {
+  std::vector<Declared> out;
+  for (const onnx::ValueInfo& info : graph.inputs) {
+    if (std::ranges::contains(graph.initializers, info.name, &onnx::TensorProto::name)) continue;
+    Declared d{.name = std::string(info.name), .type = info.type};
+    if (info.shape) {
+      const auto text = [](const onnx::DimProto& dim) {
+        return dim.value ? std::to_string(*dim.value) : dim.param.empty() ? "?" : std::string(dim.param);
+      };
+      d.shape.emplace();
+      for (const onnx::DimProto& dim : *info.shape) d.shape->push_back(dim.value);
+      d.shape_text = formatted("[{}]", joined(*info.shape, text));
+    }
+    out.push_back(std::move(d));
   }
-  const auto bound = static_cast<uint64_t>(type.dtype == DType::bool_ ? 2 : index_bound(graph, id));
-  std::vector<int64_t> values(count);
-  for (int64_t& v : values) v = static_cast<int64_t>(engine() % bound);
-  return Tensor::from_ints(type.dtype, dims, values);
+  return out;
+}
+
+std::map<std::string, NpyArray> open_inputs(const std::vector<std::string>& items) {
+  std::map<std::string, NpyArray> out;
+  const auto add = [&](const std::string& name, NpyArray array) {
+    if (!out.emplace(name, std::move(array)).second)
+      throw Misuse(formatted("--input gives the input '{}' twice", name));
+  };
+  for (const std::string& item : items) {
+    if (item.ends_with(".npz")) {
+      for (auto& [name, array] : open_npz(item)) add(name, std::move(array));
+      continue;
+    }
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == item.size())
+      throw Misuse(formatted("--input is '{}'; it must be NAME=FILE.npy or FILE.npz", item));
+    add(item.substr(0, equals), open_npy(item.substr(equals + 1)));
+  }
+  return out;
+}
+
+bool fits(const Declared& input, const std::vector<int64_t>& shape) {
+  if (!input.shape) return true;
+  const auto same = [](int64_t given, std::optional<int64_t> fixed) { return !fixed || given == *fixed; };
+  return std::ranges::equal(shape, *input.shape, same);
+}
+
+Tensor converted(const NpyArray& array, const Declared& input) {
+  if (!fits(input, array.shape)) {
+    throw Misuse(formatted("the input '{}' has the shape {}, but {} has {}", input.name, input.shape_text,
+                           array.name, Shape(array.shape).text()));
+  }
+  try {
+    return array.as(input.type);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::invalid_argument) throw;
+    throw Misuse(formatted("the input '{}': {}", input.name, e.what()));
+  }
+}
+
+NamedTensors given_inputs(const std::vector<std::string>& items, const std::vector<Declared>& declared) {
+  NamedTensors out;
+  for (const auto& [name, array] : open_inputs(items)) {
+    const auto input = std::ranges::find(declared, name, &Declared::name);
+    if (input == declared.end()) {
+      throw Misuse(formatted("--input: the model has no input '{}'; its inputs are: {}", name,
+                             joined(declared, &Declared::name)));
+    }
+    out.emplace(name, converted(array, *input));
+  }
+  return out;
+}
+
+// --- The two forms ---
+
+LoadedModel load_text(const ModelFlags& flags) {
+  const FileBytes bytes(flags.file);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
+  LoadedModel out;
+  try {
+    out.graph = parse_graph(text);
+    verify(out.graph);
+  } catch (const Error& e) {
+    throw e.within(flags.file);
+  }
+  out.inputs = given_inputs(flags.inputs, declared_inputs(out.graph));
+  return out;
+}
+
+LoadedModel load_onnx(const ModelFlags& flags) {
+  onnx::ModelFile file = onnx::ModelFile::open(flags.file);
+  const onnx::ImportOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph))};
+  onnx::Imports imports = [&] {
+    try {
+      return onnx::import_model(file.model, file.data, options);
+    } catch (const Error& e) {
+      throw e.within(flags.file);
+    }
+  }();
+  if (!imports.problems.empty()) {
+    const Error error = onnx::refusal(flags.file, imports.problems);
+    const auto lacks_value = [](const onnx::ImportProblem& p) { return p.why == onnx::Refusal::host_value; };
+    if (!std::ranges::all_of(imports.problems, lacks_value)) throw error;
+    throw Misuse(formatted("{}\ngive such inputs with --input NAME=FILE.npy", error.what()));
+  }
+  LoadedModel out{.graph = std::move(imports.graph),
+                  .weights = std::move(imports.weights),
+                  .fixed_inputs = std::move(imports.host_inputs),
+                  .types = std::move(imports.types)};
+  for (const auto& [name, value] : options.values) {
+    if (!out.fixed_inputs.contains(name)) out.inputs.emplace(name, value);
+  }
+  return out;
 }
 
 }  // namespace
 
-NamedTensors LeafValues::all() const {
-  NamedTensors out = inputs;
-  out.insert(params.begin(), params.end());
-  return out;
+onnx::ElementType LoadedModel::type_of(const std::string& name, DType dtype) const {
+  const auto it = types.find(name);
+  return it == types.end() ? onnx::element_type_of(dtype) : it->second;
 }
 
-LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const std::string& safetensors_path) {
-  LeafValues out;
-  std::optional<SafetensorsFile> file;
-  if (!safetensors_path.empty()) file = SafetensorsFile::open(safetensors_path);
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    const Node& n = graph.node(id);
-    const bool is_input = n.op->is(LeafKind::input);
-    if (!is_input && !n.op->is(LeafKind::param)) continue;
-    const bool stored = file && file->find(n.name);
-    if (!stored) out.random.push_back(n.name);
-    (is_input ? out.inputs : out.params)
-        .emplace(n.name, stored ? file->tensor(n.name) : random_leaf(graph, id, seed));
-  }
-  return out;
+void ModelFlags::add_to(Command& command) {
+  command.required("FILE", file, "An ONNX model, or a graph in its text form");
+  add_inputs_to(command);
+}
+
+void ModelFlags::add_inputs_to(Command& command) {
+  command.list("--input", inputs, "The value of an input, or those of several from an npz file",
+               {.value = "NAME=FILE.npy|FILE.npz"});
+}
+
+bool ModelFlags::is_onnx() const {
+  if (file.empty()) throw Misuse("the name of the file is empty");
+  if (file.ends_with(".onnx") || file.ends_with(".rlx")) return file.ends_with(".onnx");
+  const FileBytes bytes(file);
+  const auto start = bytes.bytes().first(std::min<size_t>(bytes.bytes().size(), 4096));
+  // Texts have line ends and tabs, but no other control characters; an ONNX file begins with one.
+  return std::ranges::any_of(start, [](std::byte b) {
+    const auto c = static_cast<unsigned char>(b);
+    return c < ' ' && c != '\n' && c != '\r' && c != '\t';
+  });
+}
+
+LoadedModel ModelFlags::load() const {
+  const bool onnx = is_onnx();
+  const Progress progress(formatted("loading {}", file));
+  return onnx ? load_onnx(*this) : load_text(*this);
+}
+
+onnx::Info ModelFlags::inspect() const {
+  const onnx::ModelFile model = onnx::ModelFile::open(file);
+  return onnx::inspect(file, {.values = given_inputs(inputs, declared_inputs(model.model.graph))});
 }
 
 }  // namespace rlx::cli

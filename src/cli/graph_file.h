@@ -1,39 +1,44 @@
-// Graph text files and the flags that say how one is compiled.
+// The front door of the command line: whatever file a command is given, a graph text or an ONNX model,
+// becomes a graph with weights and inputs.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "cli/arguments.h"
-#include "rlx/compile.h"
+#include "import/onnx/element_type.h"
+#include "rlx/graph.h"
+#include "rlx/onnx.h"
 
 namespace rlx::cli {
 
-struct GraphFlags {
+struct LoadedModel {
+  Graph graph;
+  NamedTensors weights;  // of params, as the file has them; a graph text has none
+  // From --input: for inputs of the graph, and those that decided a shape and are no inputs of it any more.
+  NamedTensors inputs, fixed_inputs;
+  // Of inputs and outputs, where the file says so: several are carried in another type.
+  std::map<std::string, onnx::ElementType> types;
+
+  onnx::ElementType type_of(const std::string& name, DType dtype) const;
+};
+
+// The file, and what is needed to load it.
+struct ModelFlags {
   std::string file;
-  std::vector<std::string> dims;     // symbol=number
-  std::vector<std::string> kernels;  // op=variant
-  std::string precision = "exact";
-  bool no_optimize = false;
+  std::vector<std::string> inputs;  // NAME=FILE.npy or FILE.npz
 
   void add_to(Command& command);
-  // Errors name the file and the line.
-  Graph read() const;
-  // All symbols of the graph must be bound, and nothing else.
-  SymbolValues symbols(const Graph& graph) const;
-  CompileOptions options(const Graph& graph) const;
-  // Says on stderr which of the --kernel choices no dispatch of the plan follows.
-  void note_unused_kernels(const PlanReport& plan) const;
-};
+  void add_inputs_to(Command& command);
 
-// Values for the inputs and params of a static graph: from the safetensors file where it has them, otherwise
-// random. The same seed yields the same numbers on every machine.
-struct LeafValues {
-  NamedTensors inputs;
-  NamedTensors params;
-  std::vector<std::string> random;  // the names of those that no file had
-  NamedTensors all() const;
+  // By the ending of its name, otherwise by what it holds.
+  bool is_onnx() const;
+  // Errors name the file and, of a text, the line. Inputs that do not fit the model are Misuse, and so is one
+  // that is missing although it decides a shape.
+  LoadedModel load() const;
+  // What an ONNX file has, whether or not it can be loaded.
+  onnx::Info inspect() const;
 };
-LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const std::string& safetensors_path);
 
 }  // namespace rlx::cli

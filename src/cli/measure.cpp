@@ -14,10 +14,21 @@ double process_cpu_ms() {
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
 }
 
-double median(std::vector<double> values) {
+// The value below which this share of the others is.
+double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
-  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
-  return values[values.size() / 2];
+  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
+  std::ranges::nth_element(values, values.begin() + at);
+  return values[static_cast<size_t>(at)];
+}
+
+// Of the memory that a run fills. A run returns less of an output that only partly counts.
+size_t whole_bytes(const Executable& exe, std::string_view name, const Tensor& returned) {
+  for (const TensorInfo& info : exe.outputs()) {
+    if (info.name == name && info.type.shape.is_static())
+      return host_bytes_of(info.type.dtype, info.type.shape.elements().value());
+  }
+  return returned.byte_size();
 }
 
 }  // namespace
@@ -40,7 +51,7 @@ Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, in
   std::vector<std::vector<std::byte>> memory;
   std::vector<OutputRef> to;
   for (const auto& [name, t] : results) {
-    memory.emplace_back(t.byte_size());
+    memory.emplace_back(whole_bytes(exe, name, t));
     to.push_back({name, t.dtype(), memory.back().data(), memory.back().size()});
   }
   grow();
@@ -57,8 +68,9 @@ Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, in
     cpu.push_back(process_cpu_ms() - cpu_before);
   }
   out.runs = std::ssize(wall);
-  out.wall_ms = median(std::move(wall));
-  out.cpu_ms = median(std::move(cpu));
+  out.wall_ms = quantile(wall, 0.5);
+  out.p90_ms = quantile(std::move(wall), 0.9);
+  out.cpu_ms = quantile(std::move(cpu), 0.5);
   return out;
 }
 

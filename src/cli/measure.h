@@ -12,6 +12,7 @@ namespace rlx::cli {
 struct Measured {
   double first_ms = 0;  // including what the driver compiles at the first dispatch
   double wall_ms = 0;   // median of the warm runs
+  double p90_ms = 0;    // nine of ten take no longer
   double cpu_ms = 0;    // user and system time of the whole process, median
   int64_t runs = 0;     // warm ones
 };

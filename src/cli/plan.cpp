@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
-#include "cli/graph_file.h"
+#include "cli/graph_flags.h"
 #include "cli/text.h"
 #include "rlx/diagnostics.h"
 
@@ -63,14 +63,14 @@ void print_steps(const char* title, const std::vector<StepReport>& steps) {
 }
 
 void show_plan(const Options& o) {
-  const Graph graph = o.graph.read();
-  const CompileOptions compile_options = o.graph.options(graph);
+  const LoadedModel model = o.graph.model.load();
+  const CompileOptions compile_options = o.graph.options(model);
   const Device device = o.device.open();
-  Executable exe = compile(graph, device, compile_options);
+  Executable exe = compile(model.graph, device, compile_options);
   const PlanReport plan = exe.plan_report();
   o.graph.note_unused_kernels(plan);
   if (o.json) {
-    Json out = to_json(plan, graph.name, device.info().name);
+    Json out = to_json(plan, model.graph.name, device.info().name);
     if (o.print_graph) out.set("optimized", rlx::print(*exe.graph()));
     print(out.text(2) + "\n");
     return;
@@ -87,14 +87,14 @@ void show_plan(const Options& o) {
 
 void add_plan(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  Command command = arguments.command("plan", "What a graph becomes: dispatches, kernels, bytes, memory");
+  Command command = arguments.command("plan", "What a model becomes: dispatches, kernels, bytes, memory");
   o->graph.add_to(command);
   command.flag("--print-graph", o->print_graph, "Also print the graph after optimisation");
   command.flag("--json", o->json, "As JSON");
   o->device.add_to(command);
   command.footer(
       "Examples:\n"
-      "  rlx plan model.rlx --dim batch=4 --dim seq=128\n"
+      "  rlx plan model.onnx --dim batch=4 --dim seq=128\n"
       "  rlx plan model.rlx --print-graph --kernel matmul=plain\n"
       "  rlx plan model.rlx --limit binding=1M,buffers=8,no-f16");
   command.action([o] { show_plan(*o); });

@@ -1,13 +1,12 @@
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 
-#include "base/fail.h"
+#include "base/format.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
-#include "cli/graph_file.h"
+#include "cli/output_files.h"
+#include "cli/ready_model.h"
 #include "cli/text.h"
-#include "ir/op.h"
+#include "cli/verify_run.h"
 #include "rlx/diagnostics.h"
 
 namespace rlx::cli {
@@ -15,9 +14,9 @@ namespace {
 
 struct Options {
   GraphFlags graph;
+  ValueFlags values;
   DeviceFlags device;
-  uint64_t seed = 1;
-  std::string load;
+  std::string output_dir;
   bool nan_trace = false;
   bool dump_nodes = false;
   bool profile = false;
@@ -26,10 +25,22 @@ struct Options {
   int64_t repeat = 1;
 };
 
-void print_outputs(const NamedTensors& outputs) {
+// Where the values come from, unless all are random anyway.
+void print_sources(const Options& o, const ReadyModel& model) {
+  const LeafValues& leaves = model.leaves;
+  const size_t all = leaves.inputs.size() + leaves.params.size();
+  if (leaves.random.size() == all && o.values.load.empty()) return;
+  print(formatted("{} of {} inputs and params are given", all - leaves.random.size(), all));
+  print(leaves.random.empty() ? "\n" : formatted("; random: {}\n", excerpt(joined(leaves.random), 200)));
+}
+
+void print_outputs(const NamedTensors& outputs, const std::map<std::string, std::string>& files) {
   std::vector<std::vector<std::string>> rows = {{"output", "type", "values"}};
-  for (const auto& [name, value] : outputs)
+  if (!files.empty()) rows[0].push_back("file");
+  for (const auto& [name, value] : outputs) {
     rows.push_back({name, value.type_text(), rlx::print(summarize(value))});
+    if (!files.empty()) rows.back().push_back(files.at(name));
+  }
   print(table(rows));
 }
 
@@ -49,114 +60,55 @@ void trace_and_profile(Executable& exe, const NamedTensors& inputs, const Option
   const std::vector<DispatchReport> dispatches = exe.profile(inputs);
   if (o.profile) print("\n" + profile_table(dispatches));
   if (o.trace.empty()) return;
-  std::ofstream file(o.trace, std::ios::binary);
-  file << trace_json(dispatches, title);
-  if (!file.flush()) fail(ErrorKind::invalid_file, "the trace '{}' cannot be written", o.trace);
+  write_report(o.trace, trace_json(dispatches, title));
   print(formatted("\ntrace of {} dispatches written to {}; open it in chrome://tracing or ui.perfetto.dev\n",
                   dispatches.size(), o.trace));
 }
 
-void print_check(const NodeCheck& c) {
-  print(
-      formatted("first node that differs from the reference: {} ({}) {}\n"
-                "  {} elements are wrong; element {} is {:.9g} instead of {:.9g}, allowed error {:.3g}\n",
-                c.node, c.op, c.type, c.wrong, c.index, c.got, c.want, c.allowed));
-}
-
-// The outputs of the whole graph, from the inputs on.
-std::vector<OutputCheck> check_outputs(const Graph& graph, const LeafValues& leaves,
-                                       const NamedTensors& outputs, int64_t repeat) {
-  const auto is_state = [](const Node& n) { return n.op->is(LeafKind::state); };
-  if (repeat > 1 && std::ranges::any_of(graph.nodes(), is_state)) {
-    print("outputs not checked from the inputs on: the states have changed with each repeat\n");
-    return {};
-  }
-  Progress progress("computing the graph on the CPU");
-  std::vector<OutputCheck> checks = verify_outputs(
-      graph, leaves.all(), outputs, [&](int64_t done, int64_t all) { progress.update(done, all); });
-  for (const OutputCheck& c : checks) {
-    print(formatted("output {}: largest error against the reference from the inputs on: {:.3g}", c.output,
-                    c.max_error));
-    if (c.unclear) print(formatted(" ({} elements depend on rounding and were not judged)", c.unclear));
-    print("\n");
-  }
-  return checks;
-}
-
-// Node by node from the device's own inputs, then the outputs.
-void verify_run(Executable& exe, const Graph& graph, const LeafValues& leaves, const NamedTensors& outputs,
-                int64_t repeat) {
-  std::vector<NodeCheck> checks;
-  {
-    Progress progress("comparing nodes with the reference");
-    const int64_t nodes = exe.graph()->size();
-    checks = verify_nodes(exe, [&](int64_t done) { progress.update(done, nodes); });
-  }
-  print("\n");
-  const auto bad = std::ranges::find_if(checks, [](const NodeCheck& c) { return c.wrong > 0; });
-  const auto skipped = std::ranges::count_if(checks, &NodeCheck::skipped);
-  if (bad != checks.end()) {
-    print_check(*bad);
-  } else {
-    const auto agree = std::ssize(checks) - skipped;
-    print(formatted("{} node{} with the reference", agree, agree == 1 ? " agrees" : "s agree"));
-    if (skipped)
-      print(formatted(" ({} not checked: they read a state that has been overwritten since)", skipped));
-    print("\n");
-  }
-  const std::vector<OutputCheck> outputs_checked = check_outputs(graph, leaves, outputs, repeat);
-  if (bad != checks.end()) fail(ErrorKind::internal, "the node '{}' is wrong on this device", bad->node);
-  for (const OutputCheck& c : outputs_checked) {
-    if (c.wrong > 0) fail(ErrorKind::internal, "{}", rlx::print(c));
-  }
-}
-
-void run_graph(const Options& o) {
-  const Graph file_graph = o.graph.read();
-  CompileOptions options = o.graph.options(file_graph);
-  const Graph graph = options.symbols.empty() ? file_graph : bind_symbols(file_graph, options.symbols);
-  options.keep_intermediates = o.verify;
+CompileOptions compile_options(const Options& o) {
+  CompileOptions options{.keep_intermediates = o.verify};
   options.debug.nan_trace = o.nan_trace;
   if (o.dump_nodes) options.debug.dump_nodes = -1;
   options.debug.log = [](const std::string& text) { print(text); };
-  const LeafValues leaves = make_leaf_values(graph, o.seed, o.load);
-  if (!o.load.empty()) {
-    const size_t all = leaves.inputs.size() + leaves.params.size();
-    print(formatted("{} of {} inputs and params are in {}", all - leaves.random.size(), all, o.load));
-    print(leaves.random.empty() ? "\n" : formatted("; random: {}\n", excerpt(joined(leaves.random), 200)));
-  }
+  return options;
+}
 
-  const Device device = o.device.open();
-  const Stopwatch compile_watch;
-  Executable exe = compile(file_graph, device, options);
-  const double compile_ms = compile_watch.ms();
-  for (const auto& [name, value] : leaves.params) exe.set_param(name, value);
+void run_graph(const Options& o) {
+  const ReadyModel model = ready_model(o.graph, o.values, compile_options(o));
+  if (!o.output_dir.empty()) make_output_folder(o.output_dir);
+  print_sources(o, model);
+  CompiledModel compiled = compile_model(model, o.device.open());
+  Executable& exe = compiled.exe;
 
   NamedTensors outputs;
   std::vector<double> runs_ms;
   for (int64_t i = 0; i < o.repeat; ++i) {
     const Stopwatch watch;
-    outputs = exe.run(leaves.inputs);
+    outputs = exe.run(model.leaves.inputs);
     runs_ms.push_back(watch.ms());
   }
   o.graph.note_unused_kernels(exe.plan_report());
-  print_outputs(outputs);
-  print_times(runs_ms, compile_ms);
-  if (o.verify)
-    verify_run(exe, graph, leaves, outputs, o.repeat);  // first: a profile runs again and changes states
-  if (o.profile || !o.trace.empty()) trace_and_profile(exe, leaves.inputs, o, graph.name);
+  std::map<std::string, std::string> files;
+  if (!o.output_dir.empty()) files = write_outputs(o.output_dir, outputs, model.loaded);
+  print_outputs(outputs, files);
+  print_times(runs_ms, compiled.compile_ms);
+  // First: a profile runs again and changes states.
+  if (o.verify) {
+    print("\n");
+    verify_run(exe, model, outputs, o.repeat);
+  }
+  if (o.profile || !o.trace.empty()) trace_and_profile(exe, model.leaves.inputs, o, model.graph.name);
 }
 
 }  // namespace
 
 void add_run(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  Command command =
-      arguments.command("run", "Runs a graph on random or stored values and shows what comes out");
+  Command command = arguments.command("run", "Runs a model and shows what comes out");
   o->graph.add_to(command);
-  command.seed("--random", o->seed, "The seed of the random inputs and params (default 1)");
-  command.text("--load", o->load, "Inputs and params by name from a safetensors file; others are random",
-               {.value = "FILE"});
+  o->values.add_to(command);
+  command.text("--output-dir", o->output_dir, "Write each output to this folder, as an npy file",
+               {.value = "DIR"});
   command.number("--repeat", o->repeat, 1, INT64_MAX, "How many times to run");
   command.flag("--verify", o->verify,
                "Compare every node, and the outputs from the inputs on, with the CPU reference");
@@ -166,10 +118,13 @@ void add_run(Arguments& arguments) {
   command.text("--trace", o->trace, "Write the times as a Chrome/Perfetto trace", {.value = "FILE"});
   o->device.add_to(command);
   command.footer(
+      "The shapes of the inputs that are given determine the symbols of the model; --dim gives the others.\n"
+      "\n"
       "Examples:\n"
+      "  rlx run model.onnx --input image=image.npy --output-dir out\n"
+      "  rlx run model.onnx --input inputs.npz --repeat 20 --profile\n"
       "  rlx run model.rlx --random 7 --dim batch=2 --verify\n"
-      "  rlx run model.rlx --load weights.safetensors --repeat 20 --profile\n"
-      "  rlx run model.rlx --nan-trace --trace out.json");
+      "  rlx run model.rlx --load weights.safetensors --nan-trace --trace out.json");
   command.action([o] { run_graph(*o); });
 }
 

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <fstream>
 
-#include "base/format.h"
+#include "base/fail.h"
 #include "cli/arguments.h"
 
 namespace rlx::cli {
@@ -37,6 +38,12 @@ uint64_t parse_size(std::string_view text, std::string_view what) {
 }
 
 void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void write_report(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", path);
+}
 
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right) {
   std::vector<size_t> widths;

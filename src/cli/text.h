@@ -15,6 +15,8 @@ std::string ms_text(double ms);         // 0.123 ms, 12.3 s
 uint64_t parse_size(std::string_view text, std::string_view what);
 
 void print(std::string_view text);  // to stdout
+// JSON and the like, also to a pipe or a terminal.
+void write_report(const std::string& path, std::string_view text);
 
 // Columns as wide as they need; the first row is the title. Columns in `right` (by index) are
 // right-aligned.

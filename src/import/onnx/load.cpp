@@ -1,23 +1,24 @@
 #include "rlx/onnx.h"
 
+#include "base/checked.h"
 #include "base/fail.h"
 #include "import/onnx/caches.h"
 #include "import/onnx/model_file.h"
 
 namespace rlx::onnx {
-namespace {
 
-// All problems in one message.
-[[noreturn]] void refuse(const std::string& file, const std::vector<onnx::ImportProblem>& problems) {
+Error refusal(const std::string& file, const std::vector<ImportProblem>& problems) {
   std::string text =
       formatted("{}: {} node{} cannot be imported:", file, problems.size(), problems.size() == 1 ? "" : "s");
   bool invalid = false;
-  for (const onnx::ImportProblem& p : problems) {
+  for (const ImportProblem& p : problems) {
     text += formatted("\n  {} ({}): {}", excerpt(p.node), p.op, p.reason);
     invalid = invalid || p.invalid;
   }
-  throw Error(invalid ? ErrorKind::invalid_file : ErrorKind::unsupported, text);
+  return Error(invalid ? ErrorKind::invalid_file : ErrorKind::unsupported, text);
 }
+
+namespace {
 
 Model load(ModelFile file, const LoadOptions& options) {
   ImportOptions import_options{.values = options.values, .symbols = {}};
@@ -30,7 +31,7 @@ Model load(ModelFile file, const LoadOptions& options) {
     }
   };
   Imports imports = import();
-  if (!imports.problems.empty()) refuse(file.name, imports.problems);
+  if (!imports.problems.empty()) throw refusal(file.name, imports.problems);
   std::vector<Cache> caches;
   if (options.cache_capacity > 0) {
     try {
@@ -92,7 +93,8 @@ Model parse(std::vector<std::byte> bytes, const std::string& name, const LoadOpt
 Info inspect(const std::string& path, const LoadOptions& options) {
   ModelFile file = ModelFile::open(path);
   Info info;
-  info.producer = formatted("{} {}", file.model.producer, file.model.producer_version);
+  info.producer = file.model.producer;
+  if (!file.model.producer_version.empty()) info.producer += formatted(" {}", file.model.producer_version);
   for (const OpsetId& id : file.model.opsets) info.opsets[std::string(id.domain)] = id.version;
   count_ops(file.model.graph.nodes, info.ops);
   for (const FunctionProto& f : file.model.functions) count_ops(f.nodes, info.ops);
@@ -101,16 +103,17 @@ Info inspect(const std::string& path, const LoadOptions& options) {
       info.inputs.push_back(text_of(v));
   }
   for (const ValueInfo& v : file.model.graph.outputs) info.outputs.push_back(text_of(v));
-  for (const TensorProto& t : file.model.graph.initializers) {
-    const int64_t elements = Shape(t.dims).elements().value();
-    info.parameters += elements;
-    info.bytes += elements * bits_of(t.type) / 8;
-  }
   try {
+    for (const TensorProto& t : file.model.graph.initializers) {
+      const int64_t elements = Shape(t.dims).elements().value();
+      info.parameters = checked_add(info.parameters, elements);
+      info.bytes = checked_add(info.bytes, checked_mul(elements, bits_of(t.type)) / 8);
+    }
     for (const ImportProblem& p : import_model(file.model, file.data, {.values = options.values}).problems)
       info.problems.push_back({p.node, p.op, p.reason});
   } catch (const Error& e) {
-    throw e.within(path);
+    // Not about one node: too old or too new a set of ops, an initializer that is not whole.
+    info.problems.push_back({"", "", e.what()});
   }
   return info;
 }

@@ -29,4 +29,7 @@ struct ModelFile {
         data(bytes, std::move(folder)) {}
 };
 
+// All problems in one message.
+Error refusal(const std::string& file, const std::vector<ImportProblem>& problems);
+
 }  // namespace rlx::onnx

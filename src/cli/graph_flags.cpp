@@ -1,0 +1,179 @@
+#include "cli/graph_flags.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "base/fail.h"
+#include "ir/op.h"
+#include "ir/run_sizes.h"
+#include "ops/op_table.h"
+
+namespace rlx::cli {
+namespace {
+
+std::pair<std::string, std::string> parse_pair(const std::string& item, const char* flag, const char* form) {
+  const size_t equals = item.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == item.size()) {
+    throw Misuse(formatted("{} is '{}'; it must be {}", flag, item, form));
+  }
+  return {item.substr(0, equals), item.substr(equals + 1)};
+}
+
+// Shapes that these values make impossible, or too large for 64 bits, are the arguments' fault and not the
+// file's.
+void check_symbols(const Graph& graph, const SymbolValues& values) {
+  if (values.empty()) return;
+  try {
+    bind_symbols(graph, values);
+  } catch (const Error& e) {
+    std::string given;
+    for (const auto& [name, value] : values) given += formatted(" --dim {}={}", name, value);
+    throw Misuse(formatted("the graph cannot be made with{}: {}", given, e.what()));
+  }
+}
+
+void check_kernel(const std::string& op, const std::string& variant) {
+  try {
+    op_table().check_variant(op, variant);
+  } catch (const Error& e) {
+    throw Misuse(std::string("--kernel: ") + e.what());
+  }
+}
+
+Precision parsed_precision(const std::string& text) {
+  try {
+    return parse_precision(text);
+  } catch (const Error& e) {
+    throw Misuse(std::string("--precision: ") + e.what());
+  }
+}
+
+int64_t parse_dim(const std::string& item, const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool too_large = error == std::errc::result_out_of_range && !text.starts_with('-');
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw Misuse(
+        formatted("--dim is '{}'; '{}' is {}", item, text,
+                  too_large ? "too large: dims are below 2^63" : "not a whole number of at least 0"));
+  }
+  return value;
+}
+
+// The symbols that are given, and who gave them: "--dim", or an input.
+class Binding {
+ public:
+  explicit Binding(const Graph& graph) : graph_(graph), of_run_(run_symbols(graph)) {}
+
+  void by_flag(const std::string& item) {
+    const auto [name, text] = parse_pair(item, "--dim", "NAME=N, such as batch=4");
+    const int64_t value = parse_dim(item, text);
+    if (!graph_.symbols().contains(name)) {
+      const std::string known = joined(graph_.symbols());
+      throw Misuse(formatted("--dim: the graph has no symbol named '{}'{}", name,
+                             known.empty() ? "" : formatted("; it has: {}", known)));
+    }
+    if (const auto it = of_run_.find(name); it != of_run_.end()) {
+      throw Misuse(formatted("--dim: the node '{}' determines the symbol '{}' in each run",
+                             it->second.graph->node(it->second.node).name, name));
+    }
+    if (values_.contains(name)) throw Misuse(formatted("--dim gives the symbol '{}' twice", name));
+    set(name, value, "--dim");
+  }
+
+  void by_input(const std::string& name, const Shape& shape, const std::vector<int64_t>& given) {
+    for (int64_t axis = 0; axis < shape.rank(); ++axis) {
+      if (const auto symbol = shape[axis].as_symbol())
+        set(*symbol, given[static_cast<size_t>(axis)], formatted("the input '{}'", name));
+    }
+  }
+
+  SymbolValues take() {
+    std::string missing;
+    for (const std::string& name : graph_.symbols()) {
+      if (!values_.contains(name) && !of_run_.contains(name)) missing += formatted(" --dim {}=N", name);
+    }
+    if (!missing.empty()) throw Misuse(formatted("the graph has symbols without a value; give{}", missing));
+    return std::move(values_);
+  }
+
+ private:
+  void set(const std::string& name, int64_t value, const std::string& from) {
+    if (const auto it = values_.find(name); it != values_.end() && it->second != value) {
+      throw Misuse(formatted("{} makes the symbol '{}' {}, but {} makes it {}", from, name, value,
+                             from_.at(name), it->second));
+    }
+    values_[name] = value;
+    from_.emplace(name, from);
+  }
+
+  const Graph& graph_;
+  std::map<std::string, RunSymbol> of_run_;
+  SymbolValues values_;
+  std::map<std::string, std::string> from_;
+};
+
+// Of the dims that are computed from symbols, such as n+1.
+void check_shapes(const LoadedModel& loaded, const SymbolValues& symbols) {
+  for (const auto& [name, value] : loaded.inputs) {
+    const Shape& shape = loaded.graph.node(loaded.graph.find(name)).outputs[0].shape;
+    if (const Shape bound = shape.bind(symbols); bound != Shape(value.shape())) {
+      throw Misuse(formatted("the input '{}' has the shape {}, which is {} here, but {} was given", name,
+                             shape.text(), bound.text(), Shape(value.shape()).text()));
+    }
+  }
+}
+
+}  // namespace
+
+void GraphFlags::add_to(Command& command) {
+  model.add_to(command);
+  add_flags_to(command);
+}
+
+void GraphFlags::add_flags_to(Command& command) {
+  command.list("--dim", dims, "The value of a symbol of the graph, such as batch=4", {.value = "NAME=N"});
+  command.list("--kernel", kernels, "The kernel of an op, such as matmul=plain (`rlx ops` lists them)",
+               {.value = "OP=KERNEL"});
+  command.text("--precision", precision, "What products and sums may be rounded to: exact, mixed or fast",
+               {.value = "NAME"});
+  command.flag("--no-optimize", no_optimize, "Run the graph as it is written, node by node");
+}
+
+void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
+  for (const std::string& item : kernels) {
+    const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL");
+    const auto follows = [&](const StepReport& step) {
+      return step.variant == variant && (step.op == op || op == "elementwise");
+    };
+    if (std::ranges::any_of(plan.run, follows) || std::ranges::any_of(plan.load, follows)) continue;
+    std::fputs(formatted("rlx: --kernel {}: no dispatch uses it; it fits none here\n", item).c_str(), stderr);
+  }
+}
+
+SymbolValues GraphFlags::symbols(const LoadedModel& loaded) const {
+  const Graph& graph = loaded.graph;
+  Binding binding(graph);
+  for (const std::string& item : dims) binding.by_flag(item);
+  for (const auto& [name, value] : loaded.inputs)
+    binding.by_input(name, graph.node(graph.find(name)).outputs[0].shape, value.shape());
+  SymbolValues out = binding.take();
+  check_symbols(graph, out);
+  check_shapes(loaded, out);
+  return out;
+}
+
+CompileOptions GraphFlags::options(const LoadedModel& loaded, CompileOptions options) const {
+  options.symbols = symbols(loaded);
+  options.optimize = !no_optimize;
+  for (const std::string& item : kernels) {
+    const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL, such as matmul=plain");
+    check_kernel(op, variant);
+    options.kernels[op] = variant;
+  }
+  options.precision = parsed_precision(precision);
+  return options;
+}
+
+}  // namespace rlx::cli

@@ -1,0 +1,124 @@
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/graph_file.h"
+#include "cli/text.h"
+#include "ir/op.h"
+#include "ir/subgraphs.h"
+
+namespace rlx::cli {
+namespace {
+
+struct Options {
+  ModelFlags model;
+  std::string json;
+};
+
+// The same of a graph text; an op of ours runs.
+onnx::Info info_of(const Graph& graph) {
+  onnx::Info info;
+  const auto line = [](const std::string& name, const TensorType& type) {
+    return formatted("{}: {}", name, type.text());
+  };
+  for (const Graph::Output& o : graph.outputs()) info.outputs.push_back(line(o.name, graph.type(o.value)));
+  std::set<std::string> params;  // one name is one tensor, in whatever body it is
+  for_each_graph(graph, [&](const Graph& g) {
+    for (const Node& n : g.nodes()) {
+      if (!n.op->is_leaf()) ++info.ops[std::string(n.op->name())];
+      if (n.op->is(LeafKind::input) && &g == &graph) info.inputs.push_back(line(n.name, n.outputs[0]));
+      const Shape& shape = n.outputs[0].shape;
+      if (!n.op->is(LeafKind::param) || !shape.is_static() || !params.insert(n.name).second) continue;
+      info.parameters += shape.elements().value();
+      info.bytes += static_cast<int64_t>(host_bytes_of(n.outputs[0].dtype, shape.elements().value()));
+    }
+  });
+  return info;
+}
+
+Json to_json(const onnx::Info& info, const std::string& file, bool is_onnx) {
+  const auto counts = [](const std::map<std::string, int64_t>& of) {
+    Json out = Json::object();
+    for (const auto& [name, count] : of) out.set(name, count);
+    return out;
+  };
+  Json problems = Json::array();
+  for (const onnx::Problem& p : info.problems)
+    problems.add(Json::object({{"node", p.node}, {"op", p.op}, {"reason", p.reason}}));
+  Json out = Json::object({{"file", file}, {"format", is_onnx ? "onnx" : "text"}});
+  if (is_onnx) {
+    out.set("producer", info.producer);
+    out.set("opsets", counts(info.opsets));
+  }
+  out.set("inputs", info.inputs);
+  out.set("outputs", info.outputs);
+  out.set("ops", counts(info.ops));
+  out.set("parameters", info.parameters);
+  out.set("bytes", info.bytes);
+  out.set("problems", problems);
+  return out;
+}
+
+void line(std::string_view title, std::string_view text) { print(formatted("{:12} {}\n", title, text)); }
+
+void list(std::string_view title, const std::vector<std::string>& items) {
+  for (size_t i = 0; i < items.size(); ++i) line(i == 0 ? title : "", items[i]);
+}
+
+void print_problems(const std::vector<onnx::Problem>& problems) {
+  if (problems.empty()) {
+    print("\neverything in it can run\n");
+    return;
+  }
+  print("\nwhat cannot run, and why\n");
+  for (const onnx::Problem& p : problems) {
+    print(p.node.empty() ? formatted("  {}\n", p.reason)
+                         : formatted("  {} ({}): {}\n", p.node, p.op, p.reason));
+  }
+}
+
+void show(const onnx::Info& info, const std::string& file, bool is_onnx) {
+  line("file", file);
+  if (is_onnx) {
+    line("producer", info.producer);
+    std::vector<std::string> opsets;
+    for (const auto& [domain, version] : info.opsets)
+      opsets.push_back(formatted("{} {}", domain.empty() ? "ai.onnx" : domain, version));
+    line("opsets", joined(opsets));
+  }
+  list("inputs", info.inputs);
+  list("outputs", info.outputs);
+  line("parameters", formatted("{}, {}", info.parameters, bytes_text(info.bytes)));
+  std::vector<std::vector<std::string>> rows = {{"op", "count"}};
+  for (const auto& [op, count] : info.ops) rows.push_back({op, std::to_string(count)});
+  print("\n" + table(rows, {1}));
+  if (is_onnx) print_problems(info.problems);
+}
+
+void show_info(const Options& o) {
+  const bool is_onnx = o.model.is_onnx();
+  const onnx::Info info = is_onnx ? o.model.inspect() : info_of(o.model.load().graph);
+  const std::string json = to_json(info, o.model.file, is_onnx).text(2) + "\n";
+  if (o.json == "-") {
+    print(json);
+    return;
+  }
+  show(info, o.model.file, is_onnx);
+  if (!o.json.empty()) write_report(o.json, json);
+}
+
+}  // namespace
+
+void add_info(Arguments& arguments) {
+  const auto o = std::make_shared<Options>();
+  Command command = arguments.command("info", "What a model has, and what in it cannot run");
+  o->model.add_to(command);
+  command.text("--json", o->json, "Also write it as JSON; - prints nothing else", {.value = "FILE"});
+  command.footer(
+      "Needs no device.\n"
+      "\n"
+      "Examples:\n"
+      "  rlx info model.onnx\n"
+      "  rlx info model.onnx --json - | jq .problems");
+  command.action([o] { show_info(*o); });
+}
+
+}  // namespace rlx::cli

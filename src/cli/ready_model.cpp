@@ -1,0 +1,58 @@
+#include "cli/ready_model.h"
+
+#include "base/format.h"
+#include "cli/text.h"
+#include "rlx/safetensors.h"
+
+namespace rlx::cli {
+
+void ValueFlags::add_to(Command& command) {
+  command.seed("--random", seed, "The seed of the inputs and params that are not given (default 1)");
+  command.text("--load", load, "Inputs and params by name from a safetensors file", {.value = "FILE"});
+}
+
+namespace {
+
+// Those of the file that the graph has. --input and --load come before what the model itself has.
+NamedTensors given_values(const LoadedModel& loaded, const std::string& path) {
+  NamedTensors out = loaded.inputs;
+  if (!path.empty()) {
+    const SafetensorsFile file = SafetensorsFile::open(path);
+    for (const SafetensorsFile::Entry& entry : file.tensors()) {
+      if (!out.contains(entry.name)) out.emplace(entry.name, file.tensor(entry.name));
+    }
+  }
+  out.insert(loaded.weights.begin(), loaded.weights.end());
+  return out;
+}
+
+}  // namespace
+
+ReadyModel ready_model(const GraphFlags& graph, const ValueFlags& values, const CompileOptions& options) {
+  const Stopwatch watch;
+  ReadyModel out{.loaded = graph.model.load()};
+  out.load_ms = watch.ms();
+  out.options = graph.options(out.loaded, options);
+  out.graph =
+      out.options.symbols.empty() ? out.loaded.graph : bind_symbols(out.loaded.graph, out.options.symbols);
+  out.leaves =
+      make_leaf_values(out.graph, values.seed, given_values(out.loaded, values.load), out.loaded.types);
+  return out;
+}
+
+CompiledModel compile_model(const ReadyModel& model, const Device& device) {
+  const Stopwatch watch;
+  CompiledModel out{.exe = compile(model.loaded.graph, device, model.options)};
+  out.compile_ms = watch.ms();
+  const Stopwatch upload_watch;
+  Progress progress("uploading weights");
+  int64_t done = 0;
+  for (const auto& [name, value] : model.leaves.params) {
+    progress.update(done++, std::ssize(model.leaves.params));
+    out.exe.set_param(name, value);
+  }
+  out.upload_ms = upload_watch.ms();
+  return out;
+}
+
+}  // namespace rlx::cli
