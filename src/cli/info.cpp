@@ -63,15 +63,20 @@ void list(std::string_view title, const std::vector<std::string>& items) {
   for (size_t i = 0; i < items.size(); ++i) line(i == 0 ? title : "", items[i]);
 }
 
+// Nodes that cannot run for the same reason together.
 void print_problems(const std::vector<onnx::Problem>& problems) {
   if (problems.empty()) {
     print("\neverything in it can run\n");
     return;
   }
   print("\nwhat cannot run, and why\n");
-  for (const onnx::Problem& p : problems) {
-    print(p.node.empty() ? formatted("  {}\n", p.reason)
-                         : formatted("  {} ({}): {}\n", p.node, p.op, p.reason));
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> nodes;
+  for (const onnx::Problem& p : problems) nodes[{p.op, p.reason}].push_back(p.node);
+  for (const auto& [what, of] : nodes) {
+    const auto& [op, reason] = what;
+    print(op.empty() ? formatted("  {}\n", reason) : formatted("  {}: {}\n", op, reason));
+    if (of.size() > 1 || !of[0].empty())
+      print(formatted("    {} node{}: {}\n", of.size(), of.size() == 1 ? "" : "s", excerpt(joined(of), 100)));
   }
 }
 

@@ -201,6 +201,14 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
 
 // --- From the file's elements to a tensor's ---
 
+// NumPy's type that holds all values of a type.
+Type in_numpy(Type type) {
+  if (type == Type::bfloat16) return Type::float32;
+  if (type == Type::int4 || type == Type::int2) return Type::int8;
+  if (type == Type::uint4 || type == Type::uint2) return Type::uint8;
+  return type;
+}
+
 // Little-endian and in C's order.
 std::vector<std::byte> plain_bytes(const NpyArray& a) {
   const size_t size = bytes_of(a.type);
@@ -234,17 +242,12 @@ T element(std::span<const std::byte> bytes, size_t i) {
   return value;
 }
 
-[[noreturn]] void does_not_fit(const NpyArray& a, size_t i, const std::string& value,
-                               const std::string& where) {
+[[noreturn]] void does_not_fit(const NpyArray& a, size_t i, const std::string& value, Type wanted) {
+  const std::string where = wanted == Type::uint64    ? "the 32 bits that carry uint64"
+                            : wanted == Type::float64 ? "the f32 that carries float64"
+                                                      : std::string(numpy_name(wanted));
   fail(ErrorKind::invalid_argument, "{}: element {} is {}, which does not fit in {}", a.name, i, value,
        where);
-}
-
-// The name of a type, and what carries it if that is narrower.
-std::string where_text(Type wanted) {
-  if (wanted == Type::uint64) return "the 32 bits that carry uint64";
-  if (wanted == Type::float64) return "the f32 that carries float64";
-  return std::string(to_string(wanted));
 }
 
 template <class From>
@@ -257,7 +260,7 @@ void add_integers(const NpyArray& a, std::span<const std::byte> bytes, Type want
   for (size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
     const From value = element<From>(bytes, i);
     if (std::cmp_less(value, low) || std::cmp_greater(value, high))
-      does_not_fit(a, i, std::to_string(value), where_text(wanted));
+      does_not_fit(a, i, std::to_string(value), wanted);
     into.push_back(static_cast<int64_t>(value));
   }
 }
@@ -312,12 +315,15 @@ Tensor floats(const NpyArray& a, std::vector<std::byte> bytes, Type wanted) {
   std::vector<int64_t> shape = a.shape;
   if (complex) shape.push_back(2);
   const Tensor out = Tensor::from_doubles(complex ? DType::f32 : *onnx::carrier(wanted), shape, values);
-  const bool may_round = wanted == Type::float64;
   for (size_t i = 0; i < values.size(); ++i) {
     const double made = out.real(static_cast<int64_t>(i));
-    const bool fits = may_round ? std::isfinite(made) || !std::isfinite(values[i])
-                                : made == values[i] || (std::isnan(made) && std::isnan(values[i]));
-    if (!fits) does_not_fit(a, complex ? i / 2 : i, formatted("{:.17g}", values[i]), where_text(wanted));
+    if (made == values[i] || std::isnan(values[i])) continue;
+    const size_t at = complex ? i / 2 : i;
+    if (!std::isfinite(made)) does_not_fit(a, at, formatted("{:.17g}", values[i]), wanted);
+    if (wanted == Type::float64) continue;
+    fail(ErrorKind::invalid_argument,
+         "{}: element {} is {:.17g}, which {} cannot hold exactly; save it as {}", a.name, at, values[i],
+         numpy_name(wanted), numpy_name(in_numpy(wanted)));
   }
   if (!complex) return out;
   const auto parts = out.bytes();
@@ -345,7 +351,7 @@ Tensor NpyArray::as(Type wanted) const {
   if (!dtype) fail(ErrorKind::unsupported, "{}: the type {} is not supported", name, to_string(wanted));
   if (family(type) != family(wanted)) {
     fail(ErrorKind::invalid_argument, "{}: its elements are {}, which cannot be taken for {}", name,
-         numpy_name(type), to_string(wanted));
+         numpy_name(type), numpy_name(wanted));
   }
   if (type == Type::boolean) check_bools(*this);
   const bool same = type == wanted && onnx::element_type_of(*dtype) == type;
@@ -398,14 +404,6 @@ NamedTensors read_npz(const std::string& path) {
 // --- Writing ---
 
 namespace {
-
-// NumPy's type that holds all values of a type.
-Type in_numpy(Type type) {
-  if (type == Type::bfloat16) return Type::float32;
-  if (type == Type::int4 || type == Type::int2) return Type::int8;
-  if (type == Type::uint4 || type == Type::uint2) return Type::uint8;
-  return type;
-}
 
 std::string header_of(Type type, const std::vector<int64_t>& shape) {
   const auto row = std::ranges::find(kTypes, type, &TypeRow::type);

@@ -164,14 +164,15 @@ TEST_F(Npy, NothingIsLostOnTheWay) {
   EXPECT_SAYS(floats(Type::float64, {1, 1e300}),
               "element 1 is 1.0000000000000001e+300, which does not fit in "
               "the f32 that carries float64");
-  EXPECT_SAYS(floats(Type::float32, {0.1}), "element 0 is 0.10000000000000001, which does not fit in float");
+  EXPECT_SAYS(floats(Type::float32, {0.1}),
+              "element 0 is 0.10000000000000001, which float32 cannot hold exactly; save it as float32");
   EXPECT_SAYS(floats(Type::float16, {65536}), "65536, which does not fit in float16");
   const double inf = std::numeric_limits<double>::infinity();
   EXPECT_EQ(floats(Type::float16, {0.5, -inf}).real(1), -inf);
   EXPECT_TRUE(std::isnan(floats(Type::float32, {std::nan("")}).real(0)));
 
   EXPECT_SAYS(floats(Type::int64, {1}), "its elements are float64, which cannot be taken for int64");
-  EXPECT_SAYS(ints(Type::float32, {1}), "its elements are int64, which cannot be taken for float");
+  EXPECT_SAYS(ints(Type::float32, {1}), "its elements are int64, which cannot be taken for float32");
   EXPECT_SAYS(ints(Type::boolean, {1}), "its elements are int64, which cannot be taken for bool");
 }
 

@@ -155,13 +155,20 @@ OnnxModel& OnnxModel::function(const std::string& domain, const std::string& nam
   return *this;
 }
 
-std::vector<std::byte> OnnxModel::bytes() const {
+std::string OnnxModel::text() const {
   std::string out = fields_;
   pbf_writer model(out);
   model.add_int64(1, 10);
+  model.add_string(2, "a test");
+  model.add_string(3, "1.5");
   model.add_message(7, graph.message());
-  const auto* data = reinterpret_cast<const std::byte*>(out.data());
-  return {data, data + out.size()};
+  return out;
+}
+
+std::vector<std::byte> OnnxModel::bytes() const {
+  const std::string all = text();
+  const auto* data = reinterpret_cast<const std::byte*>(all.data());
+  return {data, data + all.size()};
 }
 
 }  // namespace rlx::testing

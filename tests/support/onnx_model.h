@@ -56,6 +56,7 @@ class OnnxModel {
   OnnxModel& function(const std::string& domain, const std::string& name,
                       const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                       const OnnxGraph& body);
+  std::string text() const;
   std::vector<std::byte> bytes() const;
 
  private:
