@@ -39,8 +39,9 @@ void Command::text(const std::string& name, std::string& into, const std::string
   impl_->styled(impl_->parser->add_option(name, into, help), shown);
 }
 
-void Command::required(const std::string& name, std::string& into, const std::string& help) {
-  impl_->parser->add_option(name, into, help)->required();
+void Command::required(const std::string& name, std::string& into, const std::string& help,
+                       const Shown& shown) {
+  impl_->styled(impl_->parser->add_option(name, into, help), shown)->required();
 }
 
 void Command::list(const std::string& name, std::vector<std::string>& into, const std::string& help,

@@ -29,7 +29,7 @@ struct Shown {
 class Command {
  public:
   void text(const std::string& name, std::string& into, const std::string& help, const Shown& shown = {});
-  void required(const std::string& name, std::string& into, const std::string& help);
+  void required(const std::string& name, std::string& into, const std::string& help, const Shown& shown = {});
   // A flag with a list is given once for each item; a positional list takes all that is left.
   void list(const std::string& name, std::vector<std::string>& into, const std::string& help,
             const Shown& shown = {});

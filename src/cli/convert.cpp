@@ -46,7 +46,8 @@ void add_convert(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("convert", "Writes an ONNX model as a graph text and its weights");
   o->model.add_to(command);
-  command.required("-o,--output", o->output, "The text to write; the weights go beside it, as .safetensors");
+  command.required("-o,--output", o->output, "The text to write; the weights go beside it, as .safetensors",
+                   {.value = "FILE"});
   command.footer(
       "Inputs that decide a shape become part of the text: give them with --input.\n"
       "\n"

@@ -1,7 +1,7 @@
 #include "cli/graph_file.h"
 
 #include <algorithm>
-#include <functional>
+#include <filesystem>
 #include <optional>
 
 #include "base/fail.h"
@@ -63,11 +63,16 @@ std::map<std::string, NpyArray> open_inputs(const std::vector<std::string>& item
       throw Misuse(formatted("--input gives the input '{}' twice", name));
   };
   for (const std::string& item : items) {
+    const size_t equals = item.find('=');
     if (item.ends_with(".npz")) {
+      if (equals != std::string::npos && !std::filesystem::exists(item)) {
+        throw Misuse(
+            formatted("--input is '{}'; the arrays of an npz file have names of their own: --input {}", item,
+                      item.substr(equals + 1)));
+      }
       for (auto& [name, array] : open_npz(item)) add(name, std::move(array));
       continue;
     }
-    const size_t equals = item.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == item.size())
       throw Misuse(formatted("--input is '{}'; it must be NAME=FILE.npy or FILE.npz", item));
     add(item.substr(0, equals), open_npy(item.substr(equals + 1)));

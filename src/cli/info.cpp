@@ -1,3 +1,6 @@
+#include <map>
+#include <set>
+
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/graph_file.h"
@@ -118,7 +121,7 @@ void add_info(Arguments& arguments) {
   o->model.add_to(command);
   command.text("--json", o->json, "Also write it as JSON; - prints nothing else", {.value = "FILE"});
   command.footer(
-      "Needs no device.\n"
+      "Needs no device. A shape that depends on the value of an input needs that value: --input.\n"
       "\n"
       "Examples:\n"
       "  rlx info model.onnx\n"

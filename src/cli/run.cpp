@@ -36,7 +36,7 @@ void print_sources(const Options& o, const ReadyModel& model) {
 
 void print_outputs(const NamedTensors& outputs, const std::map<std::string, std::string>& files) {
   std::vector<std::vector<std::string>> rows = {{"output", "type", "values"}};
-  if (!files.empty()) rows[0].push_back("file");
+  if (!files.empty()) rows[0].emplace_back("file");
   for (const auto& [name, value] : outputs) {
     rows.push_back({name, value.type_text(), rlx::print(summarize(value))});
     if (!files.empty()) rows.back().push_back(files.at(name));

@@ -314,7 +314,7 @@ Tensor floats(const NpyArray& a, std::vector<std::byte> bytes, Type wanted) {
   const std::vector<double> values = doubles(a.type, std::move(bytes));
   std::vector<int64_t> shape = a.shape;
   if (complex) shape.push_back(2);
-  const Tensor out = Tensor::from_doubles(complex ? DType::f32 : *onnx::carrier(wanted), shape, values);
+  Tensor out = Tensor::from_doubles(complex ? DType::f32 : *onnx::carrier(wanted), shape, values);
   for (size_t i = 0; i < values.size(); ++i) {
     const double made = out.real(static_cast<int64_t>(i));
     if (made == values[i] || std::isnan(values[i])) continue;

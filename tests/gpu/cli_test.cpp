@@ -477,6 +477,7 @@ TEST_F(Cli, InputsThatDoNotFit) {
   const std::string run = "run " + write("linear.onnx", linear_model());
   const std::string x = write("x.npy", pattern({3, 4}, 1));
   expect_complaint(rlx(run + " --input " + x), 2, "it must be NAME=FILE.npy or FILE.npz");
+  expect_complaint(rlx(run + " --input x=arrays.npz"), 2, "names of their own: --input arrays.npz");
   expect_complaint(rlx(run + " --input y=" + x), 2, "the model has no input 'y'; its inputs are: x");
   expect_complaint(rlx(run + " --input x=" + x + " --input x=" + x), 2, "gives the input 'x' twice");
   expect_complaint(rlx(run + " --input x=" + write("ints.npy", Tensor::of<int64_t>({1, 4}, {1, 2, 3, 4}))), 2,

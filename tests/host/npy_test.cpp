@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmath>
 #include <filesystem>
@@ -242,6 +243,42 @@ TEST_F(Npy, ArchivesThatAreNotWhole) {
     const std::string said = testing::message([&] { open_npz(write("x.npz", broken)); });
     EXPECT_TRUE(said == "no error" || said.contains("x.npz")) << said;
   }
+}
+
+std::string little_endian(uint64_t number, size_t bytes) {
+  std::string out;
+  for (size_t i = 0; i < bytes; ++i) out += static_cast<char>(number >> (8 * i));
+  return out;
+}
+
+// As archives beyond 4 GiB are: the sizes and offsets are in the fields of 64 bits.
+TEST_F(Npy, ArchivesWithWideSizes) {
+  const Tensor t = Tensor::of<float>({2}, {1, 2});
+  write_npy(path("t.npy"), t);
+  const std::string npy = slurp(path("t.npy"));
+  const uint64_t sum = crc32_z(0, reinterpret_cast<const Bytef*>(npy.data()), npy.size());
+  const std::string zeros = little_endian(0, 4);
+  const std::string elsewhere = little_endian(0xffffffff, 4);
+  const auto build = [&](uint64_t member_bytes, uint64_t directory) {
+    std::string out = "PK\3\4" + little_endian(45, 2) + zeros + zeros + little_endian(sum, 4) + elsewhere +
+                      elsewhere + little_endian(5, 2) + little_endian(0, 2) + "t.npy" + npy;
+    const size_t at = out.size();
+    out += "PK\1\2" + little_endian(45, 4) + zeros + zeros + little_endian(sum, 4) + elsewhere + elsewhere +
+           little_endian(5, 2) + little_endian(28, 2) + little_endian(0, 10) + elsewhere + "t.npy";
+    out += little_endian(1, 2) + little_endian(24, 2) + little_endian(member_bytes, 8) +
+           little_endian(member_bytes, 8) + little_endian(0, 8);
+    const size_t end = out.size();
+    out += "PK\6\6" + little_endian(44, 8) + little_endian(45, 4) + zeros + zeros + little_endian(1, 8) +
+           little_endian(1, 8) + little_endian(end - at, 8) + little_endian(directory ? directory : at, 8);
+    out += "PK\6\7" + zeros + little_endian(end, 8) + little_endian(1, 4);
+    return out + "PK\5\6" + zeros + little_endian(0xffff, 2) + little_endian(0xffff, 2) + elsewhere +
+           elsewhere + little_endian(0, 2);
+  };
+  EXPECT_EQ(read_npz(write("x.npz", build(npy.size(), 0))).at("t"), t);
+  EXPECT_SAYS(read_npz(write("x.npz", build(uint64_t{1} << 60, 0))),
+              "is said to be 1152921504606846976 bytes");
+  EXPECT_SAYS(read_npz(write("x.npz", build(UINT64_MAX, 0))), "is said to be 18446744073709551615 bytes");
+  EXPECT_SAYS(read_npz(write("x.npz", build(npy.size(), UINT64_MAX))), "the directory is said to be");
 }
 
 // A member that claims to be far larger than it can be.

@@ -1,5 +1,7 @@
 #include "rlx/onnx.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
 #include "base/fail.h"
 #include "import/onnx/caches.h"
