@@ -22,14 +22,18 @@ struct Descriptor {
   }
 };
 
+// What is not a regular file is refused once it is open: without O_NONBLOCK, opening a pipe would wait for a
+// writer.
+constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
 [[noreturn]] void cannot_read(const std::string& path, int error) {
-  fail(ErrorKind::invalid_file, "the file '{}' cannot be read: {}", path, std::strerror(error));
+  fail(ErrorKind::invalid_file, "the file '{}' cannot be read: {}", excerpt(path, 300), std::strerror(error));
 }
 
 }  // namespace
 
 FileBytes::FileBytes(const std::string& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const Descriptor file{::open(path.c_str(), kOpenFlags)};
   if (file.fd < 0) cannot_read(path, errno);
   map(file.fd, path);
 }
@@ -42,7 +46,7 @@ FileBytes::FileBytes(const std::string& folder, const std::string& relative) {
          excerpt(relative), folder);
   }
   const std::string path = (fs::path(folder) / wanted).string();
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const Descriptor file{::open(path.c_str(), kOpenFlags)};
   if (file.fd < 0) cannot_read(path, errno);
   std::error_code error;
   const fs::path opened = fs::read_symlink(formatted("/proc/self/fd/{}", file.fd), error);

@@ -154,6 +154,8 @@ void check_output(const Op& op, const TensorType& t) {
     }
     expect_whole_blocks(t.dtype, t.shape);
   }
+  if (t.shape.rank() > kMaxRank)
+    fail("{}: the result has {} axes; {} are the most", op.name(), t.shape.rank(), kMaxRank);
   int64_t bytes = 16;
   for (const Dim& d : t.shape) {
     if (!d.is_static()) continue;

@@ -16,17 +16,17 @@ std::string value_info(const std::string& name, ElementType type, const std::vec
   pbf_writer tensor(type_proto, 1);
   tensor.add_int32(1, static_cast<int32_t>(type));
   if (!dims) return (tensor.commit(), type_proto.commit(), out);
-  std::string shape;  // of a scalar it is empty, but there
+  std::string message;  // a scalar has an empty one, which a nested writer would leave out
+  pbf_writer shape(message);
   for (const OnnxGraph::Dim& d : *dims) {
-    pbf_writer shape_writer(shape);
-    pbf_writer dim(shape_writer, 1);
-    if (const int* number = std::get_if<int>(&d)) {
+    pbf_writer dim(shape, 1);
+    if (const int64_t* number = std::get_if<int64_t>(&d)) {
       dim.add_int64(1, *number);
     } else {
       dim.add_string(2, std::get<std::string>(d));
     }
   }
-  tensor.add_message(2, shape);
+  tensor.add_message(2, message);
   tensor.commit();
   type_proto.commit();
   return out;

@@ -20,7 +20,7 @@ using onnx::ElementType;
 
 class OnnxGraph {
  public:
-  using Dim = std::variant<int, std::string>;  // a number, or the name of a symbol
+  using Dim = std::variant<int64_t, std::string>;  // a number, or the name of a symbol
   using Attribute =
       std::variant<int, double, std::string, std::vector<int64_t>, std::vector<float>, Tensor, OnnxGraph>;
   using Attributes = std::vector<std::pair<std::string, Attribute>>;
@@ -31,6 +31,11 @@ class OnnxGraph {
   OnnxGraph& initializer(const std::string& name, const Tensor& value);
   // Any bytes as a TensorProto, for those that no writer would make.
   OnnxGraph& initializer_message(const std::string& message);
+  // Any bytes as fields of the GraphProto.
+  OnnxGraph& fields(const std::string& bytes) {
+    fields_ += bytes;
+    return *this;
+  }
   OnnxGraph& node(const std::string& op, const std::vector<std::string>& inputs,
                   const std::vector<std::string>& outputs, const Attributes& attributes = {},
                   const std::string& domain = "");

@@ -1,11 +1,13 @@
 #include "import/onnx/call.h"
 
 #include <algorithm>
-#include <set>
 
 #include "import/onnx/importer.h"
 
 namespace rlx::onnx {
+namespace {
+constexpr int64_t kMaxSymbolic = 64;
+}  // namespace
 
 bool Ints::is_static() const { return std::ranges::all_of(values, &Dim::is_static); }
 
@@ -114,13 +116,11 @@ double Call::real(int64_t i, std::string_view what) {
 // --- Attributes ---
 
 const AttributeProto* Call::find(std::string_view name) const {
-  const auto in_list = [](const std::vector<AttributeProto>& list, std::string_view wanted) {
-    const auto it = std::ranges::find(list, wanted, &AttributeProto::name);
-    return it == list.end() ? nullptr : &*it;
-  };
-  const AttributeProto* attribute = in_list(node_.attributes, name);
-  if (attribute && !attribute->reference.empty()) return in_list(frame_.attributes, attribute->reference);
-  return attribute;
+  const auto attribute = std::ranges::find(node_.attributes, name, &AttributeProto::name);
+  if (attribute == node_.attributes.end()) return nullptr;
+  if (attribute->reference.empty()) return &*attribute;
+  const auto given = frame_.attributes.find(attribute->reference);
+  return given == frame_.attributes.end() ? nullptr : given->second;
 }
 
 const AttributeProto* Call::find(std::string_view name, AttributeProto::Kind kind) const {
@@ -174,8 +174,12 @@ ElementType Call::tensor_type(std::string_view name) const {
 Imported Call::leaf(std::string_view name) const {
   const auto* a = find(name, AttributeProto::Kind::tensor);
   if (!a) missing(name);
-  return importer_.leaf(graph(), frame_.prefix + std::string(node_.outputs.empty() ? op() : node_.outputs[0]),
-                        *a->t);
+  return leaf(importer_.data().tensor(*a->t), a->t->type);
+}
+
+Imported Call::leaf(const Tensor& tensor, ElementType type) const {
+  const std::string_view name = node_.outputs.empty() ? op() : node_.outputs[0];
+  return importer_.leaf(graph(), frame_.prefix + std::string(name), tensor, type);
 }
 
 const GraphProto& Call::subgraph(std::string_view name) const {
@@ -196,13 +200,6 @@ ElementType Call::element_type(std::string_view name, std::optional<ElementType>
 int64_t Call::normalized(int64_t axis, int64_t rank) {
   if (axis < -rank || axis >= rank) fail("there is no axis {} in a tensor of rank {}", axis, rank);
   return axis < 0 ? axis + rank : axis;
-}
-
-std::string Call::fresh_symbol(std::string_view what) const {
-  const std::set<std::string> taken = graph().symbols();
-  std::string name(what);
-  for (int i = 1; taken.contains(name); ++i) name = formatted("{}_{}", what, i);
-  return name;
 }
 
 int64_t Call::axis(std::string_view name, int64_t otherwise, int64_t rank) const {
@@ -241,6 +238,10 @@ void Call::out(int64_t i, Ints ints, ElementType type) {
   if (i < output_count()) outputs_[static_cast<size_t>(i)] = {.type = type, .ints = std::move(ints)};
 }
 
+void Call::out(int64_t i, Imported made) {
+  if (i < output_count()) outputs_[static_cast<size_t>(i)] = std::move(made);
+}
+
 // --- Help for rules ---
 
 Value Call::like(Value value, double number) const {
@@ -259,6 +260,9 @@ DType Call::carried(ElementType type) const {
 Value Call::materialize(const Ints& ints, ElementType type) const {
   const DType dtype = carried(type);
   if (ints.is_static()) return graph().constant(Tensor::from_ints(dtype, ints.shape, ints.numbers()));
+  // Each is a node of its own.
+  if (std::ssize(ints.values) > kMaxSymbolic)
+    refuse(Refusal::other, "it computes with {} sizes that are known only when it runs", ints.values.size());
   std::vector<Value> parts;
   for (const Dim& d : ints.values) parts.push_back(range(graph(), 1, d));
   const Value flat = parts.size() == 1 ? parts[0] : concat(parts, 0);

@@ -68,8 +68,9 @@ class Call {
   std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> otherwise = {}) const;
   std::vector<double> reals(std::string_view name) const;
   Tensor tensor(std::string_view name) const;
-  ElementType tensor_type(std::string_view name) const;  // of the tensor in an attribute
-  Imported leaf(std::string_view name) const;            // that tensor as a constant or a param
+  ElementType tensor_type(std::string_view name) const;         // of the tensor in an attribute
+  Imported leaf(std::string_view name) const;                   // that tensor as a constant or a param
+  Imported leaf(const Tensor& tensor, ElementType type) const;  // of attributes that are numbers
   const GraphProto& subgraph(std::string_view name) const;
   ElementType element_type(std::string_view name, std::optional<ElementType> otherwise = {}) const;
   // In [0, rank).
@@ -83,6 +84,7 @@ class Call {
   bool wants(int64_t i) const;  // somebody may read it
   void out(int64_t i, Value value, ElementType type);
   void out(int64_t i, Ints ints, ElementType type);
+  void out(int64_t i, Imported made);  // that has been imported before
   // One output, of the type of input 0.
   void out(Value value) { out(0, std::move(value), type(0)); }
   std::vector<Imported> take_outputs() { return std::move(outputs_); }
@@ -99,9 +101,6 @@ class Call {
   // The type's carrier; refuses types that have none.
   DType carried(ElementType type) const;
   static int64_t normalized(int64_t axis, int64_t rank);
-  // For a size that only the run knows; unlike all others.
-  std::string fresh_symbol(std::string_view what) const;
-
   // What is well formed but cannot be done; the message follows the node's name.
   template <class... Args>
   [[noreturn]] void refuse(Refusal why, std::format_string<Args...> message, Args&&... args) const {

@@ -13,16 +13,28 @@ namespace {
 
 constexpr int64_t kFirstOpset = 1;
 constexpr int64_t kLastOpset = 25;
-// Functions that call functions could name 2^60 nodes in a small file.
-constexpr int64_t kMaxNodes = 1'000'000;
-constexpr int kMaxDepth = 64;
-// Larger tensors are not computed while importing.
+// Functions that call functions could name 2^60 nodes in a small file, and one node of a file can be many of
+// ours.
+constexpr int64_t kMaxNodes = 250'000;
+constexpr int64_t kMaxMade = 1'000'000;
+constexpr int64_t kMaxWork = 1 << 24;
+// As deep as the text form goes.
+constexpr int kMaxDepth = 31;
+// Of the functions around a node, in its name.
+constexpr size_t kMaxPrefix = 256;
+// Larger tensors are not computed while importing, nor nodes that may need more multiplications.
 constexpr int64_t kMaxEvaluated = 65536;
+constexpr int64_t kMaxProducts = 1 << 22;
 // Larger ones become params: a constant is part of every print and every plan.
 constexpr int64_t kMaxConstant = 64;
 
 // Thrown for a node of which an input already failed: one problem is enough.
 struct Skipped {};
+
+// Thrown when the file asks for too much as a whole: there is no use in going on with the next node.
+struct TooMuch : Error {
+  using Error::Error;
+};
 
 std::string_view plain_domain(std::string_view domain) { return domain == "ai.onnx" ? "" : domain; }
 
@@ -39,20 +51,51 @@ std::string node_name(const NodeProto& n) {
   return std::string(n.op);
 }
 
-// Exporters write sums and products of names too.
-Dim symbol_of(std::string_view text) {
+// Exporters write sums and products of names too. Nothing if it is no text for a dimension.
+std::optional<Dim> parsed_dim(const std::string& text) {
   try {
     return Dim::parse(text);
   } catch (const Error&) {
-    std::string name;
-    for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-    if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name = "_" + name;
-    return Dim::symbol(name + "_");
+    return std::nullopt;
   }
 }
 
 bool is_op_of(std::string_view op, std::initializer_list<std::string_view> ops) {
   return std::ranges::find(ops, op) != ops.end();
+}
+
+std::string free_name(const Graph& graph, std::string name) {
+  while (graph.find(name) >= 0) name += '_';
+  return name;
+}
+
+// Params are found by their names, other nodes of a graph are not: one that has the name already takes
+// another. (The inputs of a body go by their order, and those of the model never have the name of a param.)
+void make_free(Graph& graph, const std::string& name) {
+  if (const int32_t other = graph.find(name); other >= 0) graph.rename(other, free_name(graph, name));
+}
+
+// What it costs to look at it, however often.
+int64_t size_of(const NodeProto& n) {
+  size_t size = 1 + n.inputs.size() + n.outputs.size();
+  for (const AttributeProto& a : n.attributes)
+    size += 1 + a.ints.size() + a.floats.size() + a.strings.size() + (a.g ? a.g->inputs.size() : 0);
+  return static_cast<int64_t>(size);
+}
+
+bool is_small(const TensorType& t) {
+  return t.shape.is_static() && t.shape.elements().value() <= kMaxEvaluated;
+}
+
+// An upper bound of the steps that the reference takes: every element of the inputs for every result, unless
+// the op is one that looks at few.
+int64_t most_work(const Node& n, const std::vector<const RefTensor*>& inputs) {
+  int64_t made = 0;
+  for (const TensorType& t : n.outputs) made += t.shape.elements().value();
+  if (n.op->has(Trait::view) || n.op->has(Trait::elementwise)) return made;
+  int64_t read = 1;
+  for (const RefTensor* in : inputs) read += in ? in->elements() : 0;
+  return std::min(made, kMaxProducts) * std::min(read, kMaxProducts) + read;
 }
 
 // Why there is no rule.
@@ -83,17 +126,35 @@ Importer::Importer(const ModelProto& model, TensorData& data, const ImportOption
 
 Imports Importer::run() {
   Frame frame{.scope = scope_, .opsets = model_.opsets};
-  const int64_t version = opset(frame, "");
-  if (version < kFirstOpset || version > kLastOpset) {
-    fail(ErrorKind::unsupported, "the model uses version {} of ONNX's ops; {} to {} are supported", version,
-         kFirstOpset, kLastOpset);
-  }
+  check_opset(opset(frame, ""));
+  collect_functions();
+  collect_symbols();
   add_initializers(scope_, model_.graph);
   declare_inputs();
   nodes(frame, model_.graph.nodes);
   declare_outputs();
   return {std::move(graph_), std::move(weights_), std::move(host_inputs_), std::move(types_),
           std::move(problems_)};
+}
+
+void Importer::check_opset(int64_t version) const {
+  if (version < kFirstOpset || version > kLastOpset) {
+    fail(ErrorKind::unsupported, "the model uses version {} of ONNX's ops; {} to {} are supported", version,
+         kFirstOpset, kLastOpset);
+  }
+}
+
+void Importer::collect_functions() {
+  for (const FunctionProto& f : model_.functions) {
+    if (!functions_.emplace(FunctionId{plain_domain(f.domain), f.name, f.overload}, &f).second)
+      fail(ErrorKind::invalid_file, "there are two functions '{}'", excerpt(f.name));
+  }
+}
+
+void Importer::spend(int64_t work) {
+  work_ += std::min(work, kMaxWork);
+  if (work_ > kMaxWork)
+    throw TooMuch(ErrorKind::unsupported, "the model asks for too much work while it is imported");
 }
 
 int64_t Importer::opset(const Frame& frame, std::string_view domain) const {
@@ -106,10 +167,16 @@ int64_t Importer::opset(const Frame& frame, std::string_view domain) const {
 // --- Leaves ---
 
 Imported Importer::leaf(Graph& graph, std::string_view name, const TensorProto& proto) {
-  const Tensor tensor = data_.tensor(proto);
-  Imported out{.type = proto.type};
-  const bool integers = is_integer(proto.type) || proto.type == ElementType::boolean;
-  if (integers && tensor.elements() <= kMaxInts) {
+  return leaf(graph, name, data_.tensor(proto), proto.type);
+}
+
+Imported Importer::leaf(Graph& graph, std::string_view name, const Tensor& tensor, ElementType type) {
+  Imported out{.type = type};
+  // What shapes are computed from; other integers, such as quantised weights, are only known if they are few.
+  const bool plain = type == ElementType::int64 || type == ElementType::int32 || type == ElementType::boolean;
+  const bool known = is_integer(type) || type == ElementType::boolean;
+  if (known && tensor.elements() <= (plain ? kMaxInts : kMaxConstant)) {
+    spend(tensor.elements() / 4);
     const std::vector<int64_t> numbers = tensor.integers();
     out.ints = Ints{tensor.shape(), {numbers.begin(), numbers.end()}};
     if (tensor.elements() <= kMaxConstant) return out;
@@ -117,18 +184,27 @@ Imported Importer::leaf(Graph& graph, std::string_view name, const TensorProto& 
   if (tensor.elements() <= kMaxConstant) {
     out.value = graph.constant(tensor, std::string(name));
   } else {
-    std::string unique(name);  // sub-graphs and functions may use a name again
-    while (weights_.contains(unique)) unique += "_";
+    const std::string unique = weight_name(name);
+    make_free(graph, unique);
     out.value = graph.param(unique, tensor.dtype(), Shape(tensor.shape()));
     weights_.emplace(unique, tensor);
   }
   return out;
 }
 
+// Sub-graphs and functions may use a name again, and a name of a node may be that of an input.
+std::string Importer::weight_name(std::string_view wanted) {
+  std::string name(wanted);
+  while (weights_.contains(name) || types_.contains(name))
+    name = formatted("{}_{}", wanted, ++numbering_[std::string(wanted)]);
+  return name;
+}
+
 void Importer::add_initializers(Scope& scope, const GraphProto& graph) {
   if (graph.sparse_initializers)
     problems_.push_back({Refusal::not_a_tensor, "", "", "sparse initializers are not supported"});
   for (const TensorProto& t : graph.initializers) {
+    if (t.name.empty()) fail(ErrorKind::invalid_file, "an initializer has no name");
     if (scope.values.contains(t.name))
       fail(ErrorKind::invalid_file, "there are two initializers '{}'", excerpt(t.name));
     Imported imported;
@@ -140,6 +216,36 @@ void Importer::add_initializers(Scope& scope, const GraphProto& graph) {
     }
     scope.values.emplace(t.name, std::move(imported));
   }
+}
+
+// The symbols that texts of dimensions mean, before any is made up.
+void Importer::collect_symbols() {
+  for (const ValueInfo& info : model_.graph.inputs) {
+    for (const DimProto& d : info.shape.value_or(std::vector<DimProto>())) {
+      if (d.value || d.param.empty()) continue;
+      if (const auto dim = parsed_dim(std::string(d.param))) dim->collect_symbols(symbols_);
+    }
+  }
+}
+
+std::string Importer::fresh_symbol(std::string_view what) {
+  std::string name;
+  for (const char c : what) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || !parsed_dim(name))
+    name = "_" + name;
+  const std::string wanted = name;
+  while (!symbols_.insert(name).second) name = formatted("{}_{}", wanted, ++numbering_[wanted]);
+  return name;
+}
+
+// The same text is the same size, and texts that are no names are different ones.
+Dim Importer::symbol(const std::string& text) {
+  const auto [it, fresh] = named_dims_.try_emplace(text);
+  if (fresh) {
+    const auto dim = parsed_dim(text);
+    it->second = dim ? *dim : Dim::symbol(fresh_symbol(text));
+  }
+  return it->second;
 }
 
 Shape Importer::input_shape(const ValueInfo& info) {
@@ -158,9 +264,9 @@ Shape Importer::input_shape(const ValueInfo& info) {
         fail(ErrorKind::invalid_file, "the input '{}' has a dimension of {}", excerpt(info.name), *d.value);
       shape.push_back(Dim(*d.value));
     } else if (!d.param.empty()) {
-      shape.push_back(symbol_of(d.param));
+      shape.push_back(symbol(std::string(d.param)));
     } else {
-      shape.push_back(symbol_of(formatted("{}_{}", info.name, i)));
+      shape.push_back(Dim::symbol(fresh_symbol(formatted("{}_{}", info.name, i))));
     }
   }
   for (const auto& [name, dim] : options_.symbols) {
@@ -170,10 +276,12 @@ Shape Importer::input_shape(const ValueInfo& info) {
 }
 
 void Importer::declare_inputs() {
+  std::set<std::string_view> names;
   for (const ValueInfo& info : model_.graph.inputs) {
-    if (std::ranges::contains(model_.graph.initializers, info.name, &TensorProto::name)) continue;
-    if (scope_.values.contains(info.name))
+    if (info.name.empty()) fail(ErrorKind::invalid_file, "an input has no name");
+    if (!names.insert(info.name).second)
       fail(ErrorKind::invalid_file, "there are two inputs '{}'", excerpt(info.name));
+    if (scope_.values.contains(info.name)) continue;  // an initializer is its value
     Imported in{.type = info.type};
     try {
       if (info.kind != ValueInfo::Kind::tensor || info.type == ElementType::string)
@@ -203,7 +311,11 @@ void Importer::declare_inputs() {
 }
 
 void Importer::declare_outputs() {
+  if (model_.graph.outputs.empty()) fail(ErrorKind::invalid_file, "the model has no outputs");
+  std::set<std::string_view> names;
   for (const ValueInfo& info : model_.graph.outputs) {
+    if (!names.insert(info.name).second)
+      fail(ErrorKind::invalid_file, "there are two outputs '{}'", excerpt(info.name));
     const auto it = scope_.values.find(info.name);
     if (it == scope_.values.end()) {
       fail(ErrorKind::invalid_file, "the output '{}' is not the output of any node", excerpt(info.name));
@@ -238,9 +350,15 @@ Imported Importer::capture(Scope& scope, std::string_view name, const Imported& 
   if (const auto* constant = op_cast<Constant>(*producer.op)) {
     inner.value = scope.graph->constant(constant->value);
   } else if (producer.op->is(LeafKind::param)) {
-    inner.value = scope.graph->param(producer.name, outer.value.dtype(), outer.value.shape());
+    const int32_t there = scope.graph->find(producer.name);
+    if (there >= 0 && scope.graph->node(there).op->is(LeafKind::param)) {
+      inner.value = scope.graph->value({there, 0});
+    } else {
+      make_free(*scope.graph, producer.name);
+      inner.value = scope.graph->param(producer.name, outer.value.dtype(), outer.value.shape());
+    }
   } else {
-    inner.value = scope.graph->input(std::string(name), outer.value.dtype(), outer.value.shape());
+    inner.value = body_input(*scope.graph, std::string(name), {outer.value.dtype(), outer.value.shape()});
     scope.captured.emplace_back(name, outer.value);
   }
   return inner;
@@ -262,17 +380,22 @@ void Importer::node(Frame& frame, const NodeProto& n) {
     translate(frame, n);
   } catch (const Skipped&) {
     bind_outputs(frame, n, std::vector<Imported>(n.outputs.size(), {.failed = true}), 0);
+  } catch (const TooMuch&) {
+    throw;
   } catch (const Refused& e) {
     failed({e.why(), name, op_name(n), e.what()});
   } catch (const Error& e) {
+    if (e.kind() == ErrorKind::internal)
+      throw e.within(formatted("the node '{}' ({})", excerpt(name), op_name(n)));
     failed({Refusal::other, name, op_name(n), e.what(), e.kind() != ErrorKind::unsupported});
   }
 }
 
 void Importer::translate(Frame& frame, const NodeProto& n) {
   if (++translated_ > kMaxNodes) {
-    fail(ErrorKind::unsupported, "the model has more than {} nodes", kMaxNodes);
+    throw TooMuch(ErrorKind::unsupported, formatted("the model has more than {} nodes", kMaxNodes));
   }
+  spend(size_of(n));
   const int32_t first_node = frame.scope.graph->size();
   const std::string_view domain = plain_domain(n.domain);
   if (call_function(frame, n)) return;
@@ -286,6 +409,11 @@ void Importer::translate(Frame& frame, const NodeProto& n) {
     } else {
       import_one_to_one(*same, call);
     }
+  }
+  made_ += frame.scope.graph->size() - first_node;
+  if (made_ > kMaxMade) {
+    throw TooMuch(ErrorKind::unsupported,
+                  formatted("the nodes of the model become more than {} of ours", kMaxMade));
   }
   bind_outputs(frame, n, call.take_outputs(), first_node);
 }
@@ -314,41 +442,35 @@ void Importer::bind_outputs(Frame& frame, const NodeProto& n, std::vector<Import
 
 // A function that the model defines: its nodes take the place of the call.
 bool Importer::call_function(Frame& frame, const NodeProto& n) {
-  const auto matches = [&](const FunctionProto& f) {
-    return f.name == n.op && plain_domain(f.domain) == plain_domain(n.domain) && f.overload == n.overload;
-  };
-  const auto it = std::ranges::find_if(model_.functions, matches);
-  if (it == model_.functions.end()) return false;
+  const auto found = functions_.find({plain_domain(n.domain), n.op, n.overload});
+  if (found == functions_.end()) return false;
+  const FunctionProto& f = *found->second;
   if (frame.depth >= kMaxDepth) fail("functions call each other more than {} deep", kMaxDepth);
-  if (n.inputs.size() > it->inputs.size())
-    fail("it has {} inputs; the function takes {}", n.inputs.size(), it->inputs.size());
+  if (n.inputs.size() > f.inputs.size())
+    fail("it has {} inputs; the function takes {}", n.inputs.size(), f.inputs.size());
   Scope scope{.graph = frame.scope.graph};
   for (size_t i = 0; i < n.inputs.size(); ++i) {
-    if (!n.inputs[i].empty()) scope.values.emplace(it->inputs[i], *find(frame.scope, n.inputs[i]));
+    if (!n.inputs[i].empty()) scope.values.emplace(f.inputs[i], *find(frame.scope, n.inputs[i]));
   }
-  Frame inner{.scope = scope,
-              .opsets = it->opsets,
-              .prefix = frame.prefix + node_name(n) + "/",
-              .depth = frame.depth + 1};
-  inner.attributes = it->attribute_defaults;
+  Frame inner{.scope = scope, .opsets = f.opsets, .depth = frame.depth + 1};
+  check_opset(opset(inner, ""));
+  inner.prefix = frame.prefix + node_name(n) + "/";
+  if (inner.prefix.size() > kMaxPrefix) inner.prefix = excerpt(inner.prefix, kMaxPrefix) + "/";
+  spend(std::ssize(f.attribute_defaults));
+  for (const AttributeProto& a : f.attribute_defaults) inner.attributes[a.name] = &a;
   for (const AttributeProto& a : n.attributes) {
-    const AttributeProto* given = &a;
-    if (!a.reference.empty()) {
-      const auto outer = std::ranges::find(frame.attributes, a.reference, &AttributeProto::name);
-      if (outer == frame.attributes.end()) continue;
-      given = &*outer;
+    if (a.reference.empty()) {
+      inner.attributes[a.name] = &a;
+    } else if (const auto given = frame.attributes.find(a.reference); given != frame.attributes.end()) {
+      inner.attributes[a.name] = given->second;
     }
-    AttributeProto named = *given;
-    named.name = a.name;
-    std::erase_if(inner.attributes, [&](const AttributeProto& d) { return d.name == a.name; });
-    inner.attributes.push_back(std::move(named));
   }
-  nodes(inner, it->nodes);
+  nodes(inner, f.nodes);
   std::vector<Imported> outputs(n.outputs.size());
-  for (size_t i = 0; i < n.outputs.size() && i < it->outputs.size(); ++i) {
-    const auto made = scope.values.find(it->outputs[i]);
+  for (size_t i = 0; i < n.outputs.size() && i < f.outputs.size(); ++i) {
+    const auto made = scope.values.find(f.outputs[i]);
     if (made == scope.values.end())
-      fail("the function '{}' does not make its output '{}'", n.op, it->outputs[i]);
+      fail("the function '{}' does not make its output '{}'", n.op, f.outputs[i]);
     outputs[i] = made->second;
   }
   bind_outputs(frame, n, std::move(outputs), 0);
@@ -357,23 +479,27 @@ bool Importer::call_function(Frame& frame, const NodeProto& n) {
 
 // --- Control flow ---
 
+Value Importer::body_input(Graph& graph, const std::string& name, const TensorType& type) {
+  return graph.input(free_name(graph, name), type.dtype, type.shape);
+}
+
 Importer::Body Importer::body(Frame& frame, const GraphProto& proto, const std::vector<BodyInput>& inputs,
                               const std::vector<std::pair<std::string, Value>>& captured) {
   if (frame.depth >= kMaxDepth) fail("sub-graphs are nested more than {} deep", kMaxDepth);
   if (proto.inputs.size() != inputs.size())
     fail("its sub-graph has {} inputs instead of {}", proto.inputs.size(), inputs.size());
   Body out;
-  std::erase_if(
-      known_, [&](const auto& entry) { return entry.first.first == out.graph.get(); });  // of an earlier one
+  known_.erase(out.graph.get());  // of an earlier one at the same address
   Scope scope{.graph = out.graph.get(), .outer = &frame.scope};
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string name(proto.inputs[i].name);
     Imported in{.type = inputs[i].type, .ints = inputs[i].known};
     if (!in.ints) {
-      const Value value = out.graph->input(name, inputs[i].tensor.dtype, inputs[i].tensor.shape);
+      const Value value = body_input(*out.graph, name, inputs[i].tensor);
       in.value = value.dtype() == *carrier(in.type) ? value : cast(value, *carrier(in.type));
     }
-    scope.values.emplace(name, std::move(in));
+    if (!scope.values.emplace(name, std::move(in)).second)
+      fail("its sub-graph has two inputs '{}'", excerpt(name));
   }
   for (const auto& [name, value] : captured) find(scope, name);
   add_initializers(scope, proto);
@@ -410,49 +536,54 @@ std::vector<Imported> Importer::inlined(Frame& frame, const GraphProto& proto) {
 // --- Values that are known while importing ---
 
 void Importer::evaluate(const Graph& graph, int32_t id) {
+  KnownValues& known = known_[&graph];
   // The nodes that it depends on, in an order in which they can be computed: that of the graph.
   std::set<int32_t> cone;
   std::vector<int32_t> open = {id};
   while (!open.empty()) {
     const int32_t at = open.back();
     open.pop_back();
-    if (known_.contains({&graph, at}) || !cone.insert(at).second) continue;
+    if (known.contains(at) || !cone.insert(at).second) continue;
     for (const ValueId v : graph.node(at).inputs) {
       if (!v.is_absent()) open.push_back(v.node);
     }
   }
   for (const int32_t at : cone) {
     const Node& n = graph.node(at);
-    std::vector<RefTensor>& out = known_[{&graph, at}];
-    const auto small = [](const TensorType& t) {
-      return t.shape.is_static() && t.shape.elements().value() <= kMaxEvaluated;
-    };
-    if (!std::ranges::all_of(n.outputs, small) || !n.op->subgraphs().empty()) continue;
+    std::vector<RefTensor>& out = known[at];
+    spend(1 + std::ssize(n.inputs));
+    if (!n.op->subgraphs().empty() || !std::ranges::all_of(n.outputs, is_small)) continue;
     if (const auto* constant = op_cast<Constant>(*n.op)) {
+      spend(constant->value.elements());
       out = {RefTensor::from(constant->value)};
     } else if (n.op->is(LeafKind::param)) {
+      spend(n.outputs[0].shape.elements().value());
       out = {RefTensor::from(weights_.at(n.name))};
     } else if (!n.op->is_leaf()) {
       std::vector<const RefTensor*> inputs;
       bool complete = true;
       for (const ValueId v : n.inputs) {
-        const std::vector<RefTensor>* made = v.is_absent() ? nullptr : &known_.at({&graph, v.node});
+        const std::vector<RefTensor>* made = v.is_absent() ? nullptr : &known.at(v.node);
         complete = complete && (v.is_absent() || !made->empty());
         inputs.push_back(made && !made->empty() ? &(*made)[static_cast<size_t>(v.output)] : nullptr);
       }
-      if (complete) out = run_reference(n, inputs);
+      const int64_t work = complete ? most_work(n, inputs) : 0;
+      if (!complete || work > kMaxProducts) continue;
+      spend(work);
+      out = run_reference(n, inputs);
     }
   }
 }
 
 std::optional<Tensor> Importer::constant(const Value& value) {
   const Graph& graph = value.graph();
-  const auto small = graph.type(value.id()).shape;
-  if (!small.is_static() || small.elements().value() > kMaxEvaluated) return std::nullopt;
+  if (!is_small(graph.type(value.id()))) return std::nullopt;
   evaluate(graph, value.id().node);
-  const std::vector<RefTensor>& made = known_.at({&graph, value.id().node});
+  const std::vector<RefTensor>& made = known_.at(&graph).at(value.id().node);
   if (made.empty()) return std::nullopt;
-  return made[static_cast<size_t>(value.id().output)].to_tensor();
+  const RefTensor& found = made[static_cast<size_t>(value.id().output)];
+  spend(found.elements());
+  return found.to_tensor();
 }
 
 void Importer::need_host_value(const Value& value, std::string_view what) {

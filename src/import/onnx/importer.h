@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "import/onnx/imported.h"
@@ -33,7 +34,7 @@ struct Scope {
 struct Frame {
   Scope& scope;
   const std::vector<OpsetId>& opsets;
-  std::vector<AttributeProto> attributes = {};
+  std::map<std::string_view, const AttributeProto*> attributes = {};
   std::string prefix = {};  // of node names
   int depth = 0;            // of functions and sub-graphs
 };
@@ -68,6 +69,12 @@ class Importer {
   TensorData& data() { return data_; }
   // A constant if it is small, otherwise a param.
   Imported leaf(Graph& graph, std::string_view name, const TensorProto& tensor);
+  Imported leaf(Graph& graph, std::string_view name, const Tensor& tensor, ElementType type);
+  // For a size that only the run knows; unlike all others of the model.
+  std::string fresh_symbol(std::string_view what);
+  // Counts what is computed and kept while importing, in units of about a hundred nanoseconds or a hundred
+  // bytes. Small files can ask for much: importing ends with an error when it is too much.
+  void spend(int64_t work);
   // A tensor that depends on constants and weights alone.
   std::optional<Tensor> constant(const Value& value);
   // For a value that must be known: finds the input that it depends on, so that importing can start again
@@ -89,11 +96,15 @@ class Importer {
   // A sub-graph with these inputs; the captured values are inputs after them, first those that are given.
   Body body(Frame& frame, const GraphProto& proto, const std::vector<BodyInput>& inputs,
             const std::vector<std::pair<std::string, Value>>& captured = {});
+  // Another input of a body. They go by their order: the name is changed if it is taken.
+  static Value body_input(Graph& graph, const std::string& name, const TensorType& type);
   // A sub-graph in place: its nodes join those around it.
   std::vector<Imported> inlined(Frame& frame, const GraphProto& proto);
 
  private:
   void declare_inputs();
+  void collect_functions();
+  void check_opset(int64_t version) const;
   void add_initializers(Scope& scope, const GraphProto& graph);
   void nodes(Frame& frame, const std::vector<NodeProto>& nodes);
   void node(Frame& frame, const NodeProto& node);
@@ -101,7 +112,10 @@ class Importer {
   bool call_function(Frame& frame, const NodeProto& node);
   void bind_outputs(Frame& frame, const NodeProto& node, std::vector<Imported> outputs, int32_t first_node);
   void declare_outputs();
+  void collect_symbols();
+  Dim symbol(const std::string& text);
   Shape input_shape(const ValueInfo& info);
+  std::string weight_name(std::string_view wanted);
   Imported capture(Scope& scope, std::string_view name, const Imported& outer);
   void evaluate(const Graph& graph, int32_t node);
 
@@ -115,9 +129,18 @@ class Importer {
   NamedTensors weights_;
   std::map<std::string, ElementType> types_;
   std::vector<ImportProblem> problems_;
-  // Values that have been computed while importing; no tensors where that cannot be done.
-  std::map<std::pair<const Graph*, int32_t>, std::vector<RefTensor>> known_;
-  int64_t translated_ = 0;
+  using FunctionId =
+      std::tuple<std::string_view, std::string_view, std::string_view>;  // domain, name, overload
+  std::map<FunctionId, const FunctionProto*> functions_;
+  std::set<std::string> symbols_;                          // that have a meaning
+  std::map<std::string, Dim> named_dims_;                  // what the texts of dimensions stand for
+  std::map<std::string, int64_t, std::less<>> numbering_;  // of names that are wanted more than once
+  // Values that have been computed while importing, by node; no tensors where that cannot be done.
+  using KnownValues = std::map<int32_t, std::vector<RefTensor>>;
+  std::map<const Graph*, KnownValues> known_;
+  int64_t translated_ = 0;  // nodes of the file, each time that a function is called
+  int64_t made_ = 0;        // nodes of our own
+  int64_t work_ = 0;
 };
 
 // Imports with the values of inputs that turn out to be needed.

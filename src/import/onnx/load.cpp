@@ -1,6 +1,8 @@
 #include "rlx/onnx.h"
 
 #include <algorithm>
+#include <ranges>
+#include <set>
 
 #include "base/checked.h"
 #include "base/fail.h"
@@ -12,11 +14,11 @@ namespace rlx::onnx {
 Error refusal(const std::string& file, const std::vector<ImportProblem>& problems) {
   std::string text =
       formatted("{}: {} node{} cannot be imported:", file, problems.size(), problems.size() == 1 ? "" : "s");
-  bool invalid = false;
-  for (const ImportProblem& p : problems) {
-    text += formatted("\n  {} ({}): {}", excerpt(p.node), p.op, p.reason);
-    invalid = invalid || p.invalid;
-  }
+  constexpr size_t kMostListed = 100;
+  for (const ImportProblem& p : problems | std::views::take(kMostListed))
+    text += formatted("\n  {} ({}): {}", excerpt(p.node), excerpt(p.op), excerpt(p.reason, 500));
+  if (problems.size() > kMostListed) text += formatted("\n  and {} more", problems.size() - kMostListed);
+  const bool invalid = std::ranges::contains(problems, true, &ImportProblem::invalid);
   return Error(invalid ? ErrorKind::invalid_file : ErrorKind::unsupported, text);
 }
 
@@ -100,9 +102,10 @@ Info inspect(const std::string& path, const LoadOptions& options) {
   for (const OpsetId& id : file.model.opsets) info.opsets[std::string(id.domain)] = id.version;
   count_ops(file.model.graph.nodes, info.ops);
   for (const FunctionProto& f : file.model.functions) count_ops(f.nodes, info.ops);
+  std::set<std::string_view> initializers;
+  for (const TensorProto& t : file.model.graph.initializers) initializers.insert(t.name);
   for (const ValueInfo& v : file.model.graph.inputs) {
-    if (!std::ranges::contains(file.model.graph.initializers, v.name, &TensorProto::name))
-      info.inputs.push_back(text_of(v));
+    if (!initializers.contains(v.name)) info.inputs.push_back(text_of(v));
   }
   for (const ValueInfo& v : file.model.graph.outputs) info.outputs.push_back(text_of(v));
   try {

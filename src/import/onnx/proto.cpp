@@ -13,26 +13,11 @@ using protozero::pbf_wire_type;
 // Sub-graphs in attributes, each a message in a message: deeper ones would overflow the stack.
 constexpr int kMaxDepth = 64;
 
-std::string_view text(protozero::data_view view) { return {view.data(), view.size()}; }
-
-int64_t as_int64(pbf_reader& in) { return in.get_int64(); }
-
-// A repeated number comes packed in one piece or, from old writers, one field for each.
-void add_ints(pbf_reader& in, std::vector<int64_t>& into) {
-  if (in.wire_type() == pbf_wire_type::length_delimited) {
-    for (const int64_t v : in.get_packed_int64()) into.push_back(v);
-  } else {
-    into.push_back(as_int64(in));
-  }
-}
-
-void add_floats(pbf_reader& in, std::vector<float>& into) {
-  if (in.wire_type() == pbf_wire_type::length_delimited) {
-    for (const float v : in.get_packed_float()) into.push_back(v);
-  } else {
-    into.push_back(in.get_float());
-  }
-}
+// A message in the file may have 2 bytes, and costs us some hundred: a file cannot make us allocate without
+// end.
+constexpr int64_t kMaxMessages = 2'000'000;
+// A name is part of every message and print that mentions it.
+constexpr size_t kMaxName = 1024;
 
 class Parser {
  public:
@@ -44,24 +29,24 @@ class Parser {
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          m.ir_version = as_int64(in);
+          m.ir_version = number(in);
           break;
         case 2:
-          m.producer = text(in.get_view());
+          m.producer = text(in);
           break;
         case 3:
-          m.producer_version = text(in.get_view());
+          m.producer_version = text(in);
           break;
         case 7:
           if (has_graph) wrong("the model has two graphs");
           has_graph = true;
-          m.graph = graph(in.get_message());
+          m.graph = graph(message(in));
           break;
         case 8:
-          m.opsets.push_back(opset(in.get_message()));
+          m.opsets.push_back(opset(message(in)));
           break;
         case 25:
-          m.functions.push_back(function(in.get_message()));
+          m.functions.push_back(function(message(in)));
           break;
         default:
           in.skip();
@@ -79,7 +64,7 @@ class Parser {
           add_ints(in, t.dims);
           break;
         case 2:
-          t.type = element_type(in.get_int32());
+          t.type = element_type(number(in));
           break;
         case 3:
           wrong("a tensor is stored in segments, which ONNX no longer has");
@@ -97,10 +82,10 @@ class Parser {
           t.int64s.push_back(piece(in));
           break;
         case 8:
-          t.name = text(in.get_view());
+          t.name = name(in);
           break;
         case 9:
-          t.raw = text(in.get_view());
+          t.raw = text(in);
           break;
         case 10:
           t.doubles.push_back(piece(in));
@@ -109,10 +94,10 @@ class Parser {
           t.uint64s.push_back(piece(in));
           break;
         case 13:
-          t.external_data.push_back(entry(in.get_message()));
+          t.external_data.push_back(entry(message(in)));
           break;
         case 14:
-          t.external = in.get_int32() == 1;
+          t.external = number(in) == 1;
           break;
         default:
           in.skip();
@@ -127,29 +112,77 @@ class Parser {
     fail(ErrorKind::invalid_file, "{}: {}", file_, formatted(message, std::forward<Args>(args)...));
   }
 
-  ElementType element_type(int32_t number) const {
-    const auto type = element_type_of(number);
+  ElementType element_type(int64_t number) const {
+    const bool fits = number >= 0 && number <= kLastElementType;
+    const auto type = fits ? element_type_of(static_cast<int32_t>(number)) : std::nullopt;
     if (!type) wrong("there is no element type {}; ONNX has 0 to {}", number, kLastElementType);
     return *type;
   }
 
+  // --- Fields. One of another kind than onnx.proto3 says would be read as garbage. ---
+
+  void expect(const pbf_reader& in, pbf_wire_type kind) const {
+    if (!in.has_wire_type(kind)) wrong("field {} of a message is of the wrong kind", in.tag());
+  }
+  std::string_view text(pbf_reader& in) const {
+    expect(in, pbf_wire_type::length_delimited);
+    const protozero::data_view view = in.get_view();
+    return {view.data(), view.size()};
+  }
+  std::string_view name(pbf_reader& in) const {
+    const std::string_view all = text(in);
+    if (all.size() > kMaxName)
+      wrong("the name '{}' has {} bytes; {} are the most", excerpt(all), all.size(), kMaxName);
+    return all;
+  }
+  int64_t number(pbf_reader& in) const {
+    expect(in, pbf_wire_type::varint);
+    return in.get_int64();
+  }
+  float real(pbf_reader& in) const {
+    expect(in, pbf_wire_type::fixed32);
+    return in.get_float();
+  }
+  pbf_reader message(pbf_reader& in) {
+    expect(in, pbf_wire_type::length_delimited);
+    if (++messages_ > kMaxMessages)
+      wrong("it has more than {} nodes, tensors, attributes and the like", kMaxMessages);
+    return in.get_message();
+  }
+
+  // A repeated number comes packed in one piece or, from old writers, one field for each.
+  void add_ints(pbf_reader& in, std::vector<int64_t>& into) const {
+    if (in.has_wire_type(pbf_wire_type::length_delimited)) {
+      for (const int64_t v : in.get_packed_int64()) into.push_back(v);
+    } else {
+      into.push_back(number(in));
+    }
+  }
+  void add_floats(pbf_reader& in, std::vector<float>& into) const {
+    if (in.has_wire_type(pbf_wire_type::length_delimited)) {
+      for (const float v : in.get_packed_float()) into.push_back(v);
+    } else {
+      into.push_back(real(in));
+    }
+  }
+
   // The bytes of a packed list, or of a single number that is not packed.
-  static std::string_view piece(pbf_reader& in) {
-    if (in.wire_type() == pbf_wire_type::length_delimited) return text(in.get_view());
+  std::string_view piece(pbf_reader& in) {
+    if (in.has_wire_type(pbf_wire_type::length_delimited)) return text(in);
     const char* const begin = in.data().data();
     in.skip();
     return {begin, static_cast<size_t>(in.data().data() - begin)};
   }
 
-  static std::pair<std::string_view, std::string_view> entry(pbf_reader in) {
+  std::pair<std::string_view, std::string_view> entry(pbf_reader in) {
     std::pair<std::string_view, std::string_view> e;
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          e.first = text(in.get_view());
+          e.first = text(in);
           break;
         case 2:
-          e.second = text(in.get_view());
+          e.second = text(in);
           break;
         default:
           in.skip();
@@ -158,15 +191,15 @@ class Parser {
     return e;
   }
 
-  static OpsetId opset(pbf_reader in) {
+  OpsetId opset(pbf_reader in) {
     OpsetId id;
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          id.domain = text(in.get_view());
+          id.domain = name(in);
           break;
         case 2:
-          id.version = as_int64(in);
+          id.version = number(in);
           break;
         default:
           in.skip();
@@ -181,22 +214,22 @@ class Parser {
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          g.nodes.push_back(node(in.get_message()));
+          g.nodes.push_back(node(message(in)));
           break;
         case 2:
-          g.name = text(in.get_view());
+          g.name = name(in);
           break;
         case 5:
-          g.initializers.push_back(tensor(in.get_message()));
+          g.initializers.push_back(tensor(message(in)));
           break;
         case 11:
-          g.inputs.push_back(value_info(in.get_message()));
+          g.inputs.push_back(value_info(message(in)));
           break;
         case 12:
-          g.outputs.push_back(value_info(in.get_message()));
+          g.outputs.push_back(value_info(message(in)));
           break;
         case 13:
-          g.values.push_back(value_info(in.get_message()));
+          g.values.push_back(value_info(message(in)));
           break;
         case 15:
           g.sparse_initializers = true;
@@ -215,31 +248,33 @@ class Parser {
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          f.name = text(in.get_view());
+          f.name = name(in);
           break;
         case 4:
-          f.inputs.push_back(text(in.get_view()));
+          f.inputs.push_back(name(in));
           break;
         case 5:
-          f.outputs.push_back(text(in.get_view()));
+          f.outputs.push_back(name(in));
           break;
         case 6:
-          f.attributes.push_back(text(in.get_view()));
+          f.attributes.push_back(name(in));
           break;
         case 7:
-          f.nodes.push_back(node(in.get_message()));
+          f.nodes.push_back(node(message(in)));
           break;
         case 9:
-          f.opsets.push_back(opset(in.get_message()));
+          f.opsets.push_back(opset(message(in)));
           break;
         case 10:
-          f.domain = text(in.get_view());
+          f.domain = name(in);
           break;
         case 11:
-          f.attribute_defaults.push_back(attribute(in.get_message()));
+          f.attribute_defaults.push_back(attribute(message(in)));
+          if (!f.attribute_defaults.back().reference.empty())
+            wrong("the default of an attribute of the function '{}' is a reference", f.name);
           break;
         case 13:
-          f.overload = text(in.get_view());
+          f.overload = name(in);
           break;
         default:
           in.skip();
@@ -253,25 +288,25 @@ class Parser {
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          n.inputs.push_back(text(in.get_view()));
+          n.inputs.push_back(name(in));
           break;
         case 2:
-          n.outputs.push_back(text(in.get_view()));
+          n.outputs.push_back(name(in));
           break;
         case 3:
-          n.name = text(in.get_view());
+          n.name = name(in);
           break;
         case 4:
-          n.op = text(in.get_view());
+          n.op = name(in);
           break;
         case 5:
-          n.attributes.push_back(attribute(in.get_message()));
+          n.attributes.push_back(attribute(message(in)));
           break;
         case 7:
-          n.domain = text(in.get_view());
+          n.domain = name(in);
           break;
         case 8:
-          n.overload = text(in.get_view());
+          n.overload = name(in);
           break;
         default:
           in.skip();
@@ -287,26 +322,26 @@ class Parser {
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          a.name = text(in.get_view());
+          a.name = name(in);
           break;
         case 2:
-          a.f = in.get_float();
+          a.f = real(in);
           seen = Kind::float_;
           break;
         case 3:
-          a.i = as_int64(in);
+          a.i = number(in);
           seen = Kind::int_;
           break;
         case 4:
-          a.s = text(in.get_view());
+          a.s = text(in);
           seen = Kind::string;
           break;
         case 5:
-          a.t = std::make_shared<TensorProto>(tensor(in.get_message()));
+          a.t = std::make_shared<TensorProto>(tensor(message(in)));
           seen = Kind::tensor;
           break;
         case 6:
-          a.g = std::make_shared<GraphProto>(graph(in.get_message()));
+          a.g = std::make_shared<GraphProto>(graph(message(in)));
           seen = Kind::graph;
           break;
         case 7:
@@ -318,14 +353,14 @@ class Parser {
           seen = Kind::ints;
           break;
         case 9:
-          a.strings.push_back(text(in.get_view()));
+          a.strings.push_back(text(in));
           seen = Kind::strings;
           break;
         case 20:
-          a.kind = static_cast<Kind>(in.get_int32());
+          a.kind = static_cast<Kind>(static_cast<int32_t>(number(in)));
           break;
         case 21:
-          a.reference = text(in.get_view());
+          a.reference = name(in);
           break;
         default:
           in.skip();
@@ -342,10 +377,10 @@ class Parser {
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          v.name = text(in.get_view());
+          v.name = name(in);
           break;
         case 2:
-          type(in.get_message(), v);
+          type(message(in), v);
           break;
         default:
           in.skip();
@@ -359,7 +394,7 @@ class Parser {
       switch (in.tag()) {
         case 1:
           into.kind = ValueInfo::Kind::tensor;
-          tensor_type(in.get_message(), into);
+          tensor_type(message(in), into);
           break;
         case 4:
           into.kind = ValueInfo::Kind::sequence;
@@ -383,10 +418,10 @@ class Parser {
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          into.type = element_type(in.get_int32());
+          into.type = element_type(number(in));
           break;
         case 2:
-          into.shape = shape(in.get_message());
+          into.shape = shape(message(in));
           break;
         default:
           in.skip();
@@ -394,11 +429,11 @@ class Parser {
     }
   }
 
-  static std::vector<DimProto> shape(pbf_reader in) {
+  std::vector<DimProto> shape(pbf_reader in) {
     std::vector<DimProto> dims;
     while (in.next()) {
       if (in.tag() == 1) {
-        dims.push_back(dim(in.get_message()));
+        dims.push_back(dim(message(in)));
       } else {
         in.skip();
       }
@@ -406,15 +441,15 @@ class Parser {
     return dims;
   }
 
-  static DimProto dim(pbf_reader in) {
+  DimProto dim(pbf_reader in) {
     DimProto d;
     while (in.next()) {
       switch (in.tag()) {
         case 1:
-          d.value = as_int64(in);
+          d.value = number(in);
           break;
         case 2:
-          d.param = text(in.get_view());
+          d.param = name(in);
           break;
         default:
           in.skip();
@@ -425,6 +460,7 @@ class Parser {
 
   std::string_view file_;
   int depth_ = 0;
+  int64_t messages_ = 0;
 };
 
 // protozero throws its own exceptions for broken messages.

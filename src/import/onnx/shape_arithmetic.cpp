@@ -4,6 +4,9 @@
 #include <functional>
 #include <numeric>
 
+#include "import/onnx/importer.h"
+#include "ir/infer.h"
+
 namespace rlx::onnx {
 namespace {
 
@@ -14,6 +17,7 @@ Result boolean(std::optional<bool> b) { return b ? Result(Dim(*b ? 1 : 0)) : std
 
 Result divide(const Dim& a, const Dim& b) {
   if (b.is(0)) fail("it divides {} by 0", a.text());
+  if (b.is(-1)) return Dim(0) - a;  // the smallest number has no negative, and this says so
   if (a.is_static() && b.is_static()) return Dim(a.value() / b.value());
   if (a.is_size() && b.is_size()) return a.floor_div(b);
   return Dim::exact_div(a, b);
@@ -21,6 +25,7 @@ Result divide(const Dim& a, const Dim& b) {
 
 Result remainder(const Dim& a, const Dim& b) {
   if (b.is(0)) fail("it divides {} by 0", a.text());
+  if (b.is(-1)) return Dim(0);
   if (a.is_static() && b.is_static()) {
     const int64_t r = a.value() % b.value();
     return Dim(r != 0 && (r < 0) != (b.value() < 0) ? r + b.value() : r);
@@ -76,7 +81,16 @@ constexpr Binary kBinary[] = {
      true},
 };
 
+// Sums of products are multiplied term by term. (In the units of Importer::spend.)
+int64_t cost_of(const Dim& a, const Dim& b) {
+  if (a.is_static() && b.is_static()) return 0;
+  return 1 + std::ssize(a.text()) * std::ssize(b.text()) / 1024;
+}
+
 int64_t count_of(const std::vector<int64_t>& shape) {
+  for (const int64_t d : shape) {
+    if (d < 0) fail("a dimension is {}", d);
+  }
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, [](int64_t a, int64_t b) {
     int64_t product = 0;
     return __builtin_mul_overflow(a, b, &product) ? kMaxInts + 1 : product;
@@ -120,7 +134,8 @@ std::vector<const Ints*> inputs_of(Call& c) {
 
 std::optional<Ints> elementwise(Call& c, const Binary& binary) {
   const std::vector<const Ints*> in = inputs_of(c);
-  if (in.empty()) return std::nullopt;
+  const bool takes_any = binary.op == "Min" || binary.op == "Max";
+  if (in.empty() || (in.size() != 2 && !takes_any)) return std::nullopt;
   if (binary.op == "Mod" && c.integer("fmod", 0) != 0) return std::nullopt;
   const auto shape = common_shape(in);
   if (!shape) return std::nullopt;
@@ -128,6 +143,7 @@ std::optional<Ints> elementwise(Call& c, const Binary& binary) {
   for (size_t k = 1; k < in.size(); ++k) {
     const std::vector<Dim> b = broadcast_values(*in[k], *shape);
     for (size_t i = 0; i < out.values.size(); ++i) {
+      c.importer().spend(cost_of(out.values[i], b[i]));
       const Result r = binary.compute(out.values[i], b[i]);
       if (!r) return std::nullopt;
       out.values[i] = *r;
@@ -153,7 +169,7 @@ std::optional<Ints> select(Call& c) {
 std::optional<Ints> concatenate(Call& c) {
   std::vector<Dim> out;
   for (const Ints* in : inputs_of(c)) {
-    if (in->shape.size() != 1) return std::nullopt;
+    if (in->shape.size() != 1 || std::ssize(out) > kMaxInts) return std::nullopt;
     out.insert(out.end(), in->values.begin(), in->values.end());
   }
   return static_cast<int64_t>(out.size()) <= kMaxInts ? std::optional(Ints::vector(out)) : std::nullopt;
@@ -184,9 +200,10 @@ std::optional<Ints> slice_ints(Call& c) {
   };
   const auto start = bound(1, "starts");
   const auto end = bound(2, "ends");
-  const int64_t step = c.opset() >= 10 && c.has(4) ? c.known(4)->values.at(0).value() : 1;
-  if (!start || !end || step == 0) return std::nullopt;
+  const auto step_given = c.opset() >= 10 && c.has(4) ? bound(4, "") : std::optional<int64_t>(1);
+  if (!start || !end || !step_given || *step_given == 0) return std::nullopt;
   const auto size = static_cast<int64_t>(x.values.size());
+  const int64_t step = std::clamp(*step_given, -size - 1, size + 1);
   const int64_t low = step > 0 ? 0 : -1;
   const auto clamped = [&](int64_t at) {
     return std::clamp(at < 0 ? at + size : at, low, step > 0 ? size : size - 1);
@@ -212,15 +229,15 @@ std::optional<Ints> reshaped(Call& c) {
       if (shape[i] == 0 && i < out.shape.size() && !c.flag("allowzero", false)) shape[i] = out.shape[i];
       if (shape[i] > 0) rest /= shape[i];
     }
+    if (std::ranges::count(shape, -1) > 1) fail("its shape leaves two dimensions open");
     for (int64_t& d : shape) d = d == -1 ? rest : d;
     if (count_of(shape) != static_cast<int64_t>(out.values.size())) fail("its shape does not fit");
     out.shape = shape;
     return out;
   }
-  const int64_t full = c.op() == "Unsqueeze"
-                           ? rank + (c.has(1) ? c.known(1)->shape.empty() ? 1 : c.known(1)->shape[0]
-                                              : std::ssize(c.integers("axes")))
-                           : rank;
+  const int64_t full = c.op() == "Unsqueeze" ? rank + (c.has(1) ? std::ssize(c.known(1)->values)
+                                                                : std::ssize(c.integers("axes")))
+                                             : rank;
   auto axes = c.axes(1, full);
   if (c.op() == "Squeeze") {
     std::vector<int64_t> shape;
@@ -260,8 +277,10 @@ std::optional<Ints> reduced(Call& c) {
   const bool sum = c.op() == "ReduceSum";
   if (x.values.empty() && !product && !sum) return std::nullopt;
   Dim out = product ? Dim(1) : sum ? Dim(0) : x.values[0];
-  for (const Dim& d : x.values)
+  for (const Dim& d : x.values) {
+    c.importer().spend(cost_of(out, d));
     out = product ? out * d : sum ? out + d : c.op() == "ReduceMin" ? Dim::min(out, d) : Dim::max(out, d);
+  }
   Ints result = Ints::scalar(out);
   if (c.flag("keepdims", true)) result.shape.assign(x.shape.size(), 1);
   return result;
@@ -270,14 +289,18 @@ std::optional<Ints> reduced(Call& c) {
 std::optional<Ints> range_of(Call& c) {
   const std::vector<const Ints*> in = inputs_of(c);
   if (in.size() != 3 || !std::ranges::all_of(in, &Ints::is_static)) return std::nullopt;
-  const int64_t start = in[0]->values.at(0).value();
-  const int64_t limit = in[1]->values.at(0).value();
-  const int64_t step = in[2]->values.at(0).value();
+  for (const Ints* one : in) {
+    if (one->values.size() != 1) fail("one of its three numbers has {} elements", one->values.size());
+  }
+  const int64_t start = in[0]->values[0].value();
+  const int64_t limit = in[1]->values[0].value();
+  const int64_t step = in[2]->values[0].value();
   if (step == 0) fail("its step is 0");
   std::vector<Dim> out;
-  for (int64_t i = start; step > 0 ? i < limit : i > limit; i += step) {
+  for (int64_t i = start; step > 0 ? i < limit : i > limit;) {
     if (static_cast<int64_t>(out.size()) >= kMaxInts) return std::nullopt;
     out.emplace_back(i);
+    if (__builtin_add_overflow(i, step, &i)) break;  // beyond the limit in any case
   }
   return Ints::vector(out);
 }
@@ -296,9 +319,6 @@ std::optional<Ints> constant_of_shape(Call& c) {
   const Tensor value = c.tensor("value");
   if (is_float(value.dtype()) || value.dtype() == DType::c64 || value.elements() != 1) return std::nullopt;
   const std::vector<int64_t> dims = shape.numbers();
-  for (const int64_t d : dims) {
-    if (d < 0) fail("its shape has a dimension of {}", d);
-  }
   return Ints{dims, std::vector<Dim>(static_cast<size_t>(count_of(dims)), Dim(value.integer(0)))};
 }
 
@@ -353,6 +373,9 @@ bool all_known(Call& c) {
 
 bool give(Call& c, std::optional<Ints> ints, ElementType type) {
   if (!ints || (type == ElementType::int32 && !ints->is_static())) return false;
+  if (std::ssize(ints->shape) > kMaxRank)
+    fail("its result has {} axes; {} are the most", ints->shape.size(), kMaxRank);
+  c.importer().spend(std::ssize(ints->values));
   if (type == ElementType::int32 && !std::ranges::all_of(ints->values, [](const Dim& d) {
         return d.value() >= INT32_MIN && d.value() <= INT32_MAX;
       })) {

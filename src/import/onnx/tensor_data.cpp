@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "import/onnx/problem.h"
+#include "ir/infer.h"
 #include "rlx/shape.h"
 
 namespace rlx::onnx {
@@ -20,6 +21,7 @@ template <class... Args>
 }
 
 int64_t elements_of(const TensorProto& t) {
+  if (std::ssize(t.dims) > kMaxRank) wrong(t, "has {} axes; {} are the most", t.dims.size(), kMaxRank);
   int64_t elements = 1;
   for (const int64_t d : t.dims) {
     if (d < 0) wrong(t, "has a dimension of {}", d);
@@ -228,7 +230,7 @@ std::pair<std::span<const std::byte>, std::shared_ptr<const void>> TensorData::e
   }
   const std::span<const std::byte> all = file->bytes();
   if (offset > all.size() || (length && *length > all.size() - offset)) {
-    wrong(t, "is at bytes {} to {} of '{}', which has only {}", offset, offset + length.value_or(0),
+    wrong(t, "has {} bytes from byte {} of '{}' on, which has only {}", length.value_or(0), offset,
           excerpt(location), all.size());
   }
   return {all.subspan(offset, length.value_or(all.size() - offset)), file};

@@ -8,13 +8,7 @@ namespace {
 using Body = Importer::Body;
 
 void pass_on(Call& c, const std::vector<Imported>& values) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].ints) {
-      c.out(static_cast<int64_t>(i), *values[i].ints, values[i].type);
-    } else {
-      c.out(static_cast<int64_t>(i), values[i].value, values[i].type);
-    }
-  }
+  for (size_t i = 0; i < values.size(); ++i) c.out(static_cast<int64_t>(i), values[i]);
 }
 
 void declare_outputs(Body& body) {
@@ -45,7 +39,7 @@ void if_rule(Call& c) {
   Body no = c.importer().body(c.frame(), c.subgraph("else_branch"), {}, yes.captured);
   for (size_t i = yes.captured.size(); i < no.captured.size(); ++i) {
     const auto& [name, value] = no.captured[i];
-    yes.graph->input(name, value.dtype(), value.shape());
+    Importer::body_input(*yes.graph, name, {value.dtype(), value.shape()});
   }
   if (yes.outputs.size() != no.outputs.size())
     fail("its branches have {} and {} outputs", yes.outputs.size(), no.outputs.size());
@@ -106,14 +100,15 @@ void loop_rule(Call& c) {
     return start && goes_on && start->integer(0) != 0 && goes_on->integer(0) != 0;
   };
   if (stacks && trips && always()) {
-    options.exactly = trips->values.at(0);
+    if (trips->values.size() != 1) fail("the number of its iterations has {} elements", trips->values.size());
+    options.exactly = trips->values[0];
   } else {
     if (c.has(0)) options.trips = as_scalar(c.in(0));
     if (condition) options.condition = as_scalar(condition);
     if (stacks) {
       const std::optional<Tensor> most = c.has(0) ? c.constant(0) : std::nullopt;
       if (!most) c.importer().need_host_value(c.has(0) ? c.in(0) : c.in(1), "the number of its iterations");
-      options.count = c.fresh_symbol("iterations");
+      options.count = c.importer().fresh_symbol("iterations");
       options.capacity = most->integer(0);
     }
   }
@@ -217,9 +212,9 @@ void batched_scan(Call& c, int64_t carried_count) {
 void scan_rule(Call& c) {
   const int64_t scanned_count = c.integer("num_scan_inputs");
   const int64_t first = c.opset() < 9 ? 1 : 0;
-  const int64_t carried_count = c.input_count() - first - scanned_count;
-  if (scanned_count < 1 || carried_count < 0)
+  if (scanned_count < 1 || scanned_count > c.input_count() - first)
     fail("it scans {} of {} inputs", scanned_count, c.input_count());
+  const int64_t carried_count = c.input_count() - first - scanned_count;
   if (c.opset() < 9) return batched_scan(c, carried_count);
   const std::vector<int64_t> axes = list_of(c, "scan_input_axes", scanned_count);
   const std::vector<int64_t> backwards = list_of(c, "scan_input_directions", scanned_count);

@@ -1,3 +1,4 @@
+#include "base/checked.h"
 #include "import/onnx/rules.h"
 
 namespace rlx::onnx {
@@ -14,10 +15,12 @@ std::vector<int64_t> padding(Call& c, const Shape& x, const std::vector<int64_t>
   if (how != "SAME_UPPER" && how != "SAME_LOWER") fail("its auto_pad is '{}'", excerpt(how));
   for (size_t i = 0; i < axes; ++i) {
     const Dim& size = x[static_cast<int64_t>(i) + 2];
-    const int64_t reach = (kernel[i] - 1) * dilations[i] + 1;
-    int64_t all = reach - strides[i];  // for any size that is a multiple of the stride
+    if (strides[i] < 1) fail("its stride on axis {} is {}", i + 2, strides[i]);
+    const int64_t reach = checked_add(checked_mul(kernel[i] - 1, dilations[i]), 1);
+    int64_t all = checked_add(reach, -strides[i]);  // for any size that is a multiple of the stride
     if (size.is_static()) {
-      all = ((size.value() + strides[i] - 1) / strides[i] - 1) * strides[i] + reach - size.value();
+      const int64_t over = size.value() % strides[i];  // of the last step, which may reach beyond the end
+      all = checked_add(reach, over == 0 ? -strides[i] : -over);
     } else if (strides[i] != 1) {
       c.refuse(Refusal::other, "its padding depends on the size {}, which is known only when it runs",
                size.text());

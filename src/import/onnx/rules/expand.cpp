@@ -4,10 +4,17 @@
 namespace rlx::onnx {
 namespace {
 
+void expect_sizes(const std::vector<Dim>& dims) {
+  for (const Dim& d : dims) {
+    if (d.is_static() && d.value() < 0) fail("it repeats {} times", d.value());
+  }
+}
+
 // ONNX broadcasts both ways: where the wanted shape has a 1, the input's size stays.
 void expand_rule(Call& c) {
   c.expect_inputs(2, 2);
   const std::vector<Dim> wanted = c.dims(1, "the shape");
+  expect_sizes(wanted);
   const Shape to = broadcast(c.shape(0), Shape(wanted), "Expand");
   c.out(expand(c.in(0), to));
 }
@@ -16,6 +23,7 @@ void expand_rule(Call& c) {
 void tile_rule(Call& c) {
   c.expect_inputs(2, 2);
   const std::vector<Dim> repeats = c.dims(1, "the list of repeats");
+  expect_sizes(repeats);
   const Shape from = c.shape(0);
   if (std::ssize(repeats) != from.rank()) fail("it has {} repeats for {} axes", repeats.size(), from.rank());
   Shape apart;

@@ -29,6 +29,11 @@ void pad_rule(Call& c) {
     if (c.has(2) && c.shape(2).elements().is(1)) value = c.real(2, "the padding value");
     if (c.has(3)) axes = *c.axes(3, rank);
   }
+  // More is a mistake, and would not fit in a size.
+  constexpr int64_t kMaxPad = 1LL << 40;
+  for (const int64_t p : pads) {
+    if (p < -kMaxPad || p > kMaxPad) fail("it pads by {}", p);
+  }
   if (pads.size() != 2 * axes.size()) fail("it has {} pads for {} axes", pads.size(), axes.size());
   std::vector<int64_t> before(static_cast<size_t>(rank), 0);
   std::vector<int64_t> after = before;

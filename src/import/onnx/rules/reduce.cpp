@@ -1,4 +1,6 @@
 // The Reduce ops: sums, products and extremes, some of something computed first or with something after.
+#include <algorithm>
+
 #include "import/onnx/rules.h"
 
 namespace rlx::onnx {
@@ -42,7 +44,10 @@ void mean_rule(Call& c) {
   if (over.nothing) return emit(c, x);
   if (is_float(c.type(0))) return emit(c, mean(x, over.axes, over.keep));
   const Value total = sum(x, over.axes, over.keep);
-  const Dim count = *Dim::exact_div(x.shape().elements(), total.shape().elements());
+  Dim count(1);
+  for (int64_t i = 0; i < x.shape().rank(); ++i) {
+    if (over.axes.empty() || std::ranges::contains(over.axes, i)) count *= x.shape()[i];
+  }
   emit(c, total / c.materialize(Ints::scalar(count), c.type(0)));
 }
 void prod_rule(Call& c) {
