@@ -44,8 +44,8 @@ struct Cache {
 
 struct Model {
   Graph graph;
-  // For the graph's params, by the names that the file has. Views of the file, which stays mapped, wherever
-  // its element type is one of ours.
+  // For the graph's params, by the names that the file has. Views of the file, which stays mapped (and must
+  // not be cut short); elements of another type than ours are converted when they are read.
   NamedTensors weights;
   // The inputs that were taken from LoadOptions::values.
   NamedTensors fixed_inputs;

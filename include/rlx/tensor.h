@@ -8,6 +8,8 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <iosfwd>
 #include <map>
@@ -60,6 +62,11 @@ class Tensor {
   Tensor(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
          std::shared_ptr<const void> owner);
 
+  // Elements that are made when they are needed: weights that a file holds in another type, for instance. The
+  // function writes any whole elements, from that byte on; several threads may call it.
+  using Source = std::function<void(size_t first_byte, std::span<std::byte> into)>;
+  static Tensor made_by(DType dtype, std::vector<int64_t> shape, Source source);
+
   // Copies the values of any contiguous range: of({2, 2}, std::vector<float>{...}), of({3}, my_span).
   template <ElementRange R>
   static Tensor of(std::vector<int64_t> shape, const R& values) {
@@ -102,16 +109,19 @@ class Tensor {
     const std::span<const std::byte> all = typed_bytes(DTypeOf<T>::value, alignof(T));
     return {reinterpret_cast<const T*>(all.data()), static_cast<size_t>(elements_)};
   }
+  // A copy of them, from memory of any alignment.
   template <ElementType T>
   std::vector<T> to_vector() const {
-    const auto values = span<T>();
-    return {values.begin(), values.end()};
+    const std::span<const std::byte> all = typed_bytes(DTypeOf<T>::value, 1);
+    std::vector<T> out(static_cast<size_t>(elements_));
+    for (size_t i = 0; i < out.size(); ++i) out[i] = load<T>(all.data() + i * sizeof(T));
+    return out;
   }
   // The value of a tensor with one element.
   template <ElementType T>
   T item() const {
     require_one_element();
-    return span<T>()[0];
+    return load<T>(typed_bytes(DTypeOf<T>::value, 1).data());
   }
 
   // One element by its row-major index, converted from whatever type the tensor has.
@@ -121,8 +131,13 @@ class Tensor {
   std::vector<double> doubles() const;
   std::vector<int64_t> integers() const;
 
-  // The bytes of all elements.
+  // The bytes of all elements. Of a tensor that full() or made_by() returned, they stay in memory from then
+  // on.
   std::span<const std::byte> bytes() const;
+  // Copies a part of them, whole elements, and keeps nothing.
+  void read(size_t first_byte, std::span<std::byte> into) const;
+  // Whether bytes() costs nothing.
+  bool is_stored() const { return !uniform_ && !made_; }
   // Whether it was made by full() or zeros().
   bool is_uniform() const { return uniform_ != nullptr; }
 
@@ -134,6 +149,13 @@ class Tensor {
 
  private:
   struct Uniform;
+  struct Made;
+  template <ElementType T>
+  static T load(const std::byte* at) {
+    T value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
   static Tensor copy(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes);
   std::span<const std::byte> typed_bytes(DType wanted, size_t alignment) const;
   void require_one_element() const;
@@ -142,9 +164,10 @@ class Tensor {
   DType dtype_ = DType::f32;
   std::vector<int64_t> shape_;
   int64_t elements_ = 1;
-  std::span<const std::byte> bytes_;   // of all elements, unless uniform
+  std::span<const std::byte> bytes_;   // of all elements, if they are stored
   std::shared_ptr<const void> owner_;  // of bytes_
   std::shared_ptr<Uniform> uniform_;   // the one value, and all elements once they have been requested
+  std::shared_ptr<Made> made_;         // the same with a function that makes them
 };
 
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;

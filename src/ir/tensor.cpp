@@ -35,7 +35,7 @@ void store(std::byte* at, T value) {
 }
 
 template <class T>
-T load(const std::byte* at) {
+T loaded(const std::byte* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   return value;
@@ -131,6 +131,12 @@ struct Tensor::Uniform {
   std::vector<std::byte> all;
 };
 
+struct Tensor::Made {
+  Source source;
+  std::once_flag expand;
+  std::vector<std::byte> all;
+};
+
 Tensor::Tensor() {
   static constexpr std::byte zero[4] = {};
   bytes_ = zero;
@@ -181,6 +187,15 @@ Tensor Tensor::full(DType dtype, std::vector<int64_t> shape, double value) {
   return t;
 }
 
+Tensor Tensor::made_by(DType dtype, std::vector<int64_t> shape, Source source) {
+  Tensor t;
+  t.dtype_ = dtype;
+  t.shape_ = std::move(shape);
+  t.elements_ = count(dtype, t.shape_);
+  t.made_ = std::make_shared<Made>(std::move(source));
+  return t;
+}
+
 Tensor Tensor::from_doubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values) {
   check_count(dtype, shape, values.size());
   if (is_encoded(dtype)) return Tensor(dtype, std::move(shape), encoded(dtype, values));
@@ -203,19 +218,36 @@ Tensor Tensor::from_ints(DType dtype, std::vector<int64_t> shape, std::span<cons
 std::string Tensor::type_text() const { return std::string(to_string(dtype_)) + Shape(shape_).text(); }
 
 std::span<const std::byte> Tensor::bytes() const {
-  if (!uniform_) return bytes_;
-  Uniform& u = *uniform_;
-  std::call_once(u.expand, [&] {
+  if (is_stored()) return bytes_;
+  std::vector<std::byte>& all = uniform_ ? uniform_->all : made_->all;
+  std::call_once(uniform_ ? uniform_->expand : made_->expand, [&] {
     try {
-      u.all.resize(byte_size());
+      all.resize(byte_size());
     } catch (const std::bad_alloc&) {
       fail(ErrorKind::out_of_memory, "the host has no room for the {} bytes of a tensor {}", byte_size(),
            type_text());
     }
-    for (size_t at = 0; at < u.all.size(); at += u.value.size())
-      std::memcpy(u.all.data() + at, u.value.data(), u.value.size());
+    read(0, all);
   });
-  return u.all;
+  return all;
+}
+
+void Tensor::read(size_t first_byte, std::span<std::byte> into) const {
+  if (first_byte > byte_size() || into.size() > byte_size() - first_byte) {
+    fail(ErrorKind::invalid_argument,
+         "{} bytes from byte {} on were requested from a tensor {} with {} bytes", into.size(), first_byte,
+         type_text(), byte_size());
+  }
+  if (into.empty()) return;
+  if (made_) {
+    made_->source(first_byte, into);
+  } else if (uniform_) {
+    const std::vector<std::byte>& value = uniform_->value;
+    for (size_t at = 0; at < into.size(); at += value.size())
+      std::memcpy(into.data() + at, value.data(), value.size());
+  } else {
+    std::memcpy(into.data(), bytes_.data() + first_byte, into.size());
+  }
 }
 
 std::span<const std::byte> Tensor::typed_bytes(DType wanted, size_t alignment) const {
@@ -253,20 +285,20 @@ const std::byte* Tensor::element(int64_t index) const {
   }
   if (uniform_) return uniform_->value.data();
   const int64_t block = block_elements(dtype_);
-  return bytes_.data() + host_bytes_of(dtype_, index / block * block);
+  return bytes().data() + host_bytes_of(dtype_, index / block * block);
 }
 
 double Tensor::real(int64_t index) const {
   const std::byte* at = element(index);
   switch (dtype_) {
     case DType::f32:
-      return load<float>(at);
+      return loaded<float>(at);
     case DType::f16:
-      return float_from_f16(load<uint16_t>(at));
+      return float_from_f16(loaded<uint16_t>(at));
     case DType::bf16:
-      return float_from_bf16(load<uint16_t>(at));
+      return float_from_bf16(loaded<uint16_t>(at));
     case DType::c64:
-      return load<std::complex<float>>(at).real();
+      return loaded<std::complex<float>>(at).real();
     default:
       if (is_encoded(dtype_)) {
         const Encoding& e = encoding_of(dtype_);
@@ -282,17 +314,17 @@ int64_t Tensor::integer(int64_t index) const {
   const std::byte* at = element(index);
   switch (dtype_) {
     case DType::i32:
-      return load<int32_t>(at);
+      return loaded<int32_t>(at);
     case DType::u32:
-      return load<uint32_t>(at);
+      return loaded<uint32_t>(at);
     case DType::i64:
-      return load<int64_t>(at);
+      return loaded<int64_t>(at);
     case DType::bool_:
-      return load<uint8_t>(at) != 0;
+      return loaded<uint8_t>(at) != 0;
     case DType::i8:
-      return load<int8_t>(at);
+      return loaded<int8_t>(at);
     case DType::u8:
-      return load<uint8_t>(at);
+      return loaded<uint8_t>(at);
     default:
       fail(ErrorKind::invalid_argument, "the tensor has type {}, which is not an integer", to_string(dtype_));
   }
@@ -300,7 +332,7 @@ int64_t Tensor::integer(int64_t index) const {
 
 std::complex<double> Tensor::complex(int64_t index) const {
   if (dtype_ != DType::c64) return real(index);
-  return std::complex<double>(load<std::complex<float>>(element(index)));
+  return std::complex<double>(loaded<std::complex<float>>(element(index)));
 }
 
 std::vector<double> Tensor::doubles() const {

@@ -16,6 +16,9 @@ bool has_symbols(const Op& op) {
   return !symbols.empty();
 }
 
+// A fill is one value in memory whatever its size, but here all its elements would be looked at.
+constexpr int64_t kMaxRead = 1 << 22;
+
 // An i64 of more than 32 bits is refused when it is uploaded, and must also be refused where it would be
 // folded.
 bool fits_device(const Tensor& t) {
@@ -34,7 +37,9 @@ Graph fold_constants(const Graph& graph, int64_t max_elements) {
     const auto constant = [&](ValueId v) {
       return op_cast<Constant>(*rewriter.target().producer(rewriter.mapped(v)).op);
     };
-    const auto known = [&](ValueId v) { return v.is_absent() || constant(v); };
+    const auto known = [&](ValueId v) {
+      return v.is_absent() || (constant(v) && constant(v)->value.elements() <= kMaxRead);
+    };
     const auto small = [&](const TensorType& t) {
       return t.shape.is_static() && t.shape.elements().value() <= max_elements;
     };

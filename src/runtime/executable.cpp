@@ -184,29 +184,36 @@ void Executable::Impl::check_param_shape(std::string_view name, const Tensor& va
   }
 }
 
-void Executable::Impl::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
-  // A pass may have found a param unused; it is still the graph's, and setting it is not a mistake.
-  const bool is_param = std::ranges::contains(params, name, &TensorInfo::name);
-  if (is_param && !loaded->weights.has_param(name)) return;
+// A pass may have found a param unused; it is still the graph's, and setting it is not a mistake.
+bool Executable::Impl::is_unused(std::string_view param) const {
+  return !loaded->weights.has_param(param) && std::ranges::contains(params, param, &TensorInfo::name);
+}
+
+void Executable::Impl::set_param(std::string_view name, const Tensor& value) {
+  if (is_unused(name)) return;
   finish_active();
-  loaded->weights.set_param(name, dtype, bytes);
+  loaded->weights.set_param(name, value);
 }
 
 void Executable::set_param(std::string_view name, const Tensor& value) {
   impl().check_param_shape(name, value);
-  set_param(name, value.dtype(), value.bytes());
+  const std::lock_guard lock(impl().mutex);
+  impl().set_param(name, value);
 }
 
 void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
-  const std::lock_guard lock(impl().mutex);
-  impl().set_param(name, dtype, bytes);
+  Impl& self = impl();
+  const std::lock_guard lock(self.mutex);
+  if (self.is_unused(name)) return;
+  self.finish_active();
+  self.loaded->weights.set_param(name, dtype, bytes);
 }
 
 void Executable::set_params(const NamedTensors& values) {
   Impl& self = impl();
   for (const auto& [name, value] : values) self.check_param_shape(name, value);
   const std::lock_guard lock(self.mutex);
-  for (const auto& [name, value] : values) self.set_param(name, value.dtype(), value.bytes());
+  for (const auto& [name, value] : values) self.set_param(name, value);
 }
 
 void Executable::feed(std::string_view input, std::string_view output) {

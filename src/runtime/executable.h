@@ -38,7 +38,8 @@ struct Executable::Impl {
   void check_param_shape(std::string_view name, const Tensor& value) const;
 
   // All below are called with `mutex` held.
-  void set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes);
+  bool is_unused(std::string_view param) const;
+  void set_param(std::string_view name, const Tensor& value);
   std::shared_ptr<DevicePlan> plan_for_run(List<InputRef> inputs, SymbolList given);
   void upload_inputs(DevicePlan& plan, List<InputRef> inputs);
   // Adds a copy of an output to the readback, after the `total` bytes so far.

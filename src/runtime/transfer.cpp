@@ -11,14 +11,14 @@
 namespace rlx {
 namespace {
 
-std::vector<std::byte> i64_to_i32(std::span<const std::byte> host, std::string_view what) {
+std::vector<std::byte> i64_to_i32(std::span<const std::byte> host, size_t first, std::string_view what) {
   std::vector<std::byte> out(host.size() / 2);
   for (size_t i = 0; i < host.size() / 8; ++i) {
     int64_t wide;
     std::memcpy(&wide, host.data() + 8 * i, 8);
     if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max()) {
       fail(ErrorKind::invalid_argument, "{}: element {} is {}; i64 tensors are 32 bits wide on the device",
-           what, i, wide);
+           what, first + i, wide);
     }
     const auto short_form = static_cast<int32_t>(wide);
     std::memcpy(out.data() + 4 * i, &short_form, 4);
@@ -26,10 +26,11 @@ std::vector<std::byte> i64_to_i32(std::span<const std::byte> host, std::string_v
   return out;
 }
 
-// In pieces, so that a large tensor is not held twice.
+// A large tensor is converted in pieces, so that it is not held twice.
+constexpr int64_t kPieceBytes = 1 << 22;
+
 void upload_blocks(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, const Encoding& e,
                    std::span<const std::byte> host) {
-  constexpr int64_t kPieceBytes = 1 << 22;
   const int64_t count = std::ssize(host) / e.block_bytes;
   const int64_t most = std::min(count, kPieceBytes / e.block_bytes / 2 * 2);  // whole pairs
   std::vector<std::byte> piece(static_cast<size_t>(e.device_bytes(most)));
@@ -53,11 +54,35 @@ void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DTyp
   if (host.empty()) return;
   const auto at = static_cast<uint64_t>(offset);
   if (dtype == DType::i64) {
-    device.write(buffer, at, i64_to_i32(host, what));
+    const size_t most = kPieceBytes;
+    for (size_t first = 0; first < host.size(); first += most)
+      device.write(buffer, at + first / 2,
+                   i64_to_i32(host.subspan(first, std::min(most, host.size() - first)), first / 8, what));
   } else if (is_encoded(dtype) && encoding_of(dtype).paired()) {
     upload_blocks(device, buffer, offset, encoding_of(dtype), host);
   } else {
     device.write(buffer, at, host);
+  }
+}
+
+void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype, const Tensor& value,
+            std::string_view what) {
+  const bool rounds = value.dtype() != dtype;
+  if (is_encoded(dtype) || (value.is_stored() && !rounds))
+    return upload(device, buffer, offset, dtype, value.bytes(), what);
+  const size_t width = host_bytes(value.dtype());
+  const auto most = static_cast<size_t>(kPieceBytes) / width;
+  const auto count = static_cast<size_t>(value.elements());
+  std::vector<std::byte> piece(std::min(most, count) * width);
+  for (size_t first = 0; first < count; first += most) {
+    const std::span<std::byte> part = std::span(piece).first(std::min(most, count - first) * width);
+    value.read(first * width, part);
+    const int64_t at = offset + static_cast<int64_t>(first * device_bytes(dtype));
+    if (rounds) {
+      upload(device, buffer, at, dtype, rounded_to(dtype, part), what);
+    } else {
+      upload(device, buffer, at, dtype, part, what);
+    }
   }
 }
 

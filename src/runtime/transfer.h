@@ -20,6 +20,10 @@ gpu::Buffer create_storage(gpu::Device& device, int64_t bytes, std::string_view 
 // that names `what`. Blocks of encoded types get the form that they have there (encodings/encoding.h).
 void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
             std::span<const std::byte> host, std::string_view what);
+// The same for a tensor, of which little is in memory at a time even if its elements have yet to be made. f32
+// values are rounded where the device has f16 or bf16.
+void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype, const Tensor& value,
+            std::string_view what);
 // Converts elements from the device's form to the host's.
 void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host);
 // f32 values rounded to f16 or bf16.

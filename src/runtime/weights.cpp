@@ -194,7 +194,7 @@ void Weights::load_constants(const LoadSplit& split) {
       const auto* constant = op_cast<Constant>(*n.op);
       if (!constant) continue;
       Entry& e = entries_.at(n.name);
-      if (!e.set && e.place.buffer >= 0) upload(e, constant->value.bytes(), n.name);
+      if (!e.set && e.place.buffer >= 0) upload(e, constant->value, n.name);
       e.set = true;
     }
   }
@@ -202,8 +202,8 @@ void Weights::load_constants(const LoadSplit& split) {
   end_loading();
 }
 
-void Weights::upload(const Entry& entry, std::span<const std::byte> host, std::string_view what) {
-  rlx::upload(*device_, buffer(entry.place.buffer), entry.place.offset, entry.type.dtype, host, what);
+void Weights::upload(const Entry& entry, const Tensor& value, std::string_view what) {
+  rlx::upload(*device_, buffer(entry.place.buffer), entry.place.offset, entry.type.dtype, value, what);
 }
 
 const gpu::Buffer& Weights::buffer(int32_t id) const {
@@ -268,23 +268,34 @@ Weights::Entry& Weights::require(std::string_view name, LeafKind kind) {
        kind == LeafKind::state ? "state" : "param", name, known.empty() ? "none" : known);
 }
 
-void Weights::set_param(std::string_view name, DType dtype, std::span<const std::byte> host) {
+Weights::Entry& Weights::require_param(std::string_view name, DType given) {
   Entry& entry = require(name, LeafKind::param);
-  const int64_t elements = entry.type.shape.elements().value();
-  const bool rounds =
-      dtype == DType::f32 && (entry.type.dtype == DType::f16 || entry.type.dtype == DType::bf16);
-  if (dtype != entry.type.dtype && !rounds) {
+  const DType wanted = entry.type.dtype;
+  const bool rounds = given == DType::f32 && (wanted == DType::f16 || wanted == DType::bf16);
+  if (given != wanted && !rounds) {
     fail(ErrorKind::invalid_argument, "the param '{}' has type {}, but {} values were given", name,
-         to_string(entry.type.dtype), to_string(dtype));
+         to_string(wanted), to_string(given));
   }
-  if (const size_t bytes = host_bytes_of(dtype, elements); host.size() != bytes) {
+  return entry;
+}
+
+void Weights::set_param(std::string_view name, DType dtype, std::span<const std::byte> host) {
+  const TensorType& type = require_param(name, dtype).type;
+  if (const size_t bytes = host_bytes_of(dtype, type.shape.elements().value()); host.size() != bytes) {
     fail(ErrorKind::invalid_argument, "the param '{}' is {}, {} bytes, but {} bytes were given", name,
-         entry.type.text(), bytes, host.size());
+         type.text(), bytes, host.size());
   }
-  std::vector<std::byte> rounded;
-  if (rounds) host = rounded = rounded_to(entry.type.dtype, host);
+  set_param(name, Tensor(dtype, type.shape.values(), host, nullptr));
+}
+
+void Weights::set_param(std::string_view name, const Tensor& value) {
+  Entry& entry = require_param(name, value.dtype());
+  if (value.shape() != entry.type.shape.values()) {
+    fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", name, entry.type.text(),
+         value.type_text());
+  }
   if (entry.cone) begin_loading();
-  if (entry.place.buffer >= 0) upload(entry, host, name);
+  if (entry.place.buffer >= 0) upload(entry, value, name);
   if (entry.staged) {
     run_cone(*entry.cone);
   } else if (entry.cone) {
@@ -300,7 +311,7 @@ void Weights::write_state(std::string_view name, const Tensor& value) {
     fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name, entry.type.text(),
          value.type_text());
   }
-  upload(entry, value.bytes(), name);
+  upload(entry, value, name);
 }
 
 Tensor Weights::read_state(std::string_view name) {

@@ -22,6 +22,7 @@ class Weights {
   Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, const Target& target);
   Weights(const Weights&) = delete;
 
+  void set_param(std::string_view name, const Tensor& value);
   void set_param(std::string_view name, DType dtype, std::span<const std::byte> host);
   void write_state(std::string_view name, const Tensor& value);
   Tensor read_state(std::string_view name);
@@ -64,8 +65,9 @@ class Weights {
   void add_leaf(const Node& node);
   void load_constants(const LoadSplit& split);
   Entry& require(std::string_view name, LeafKind kind);
+  Entry& require_param(std::string_view name, DType given);
   [[noreturn]] void fail_missing() const;
-  void upload(const Entry& entry, std::span<const std::byte> host, std::string_view what);
+  void upload(const Entry& entry, const Tensor& value, std::string_view what);
   const gpu::Buffer& buffer(int32_t id) const;
   void begin_loading();
   void run_cone(size_t cone);

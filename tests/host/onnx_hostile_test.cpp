@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <protozero/pbf_writer.hpp>
 
 #include "rlx/onnx.h"
@@ -151,6 +152,47 @@ TEST(OnnxHostile, TensorsWhoseSizesLie) {
   message.add_bytes(7, "\x81\x81");
   EXPECT_FILE_SAYS(with(varints), "has data that is cut off");
   EXPECT_FILE_SAYS(with(""), "an initializer has no name");
+}
+
+// Protobuf aligns nothing: weights are views of memory at any address.
+TEST(OnnxHostile, DataIsNotAligned) {
+  std::vector<float> values(100);
+  std::iota(values.begin(), values.end(), 0.5F);
+  std::vector<double> wide(values.begin(), values.end());
+  const auto raw = [](const auto& from) {
+    const auto bytes = std::as_bytes(std::span(from));
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  for (size_t length = 1; length <= 8; ++length) {
+    const std::string name(length, 'w');
+    OnnxModel model;
+    model.graph.initializer_message(onnx_tensor(name, ElementType::float32, {100}, raw(values)))
+        .initializer_message(onnx_tensor("wide", ElementType::float64, {100}, raw(wide)))
+        .node("Add", {name, "wide"}, {"y"})
+        .output("y");
+    const onnx::Model loaded = onnx::parse(model.bytes());
+    for (const std::string& weight : {name, std::string("wide")}) {
+      const Tensor& tensor = loaded.weights.at(weight);
+      EXPECT_EQ(tensor.to_vector<float>(), values);
+      EXPECT_EQ(tensor.real(99), 99.5);
+    }
+  }
+}
+
+// A function's constants are read once, however often it is called.
+TEST(OnnxHostile, ConstantsOfFunctionsAreShared) {
+  OnnxGraph body;
+  body.node("Constant", {}, {"c"}, {{"value", Tensor::zeros(DType::f32, {2, 100})}})
+      .node("Add", {"a", "c"}, {"b"});
+  OnnxModel model;
+  model.function("f", "F", {"a"}, {"b"}, body);
+  model.graph.input("x", {2, 100})
+      .node("F", {"x"}, {"h"}, {}, "f")
+      .node("F", {"h"}, {"y"}, {}, "f")
+      .output("y");
+  const onnx::Model loaded = onnx::parse(model.bytes());
+  ASSERT_EQ(loaded.weights.size(), 2u);
+  EXPECT_EQ(loaded.weights.begin()->second.bytes().data(), loaded.weights.rbegin()->second.bytes().data());
 }
 
 // --- Names and order ---

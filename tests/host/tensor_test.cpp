@@ -109,6 +109,40 @@ TEST(Shape, TakesAnyIntegerAndVectors) {
   EXPECT_EQ(g.input("x", DType::f32, dims).shape().text(), "[2, 3]");
 }
 
+TEST(Tensor, ElementsAreMadeWhenTheyAreNeeded) {
+  int64_t made = 0;
+  const Tensor t = Tensor::made_by(DType::i32, {1 << 20}, [&](size_t first_byte, std::span<std::byte> into) {
+    for (size_t i = 0; i < into.size() / 4; ++i) {
+      const auto value = static_cast<int32_t>(first_byte / 4 + i);
+      std::memcpy(into.data() + 4 * i, &value, 4);
+    }
+    made += std::ssize(into) / 4;
+  });
+  std::array<std::byte, 8> part;
+  t.read(400, part);
+  EXPECT_EQ(made, 2);
+  EXPECT_EQ((Tensor(DType::i32, {2}, part, nullptr).integers()), (std::vector<int64_t>{100, 101}));
+  EXPECT_FALSE(t.is_stored());
+  EXPECT_EQ(t.integer(77), 77);
+  EXPECT_EQ(t.span<int32_t>().back(), (1 << 20) - 1);
+  EXPECT_EQ(made, 2 + (1 << 20));  // all of them, once
+  EXPECT_SAYS(t.read((4 << 20) - 4, part), "8 bytes from byte 4194300 on were requested");
+
+  const Tensor fill = Tensor::full(DType::i64, {int64_t{1} << 50}, 7);
+  fill.read(size_t{8} << 49, part);
+  EXPECT_EQ((Tensor(DType::i64, {1}, part, nullptr).item<int64_t>()), 7);
+}
+
+TEST(Tensor, MemoryOfAnyAlignmentCanBeCopied) {
+  const std::array<float, 3> values = {1, 2, 3};
+  std::array<std::byte, 13> shifted;
+  std::memcpy(shifted.data() + 1, values.data(), 12);
+  const Tensor t(DType::f32, {3}, std::span(shifted).subspan(1), nullptr);
+  EXPECT_EQ(t.to_vector<float>(), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(t.real(2), 3);
+  EXPECT_EQ((Tensor(DType::f32, {}, std::span(shifted).subspan(1, 4), nullptr).item<float>()), 1);
+}
+
 TEST(Shape, SymbolsComeFromStringsAndLiterals) {
   const std::string name = "past";
   EXPECT_EQ((Shape{name, "past"_dim + 1}.text()), "[past, past+1]");

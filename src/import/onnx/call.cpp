@@ -162,7 +162,7 @@ std::vector<double> Call::reals(std::string_view name) const {
 Tensor Call::tensor(std::string_view name) const {
   const auto* a = find(name, AttributeProto::Kind::tensor);
   if (!a) missing(name);
-  return importer_.data().tensor(*a->t);
+  return importer_.tensor(*a->t);
 }
 
 ElementType Call::tensor_type(std::string_view name) const {
@@ -174,7 +174,7 @@ ElementType Call::tensor_type(std::string_view name) const {
 Imported Call::leaf(std::string_view name) const {
   const auto* a = find(name, AttributeProto::Kind::tensor);
   if (!a) missing(name);
-  return leaf(importer_.data().tensor(*a->t), a->t->type);
+  return leaf(importer_.tensor(*a->t), a->t->type);
 }
 
 Imported Call::leaf(const Tensor& tensor, ElementType type) const {

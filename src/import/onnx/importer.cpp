@@ -166,8 +166,9 @@ int64_t Importer::opset(const Frame& frame, std::string_view domain) const {
 
 // --- Leaves ---
 
-Imported Importer::leaf(Graph& graph, std::string_view name, const TensorProto& proto) {
-  return leaf(graph, name, data_.tensor(proto), proto.type);
+const Tensor& Importer::tensor(const TensorProto& proto) {
+  const auto it = tensors_.find(&proto);
+  return it != tensors_.end() ? it->second : tensors_.emplace(&proto, data_.tensor(proto)).first->second;
 }
 
 Imported Importer::leaf(Graph& graph, std::string_view name, const Tensor& tensor, ElementType type) {
@@ -209,7 +210,7 @@ void Importer::add_initializers(Scope& scope, const GraphProto& graph) {
       fail(ErrorKind::invalid_file, "there are two initializers '{}'", excerpt(t.name));
     Imported imported;
     try {
-      imported = leaf(*scope.graph, t.name, t);
+      imported = leaf(*scope.graph, t.name, data_.tensor(t), t.type);
     } catch (const Refused& e) {
       problems_.push_back({e.why(), std::string(t.name), "initializer", e.what()});
       imported.failed = true;

@@ -66,9 +66,9 @@ class Importer {
 
   int64_t opset(const Frame& frame, std::string_view domain) const;
   Imported* find(Scope& scope, std::string_view name);
-  TensorData& data() { return data_; }
+  // Of an attribute: read once, however often a function is called.
+  const Tensor& tensor(const TensorProto& proto);
   // A constant if it is small, otherwise a param.
-  Imported leaf(Graph& graph, std::string_view name, const TensorProto& tensor);
   Imported leaf(Graph& graph, std::string_view name, const Tensor& tensor, ElementType type);
   // For a size that only the run knows; unlike all others of the model.
   std::string fresh_symbol(std::string_view what);
@@ -138,8 +138,9 @@ class Importer {
   // Values that have been computed while importing, by node; no tensors where that cannot be done.
   using KnownValues = std::map<int32_t, std::vector<RefTensor>>;
   std::map<const Graph*, KnownValues> known_;
-  int64_t translated_ = 0;  // nodes of the file, each time that a function is called
-  int64_t made_ = 0;        // nodes of our own
+  std::map<const TensorProto*, Tensor> tensors_;  // of attributes
+  int64_t translated_ = 0;                        // nodes of the file, each time that a function is called
+  int64_t made_ = 0;                              // nodes of our own
   int64_t work_ = 0;
 };
 

@@ -69,17 +69,15 @@ std::vector<std::byte> joined(const std::vector<std::string_view>& pieces) {
   return out;
 }
 
-// Little-endian bytes, in the file or in memory of their own.
+// Little-endian bytes, and what keeps them: the file, or memory of their own.
 struct Bytes {
   std::span<const std::byte> view;
-  std::vector<std::byte> owned = {};
+  std::shared_ptr<const void> owner = nullptr;
 };
 
 Bytes own(std::vector<std::byte> bytes) {
-  Bytes out;
-  out.owned = std::move(bytes);
-  out.view = out.owned;
-  return out;
+  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return {*owner, owner};
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -118,36 +116,45 @@ T element(std::span<const std::byte> bytes, size_t i) {
   return value;
 }
 
+// The elements as those of another type. They are made when they are uploaded: a large model is not held
+// twice.
+template <class To, class Element>
+Tensor converted(const TensorProto& t, Element element_at) {
+  return Tensor::made_by(*carrier(t.type), t.dims,
+                         [element_at](size_t first_byte, std::span<std::byte> into) {
+                           const size_t first = first_byte / sizeof(To);
+                           for (size_t i = 0; i < into.size() / sizeof(To); ++i) {
+                             const auto value = static_cast<To>(element_at(first + i));
+                             std::memcpy(into.data() + i * sizeof(To), &value, sizeof(To));
+                           }
+                         });
+}
+
 template <class From, class To>
-Tensor converted(const TensorProto& t, size_t count, std::span<const std::byte> bytes) {
-  std::vector<To> out(count);
-  for (size_t i = 0; i < count; ++i) {
-    const From value = element<From>(bytes, i);
-    if constexpr (std::is_same_v<From, uint64_t>) {
-      if (value > std::numeric_limits<To>::max()) {
-        throw Refused(Refusal::element_type,
-                      formatted("the tensor '{}' holds the uint64 {}, which does not fit in 32 bits",
-                                excerpt(t.name), value));
-      }
-    }
-    out[i] = static_cast<To>(value);
-  }
-  return Tensor::of(t.dims, out);
+Tensor converted(const TensorProto& t, const Bytes& bytes) {
+  return converted<To>(t, [bytes](size_t i) { return element<From>(bytes.view, i); });
 }
 
 // Integers of 4 or 2 bits, the first in the lowest bits.
-template <class To>
-Tensor unpacked(const TensorProto& t, size_t count, std::span<const std::byte> bytes) {
-  const auto bits = static_cast<size_t>(bits_of(t.type));
-  const size_t per_byte = 8 / bits;
-  std::vector<To> out(count);
-  for (size_t i = 0; i < count; ++i) {
-    const auto byte = static_cast<unsigned>(bytes[i / per_byte]);
-    const int value = static_cast<int>(byte >> (i % per_byte * bits)) & ((1 << bits) - 1);
-    const bool negative = std::is_signed_v<To> && value >> (bits - 1);
-    out[i] = static_cast<To>(negative ? value - (1 << bits) : value);
+template <class To, int kBits>
+Tensor unpacked(const TensorProto& t, const Bytes& bytes) {
+  return converted<To>(t, [bytes](size_t i) {
+    constexpr size_t kPerByte = 8 / kBits;
+    const auto byte = static_cast<unsigned>(bytes.view[i / kPerByte]);
+    const int value = static_cast<int>(byte >> (i % kPerByte * kBits)) & ((1 << kBits) - 1);
+    const bool negative = std::is_signed_v<To> && value >> (kBits - 1);
+    return negative ? value - (1 << kBits) : value;
+  });
+}
+
+void expect_32_bits(const TensorProto& t, std::span<const std::byte> bytes) {
+  for (size_t i = 0; i < bytes.size() / 8; ++i) {
+    const auto value = element<uint64_t>(bytes, i);
+    if (value <= std::numeric_limits<uint32_t>::max()) continue;
+    throw Refused(Refusal::element_type,
+                  formatted("the tensor '{}' holds the uint64 {}, which does not fit in 32 bits",
+                            excerpt(t.name), value));
   }
-  return Tensor::of(t.dims, out);
 }
 
 }  // namespace
@@ -164,40 +171,41 @@ Tensor TensorData::tensor(const TensorProto& t) {
   const int64_t elements = elements_of(t);
   const size_t needed = bytes_needed(t, elements);
   Bytes stored;
-  std::shared_ptr<const void> owner = model_;
   if (t.external) {
-    std::tie(stored.view, owner) = external(t);
+    std::tie(stored.view, stored.owner) = external(t);
   } else {
     stored = stored_bytes(t, needed);
+    if (!stored.owner) stored.owner = model_;
   }
   if (stored.view.size() != needed) {
     wrong(t, "of type {}{} needs {} bytes, but has {}", to_string(t.type), Shape(t.dims).text(), needed,
           stored.view.size());
   }
-  const auto count = static_cast<size_t>(elements);
   switch (t.type) {
     case ElementType::float64:
-      return converted<double, float>(t, count, stored.view);
+      return converted<double, float>(t, stored);
     case ElementType::int16:
-      return converted<int16_t, int32_t>(t, count, stored.view);
+      return converted<int16_t, int32_t>(t, stored);
     case ElementType::uint16:
-      return converted<uint16_t, int32_t>(t, count, stored.view);
+      return converted<uint16_t, int32_t>(t, stored);
     case ElementType::uint64:
-      return converted<uint64_t, uint32_t>(t, count, stored.view);
+      expect_32_bits(t, stored.view);
+      return converted<uint64_t, uint32_t>(t, stored);
     case ElementType::int4:
+      return unpacked<int8_t, 4>(t, stored);
     case ElementType::int2:
-      return unpacked<int8_t>(t, count, stored.view);
+      return unpacked<int8_t, 2>(t, stored);
     case ElementType::uint4:
+      return unpacked<uint8_t, 4>(t, stored);
     case ElementType::uint2:
-      return unpacked<uint8_t>(t, count, stored.view);
+      return unpacked<uint8_t, 2>(t, stored);
     default:
       break;
   }
   if (t.type == ElementType::boolean &&
       std::ranges::any_of(stored.view, [](std::byte b) { return b > std::byte(1); }))
     wrong(t, "holds bools that are neither 0 nor 1");
-  if (!stored.owned.empty()) return Tensor(*dtype, t.dims, std::move(stored.owned));
-  return Tensor(*dtype, t.dims, stored.view, owner);
+  return Tensor(*dtype, t.dims, stored.view, stored.owner);
 }
 
 std::pair<std::span<const std::byte>, std::shared_ptr<const void>> TensorData::external(
