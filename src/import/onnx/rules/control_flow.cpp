@@ -177,8 +177,8 @@ void batched_scan(Call& c, int64_t carried_count) {
   const int64_t scanned_count = c.input_count() - 1 - carried_count;
   const std::vector<int64_t> backwards = list_of(c, "directions", scanned_count);
   const Dim batch = c.shape(1)[0];
-  if (!batch.is_static() || batch.is(0))
-    c.refuse(Refusal::other, "its batch is {}; it must be a number above 0", batch.text());
+  if (!batch.is_static() || batch.is(0) || batch.value() > 1024)
+    c.refuse(Refusal::other, "its batch is {}; it must be a number from 1 to 1024", batch.text());
   std::vector<std::vector<Value>> parts;
   std::vector<ElementType> types;
   for (int64_t b = 0; b < batch.value(); ++b) {
