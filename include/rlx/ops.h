@@ -167,6 +167,46 @@ struct ConvOptions {
 // [filters].
 Value conv(Value x, Value w, Value bias = {}, const ConvOptions& options = {});
 
+// --- Resampling ---
+
+enum class ResizeMode { nearest, linear, cubic };
+// Which place in x an element of the result stands for, named as in ONNX.
+enum class ResizeCoordinates {
+  half_pixel,
+  half_pixel_symmetric,
+  pytorch_half_pixel,
+  align_corners,
+  asymmetric,
+  tf_half_pixel_for_nn,
+  tf_crop_and_resize,
+};
+enum class ResizeRounding { round_prefer_floor, round_prefer_ceil, floor, ceil };
+enum class ResizeAspect {
+  stretch,      // the sizes as they are
+  not_larger,   // one scale for all axes: the largest with which no axis exceeds its size
+  not_smaller,  // the smallest with which every axis reaches it
+};
+struct ResizeOptions {
+  std::vector<int64_t> axes = {};  // all when empty
+  // Either of these, with a number for each of the axes.
+  std::vector<double> scales = {};
+  Shape sizes = {};
+  ResizeMode mode = ResizeMode::linear;
+  ResizeCoordinates coordinates = ResizeCoordinates::half_pixel;
+  ResizeRounding rounding = ResizeRounding::round_prefer_floor;  // of the place, for nearest
+  ResizeAspect aspect = ResizeAspect::stretch;
+  bool antialias = false;        // weighs all elements of x that an element of a smaller result covers
+  bool exclude_outside = false;  // what lies outside x has no weight, instead of that of x's ends
+  double cubic_coeff = -0.75;
+  // For tf_crop_and_resize: the region of x, begins of all axes and then ends, as parts of their length, and
+  // the result where it leaves x.
+  std::vector<double> roi = {};
+  double outside = 0;
+};
+// x with other sizes along some axes. Integers and other types that have no weights can only be resized with
+// `nearest`.
+Value resize(Value x, const ResizeOptions& options);
+
 // --- Shape ---
 
 Value reshape(Value x, Shape shape);                       // one dim may be -1

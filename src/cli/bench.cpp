@@ -83,6 +83,19 @@ Graph conv_of(int64_t channels, int64_t filters, int64_t size) {
   return g;
 }
 
+Graph upsample() {
+  Graph g;
+  g.output("y", resize(g.input("x", DType::f32, {1, 64, 56, 56}), {.axes = {2, 3}, .scales = {2, 2}}));
+  return g;
+}
+
+// As many bytes as `resize` writes, read and written once.
+Graph stream() {
+  Graph g;
+  g.output("y", -g.input("x", DType::f32, {1, 64, 112, 112}));
+  return g;
+}
+
 Graph softmax_rows() {
   Graph g;
   g.output("y", softmax(g.input("x", DType::f32, {4096, 768})));
@@ -138,6 +151,8 @@ constexpr Case kCases[] = {
     {"grouped", "64 rows x 512 x 512, 8 experts", grouped, kGrouped},
     {"conv3x3", "conv 3x3, 64 to 64 channels, 56 x 56", [] { return conv_of(64, 64, 3); }, kConv3x3},
     {"conv1x1", "conv 1x1, 256 to 64 channels, 56 x 56", [] { return conv_of(256, 64, 1); }, kConv1x1},
+    {"resize", "linear x2 of 64 channels, 56 x 56", upsample, 0},
+    {"stream", "neg of 64 channels, 112 x 112", stream, 0},
     {"softmax", "softmax of [4096, 768]", softmax_rows, 0},
     {"elementwise", "8 element-wise ops on 4 Mi floats", elementwise_chain, 0},
     {"decode", "12 small layers, cache longer in each run", decoder, 0, {"length", kDecoded}},

@@ -1,0 +1,56 @@
+// What the kernels of `resize` share. x and y are [outer.., rows, columns, inner]; rows and columns are resized, or one of
+// them, and `taps` says which rows and columns of x each of y takes: first ROW_TAPS for each row, then COLUMN_TAPS for
+// each column. An invocation makes four neighbours of a row of y.
+//@ in x any x4
+//@ in taps int
+//@ out y any x4
+const ROW_TAPS: u32 = 0u;  //@ spec      0: rows of y are rows of x
+const COLUMN_TAPS: u32 = 0u;  //@ spec   likewise
+const NARROW: bool = false;  //@ spec    `inner` is 1
+const X4: bool = false;  //@ spec        fours of x along `inner` are vectors, as are those of y
+const Y4: bool = false;  //@ spec
+const CROPS: bool = false;  //@ spec     a tap of -1 stands for a place outside x, where y is `outside`
+
+const GROUP: u32 = 64u;
+
+struct Params {
+  tasks: u32,
+  quads: u32,  // of a row of y
+  rows: u32,  // of y
+  width: u32,  // of a row of y: columns * inner
+  inner: u32,
+  column_taps: u32,  // where they begin
+  x_row: u32,  // how far apart rows, columns and inner elements of x are
+  x_column: u32,
+  x_inner: u32,
+  outside: u32,  // bits of y's type
+}
+
+@compute @workgroup_size(GROUP)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let task = group_index(group, groups) * GROUP + lane;
+  if (task >= params.tasks) { return; }
+  let line = task / params.quads;
+  let at = 4u * (task - line * params.quads);
+  let o = line / params.rows;
+  let v = four(x_base(o), line - o * params.rows, at);
+  let to = y_base(line);
+  if (Y4) {
+    y_put4(to + y_step(at), v);
+  } else {
+    y_put(to + y_step(at), v.x);
+    if (at + 1u < params.width) { y_put(to + y_step(at + 1u), v.y); }
+    if (at + 2u < params.width) { y_put(to + y_step(at + 2u), v.z); }
+    if (at + 3u < params.width) { y_put(to + y_step(at + 3u), v.w); }
+  }
+}
+
+fn column_of(at: u32) -> u32 {
+  if (NARROW) { return at; }
+  return at / params.inner;
+}
+fn row_is_outside(row: u32) -> bool { return CROPS && ROW_TAPS > 0u && taps_at(row * ROW_TAPS) < 0; }
+fn column_is_outside(column: u32) -> bool {
+  return CROPS && COLUMN_TAPS > 0u && taps_at(params.column_taps + column * COLUMN_TAPS) < 0;
+}
