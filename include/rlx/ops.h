@@ -207,6 +207,20 @@ struct ResizeOptions {
 // `nearest`.
 Value resize(Value x, const ResizeOptions& options);
 
+enum class SamplePadding { zeros, border, reflection };
+struct GridSampleOptions {
+  ResizeMode mode = ResizeMode::linear;
+  SamplePadding padding = SamplePadding::zeros;  // what lies outside x
+  // Whether -1 and 1 are the centres of the first and last elements, or their outer edges.
+  bool align_corners = false;
+};
+// x [batch, channels, spatial...] at the places of `grid` [batch, result spatial..., 1 to 3]: the last axis
+// has coordinates from -1 to 1, that of x's last axis first. Cubic weights have the coefficient -0.75.
+Value grid_sample(Value x, Value grid, const GridSampleOptions& options = {});
+// The grid of an affine map: `theta` is [batch, 2, 3] or [batch, 3, 4], `size` the shape of the result that
+// grid_sample is to make, [batch, channels, spatial...].
+Value affine_grid(Value theta, Shape size, bool align_corners = false);
+
 // --- Shape ---
 
 Value reshape(Value x, Shape shape);                       // one dim may be -1
