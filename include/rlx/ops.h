@@ -167,6 +167,19 @@ struct ConvOptions {
 // [filters].
 Value conv(Value x, Value w, Value bias = {}, const ConvOptions& options = {});
 
+struct ConvTransposeOptions {
+  std::vector<int64_t> strides = {};    // one for each spatial axis; all 1 when empty
+  std::vector<int64_t> dilations = {};  // likewise
+  std::vector<int64_t> pads = {};       // cut from the result: all begins, then all ends; none when empty
+  std::vector<int64_t> output_padding = {};  // more elements at the end of each axis; none when empty
+  int64_t groups = 1;
+  ConvLayout layout = ConvLayout::channels_first;  // of x and the result
+};
+// The transpose of a convolution, over 1 to 3 spatial axes: each element of x adds its multiple of the kernel
+// to the result, from its index times the stride on. `w` is [channels, filters / groups, kernel...] in either
+// layout, `bias` [filters].
+Value conv_transpose(Value x, Value w, Value bias = {}, const ConvTransposeOptions& options = {});
+
 // --- Resampling ---
 
 enum class ResizeMode { nearest, linear, cubic };

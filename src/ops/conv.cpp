@@ -4,11 +4,9 @@
 #include <cmath>
 
 #include "base/checked.h"
-#include "ops/copy.h"
+#include "ops/conv_problem.h"
 #include "ops/op_table.h"
-#include "ops/products/load_strided.h"
-#include "ops/products/load_window.h"
-#include "ops/products/store_strided.h"
+#include "ops/window.h"
 
 namespace rlx {
 
@@ -43,34 +41,7 @@ std::optional<Conv::Order> Conv::weight_order(std::span<const TensorType> inputs
 
 namespace {
 
-// What strides, dilations and pads are along one spatial axis.
-struct Axis {
-  int64_t stride = 1, dilation = 1, before = 0, after = 0;
-};
-
-Axis axis_of(const Conv& op, size_t axis, size_t spatial) {
-  const auto at = [](const std::vector<int64_t>& list, size_t i, int64_t otherwise) {
-    return list.empty() ? otherwise : list[i];
-  };
-  return {at(op.strides, axis, 1), at(op.dilations, axis, 1), at(op.pads, axis, 0),
-          at(op.pads, spatial + axis, 0)};
-}
-
-void check_list(std::string_view name, const std::vector<int64_t>& list, int64_t wanted, int64_t least) {
-  if (!list.empty() && std::ssize(list) != wanted) {
-    fail("conv: `{}` has {} numbers; for this rank of x it needs {}", name, list.size(), wanted);
-  }
-  for (const int64_t n : list) {
-    if (n < least) fail("conv: `{}` contains {}; its numbers must be at least {}", name, n, least);
-  }
-}
-
-void check_attributes(const Conv& op, int64_t spatial) {
-  check_list("strides", op.strides, spatial, 1);
-  check_list("dilations", op.dilations, spatial, 1);
-  check_list("pads", op.pads, 2 * spatial, 0);
-  if (op.groups < 1) fail("conv: the number of groups is {}; it must be at least 1", op.groups);
-}
+WindowLists lists_of(const Conv& op) { return {op.strides, op.dilations, op.pads}; }
 
 void check_weight(const Conv& op, const Shape& x, const Shape& w) {
   if (w.rank() != x.rank()) {
@@ -92,19 +63,6 @@ void check_weight(const Conv& op, const Shape& x, const Shape& w) {
   }
 }
 
-Dim output_size(const Dim& length, const Dim& kernel, const Axis& a, size_t axis) {
-  const Dim padded = length + Dim(a.before) + Dim(a.after);
-  const Dim covered = Dim(a.dilation) * (kernel - Dim(1)) + Dim(1);
-  const Dim room = padded - covered;
-  if (room.is_static() && room.value() < 0) {
-    fail(
-        "conv: the kernel does not fit along spatial axis {}: it covers {} elements (size {}, dilation {}), "
-        "but there are {} ({}, padded by {} and {})",
-        axis, covered.text(), kernel.text(), a.dilation, padded.text(), length.text(), a.before, a.after);
-  }
-  return room.floor_div(a.stride) + Dim(1);
-}
-
 Shape output_shape(const Conv& op, const Shape& x, const Shape& w) {
   const bool last = op.layout == ConvLayout::channels_last;
   Shape out = x;
@@ -113,7 +71,8 @@ Shape output_shape(const Conv& op, const Shape& x, const Shape& w) {
   for (int64_t i = 0; i < spatial; ++i) {
     const auto axis = static_cast<size_t>(i);
     Dim& length = out[i + (last ? 1 : 2)];
-    length = output_size(length, w[i + 2], axis_of(op, axis, static_cast<size_t>(spatial)), axis);
+    const Window window = lists_of(op).at(axis, static_cast<size_t>(spatial));
+    length = window_count(Conv::kName, length, w[i + 2], window, axis);
   }
   return out;
 }
@@ -130,7 +89,8 @@ std::vector<TensorType> Conv::infer(const InferArgs& in) const {
   if (x.rank() < 3 || x.rank() > 5) {
     fail("conv: x {} has rank {}; it must have 1 to 3 spatial axes, so a rank of 3 to 5", x.text(), x.rank());
   }
-  check_attributes(*this, x.rank() - 2);
+  check_lists(kName, lists_of(*this), x.rank() - 2);
+  if (groups < 1) fail("conv: the number of groups is {}; it must be at least 1", groups);
   check_weight(*this, x, w);
   if (in.has(2)) {
     in.expect_same_dtype(0, 2);
@@ -150,7 +110,7 @@ ConvSizes conv_sizes(const Conv& op, const std::vector<int64_t>& x, const std::v
   s.before.fill(0);
   s.after.fill(0);
   for (size_t i = 0; i < spatial; ++i) {
-    const Axis a = axis_of(op, i, spatial);
+    const Window a = lists_of(op).at(i, spatial);
     const size_t to = missing + i;
     s.in[to] = x[i + (op.layout == ConvLayout::channels_last ? 1 : 2)];
     s.kernel[to] = w[i + 2];
@@ -158,7 +118,7 @@ ConvSizes conv_sizes(const Conv& op, const std::vector<int64_t>& x, const std::v
     s.dilation[to] = a.dilation;
     s.before[to] = a.before;
     s.after[to] = a.after;
-    s.out[to] = output_size(s.in[to], s.kernel[to], a, i).value();
+    s.out[to] = window_count(Conv::kName, s.in[to], s.kernel[to], a, i).value();
   }
   return s;
 }
@@ -177,50 +137,8 @@ View conv_view(const View& v, ConvLayout layout) {
 
 namespace {
 
-using products::Grouped;
-using products::LoadStrided;
-using products::LoadWindow;
-using products::Product;
-using products::StoreStrided;
-
-// A convolution, or some rows of one, in views whose axes are by group: [batch, groups, filters or channels,
-// 3 spatial axes] for x, y and what the epilogue reads, [groups, filters, channels, kernel] for w.
-struct Problem {
-  ConvLayout layout = ConvLayout::channels_first;
-  std::array<products::WindowAxis, 3> axes;
-  Operand x, w, y;
-  std::vector<Operand> extra;
-  Expr expr;
-};
-
-View by_group(const View& v, ConvLayout layout, int64_t groups) {
-  return conv_view(v, layout).split_axis(1, groups);
-}
-
-// $0 becomes the sum without the bias, which is $1, in the type in which it is summed.
-Expr with_bias(const Expr& tail, DType type) {
-  Expr out;
-  out.inputs = {DType::f32, type};
-  out.inputs.insert(out.inputs.end(), tail.inputs.begin() + 1, tail.inputs.end());
-  const Expr::Arg bias = type == DType::f32 ? Expr::input(1) : out.cast(Expr::input(1), DType::f32);
-  Expr::Arg result = out.apply(*find_scalar("add"), {Expr::input(0), bias});
-  if (type != DType::f32) result = out.cast(result, type);
-  std::vector<Expr::Arg> made;  // by the steps of the tail
-  for (const Expr::Step& step : tail.steps) {
-    std::vector<Expr::Arg> args;
-    for (const Expr::Arg& a : step.args) {
-      args.push_back(a.kind == ExprArg::Kind::step     ? made[static_cast<size_t>(a.index)]
-                     : a.kind == ExprArg::Kind::number ? a
-                     : a.index == 0                    ? result
-                                                       : Expr::input(a.index + 1));
-    }
-    made.push_back(step.fn ? out.apply(*step.fn, std::move(args)) : out.cast(args[0], step.type));
-  }
-  return out;
-}
-
-Problem make_problem(const Conv& op, const Lowering& l) {
-  Problem p;
+ConvProblem make_problem(const Conv& op, const Lowering& l) {
+  ConvProblem p;
   p.layout = op.layout;
   const ConvSizes s = conv_sizes(op, l.in(0).view.dims, l.in(1).view.dims);
   for (size_t i = 0; i < 3; ++i) {
@@ -234,110 +152,14 @@ Problem make_problem(const Conv& op, const Lowering& l) {
   p.x = l.in(0).with_view(by_group(l.in(0).view, op.layout, s.groups));
   p.w = l.in(1).with_view(conv_view(l.in(1).view, ConvLayout::channels_first).split_axis(0, s.groups));
   p.y = l.out().with_view(by_group(l.out().view, op.layout, s.groups));
-  std::vector<DType> types;
-  for (int64_t i = 0; i < l.input_count(); ++i) types.push_back(l.in(i).dtype);
-  for (int64_t i = 3; i < l.input_count(); ++i) {
-    const View full = l.in(i).view.broadcast_to(l.out().view.dims);
-    p.extra.push_back(l.in(i).with_view(by_group(full, op.layout, s.groups)));
-  }
-  p.expr = op.typed_epilogue(types);
-  if (const Operand bias = l.optional_in(2); bias.present()) {
-    View v = p.y.view;
-    std::ranges::fill(v.strides, 0);
-    v.strides[2] = bias.view.strides[0];
-    v.strides[1] = v.strides[2] * s.filters;
-    v.offset = bias.view.offset;
-    p.extra.insert(p.extra.begin(), bias.with_view(v));
-    p.expr = with_bias(p.expr, l.in(0).dtype);
-  }
+  set_epilogue(p, op, l, s.groups);
   return p;
-}
-
-// Filters are rows and pixels columns if pixels are side by side in memory, else the other way round.
-Product make_product(const Problem& p) {
-  const std::vector<int64_t>& dims = p.y.view.dims;
-  const int64_t pixels = dims[3] * dims[4] * dims[5];
-  const int64_t channels = p.x.view.dims[2];
-  const bool last = p.layout == ConvLayout::channels_last;
-  const std::vector<int64_t> pixels_first = {0, 1, 3, 4, 5, 2};
-  const auto as_result = [&](const Operand& o) {
-    return last ? Grouped{o.with_view(o.view.permute(pixels_first)), 2, 3} : Grouped{o, 2, 1};
-  };
-  Product out;
-  out.size = {dims[0] * dims[1], last ? pixels : dims[2], last ? dims[2] : pixels, channels};
-  for (const products::WindowAxis& axis : p.axes) out.size.k *= axis.kernel;
-  out.expr = p.expr;
-  for (const Operand& e : p.extra) out.extra.push_back(as_result(e));
-
-  View w = p.w.view.permute({0, 1, 3, 4, 5, 2});  // [groups, filters, kernel, channels]
-  w.dims.insert(w.dims.begin(), dims[0]);
-  w.strides.insert(w.strides.begin(), 0);
-  const auto filters = std::make_shared<LoadStrided>(Grouped{p.w.with_view(w), 2, 1});
-
-  View x = p.x.view.permute(pixels_first);
-  const bool plain = std::ranges::all_of(p.axes, [](const products::WindowAxis& a) {
-    return a.kernel == 1 && a.pad == 0 && a.out * a.stride <= a.in + a.stride - 1;
-  });
-  products::LoadPtr windows;
-  if (plain) {
-    for (size_t i = 0; i < 3; ++i)
-      x = x.slice(2 + static_cast<int64_t>(i), 0, p.axes[i].out, p.axes[i].stride);
-    windows = std::make_shared<LoadStrided>(Grouped{p.x.with_view(x), 2, 3});
-  } else {
-    out.run = channels;
-    windows = std::make_shared<LoadWindow>(p.x.with_view(x), p.axes);
-  }
-  out.a = last ? windows : filters;
-  out.b = last ? filters : windows;
-  out.y = std::make_shared<StoreStrided>(as_result(p.y));
-  return out;
-}
-
-// Some of the output along a spatial axis, and what of x it needs.
-Problem some_rows(const Problem& p, size_t axis, int64_t begin, int64_t end) {
-  Problem part = p;
-  products::WindowAxis& a = part.axes[axis];
-  const int64_t first = begin * a.stride - a.pad;
-  const int64_t last = (end - 1) * a.stride - a.pad + (a.kernel - 1) * a.dilation;
-  const int64_t low = std::clamp<int64_t>(first, 0, a.in);
-  const int64_t high = std::clamp<int64_t>(last + 1, low, a.in);
-  a.in = high - low;
-  a.out = end - begin;
-  a.pad = low - first;
-  const auto spatial = static_cast<int64_t>(axis) + 3;
-  part.x.view = p.x.view.slice(spatial, low, high - low);
-  part.y.view = p.y.view.slice(spatial, begin, end - begin);
-  for (Operand& e : part.extra) e.view = e.view.slice(spatial, begin, end - begin);
-  return part;
-}
-
-void lower_problem(Lowering& l, const Problem& p) {
-  Product whole = make_product(p);
-  const auto binds_alone = [&] {
-    Product bare = whole;
-    bare.extra.clear();
-    bare.expr = Expr{};
-    return products::can_bind(l, Conv::kName, bare);
-  };
-  const auto axis = std::ranges::find_if(p.axes, [](const products::WindowAxis& a) { return a.out > 1; });
-  const bool plain = axis == p.axes.end() || whole.run == 0;
-  if (plain || products::can_bind(l, Conv::kName, whole) || binds_alone()) {
-    products::lower(l, Conv::kName, std::move(whole));
-    return;
-  }
-  // The rows of x that some rows of y need are far apart in memory: they get their own.
-  const auto index = static_cast<size_t>(axis - p.axes.begin());
-  const int64_t half = ceil_div(axis->out, 2);
-  for (Problem part : {some_rows(p, index, 0, half), some_rows(p, index, half, axis->out)}) {
-    part.x = lower_contiguous(l, part.x);
-    lower_problem(l, part);
-  }
 }
 
 }  // namespace
 
 void Conv::lower(Lowering& l) const {
-  if (l.out().view.elements() > 0) lower_problem(l, make_problem(*this, l));
+  if (l.out().view.elements() > 0) lower_conv(l, kName, make_problem(*this, l));
 }
 
 Tolerance Conv::tolerance(std::span<const TensorType> inputs) const {

@@ -1,3 +1,4 @@
+// Convolutions and their relatives.
 #include "base/checked.h"
 #include "import/onnx/rules.h"
 
@@ -32,14 +33,20 @@ std::vector<int64_t> padding(Call& c, const Shape& x, const std::vector<int64_t>
   return pads;
 }
 
+// The spatial sizes of a weight.
+std::vector<int64_t> kernel_of(const Value& w) {
+  if (w.shape().rank() < 3) fail("its weight {} has no spatial axes", w.shape().text());
+  std::vector<int64_t> kernel;
+  for (int64_t i = 2; i < w.shape().rank(); ++i) kernel.push_back(w.shape()[i].value());
+  return kernel;
+}
+
 void conv_rule(Call& c) {
   c.expect_inputs(2, 3);
   const Value x = c.in(0);
   const Value w = c.in(1);
-  if (w.shape().rank() < 3) fail("its weight {} has no spatial axes", w.shape().text());
-  const auto axes = static_cast<size_t>(w.shape().rank() - 2);
-  std::vector<int64_t> kernel;
-  for (size_t i = 0; i < axes; ++i) kernel.push_back(w.shape()[static_cast<int64_t>(i) + 2].value());
+  const std::vector<int64_t> kernel = kernel_of(w);
+  const size_t axes = kernel.size();
   const std::vector<int64_t> ones(axes, 1);
   ConvOptions options{.strides = c.integers("strides", ones),
                       .dilations = c.integers("dilations", ones),
@@ -51,10 +58,64 @@ void conv_rule(Call& c) {
   c.out(conv(x, w, c.optional(2), options));
 }
 
+// Padding that makes the result as large as `output_shape` says or, with auto_pad, a multiple of x.
+void fit_output(Call& c, const Shape& x, const std::vector<int64_t>& kernel, ConvTransposeOptions& options) {
+  const std::string how = c.text("auto_pad", "NOTSET");
+  if (how != "NOTSET" && how != "VALID" && how != "SAME_UPPER" && how != "SAME_LOWER")
+    fail("its auto_pad is '{}'", excerpt(how));
+  const size_t axes = kernel.size();
+  std::vector<int64_t> shape = c.integers("output_shape");
+  if (shape.empty() && !how.starts_with("SAME")) {
+    if (how == "NOTSET") options.pads = c.integers("pads", std::vector<int64_t>(2 * axes, 0));
+    return;
+  }
+  if (shape.size() > axes) shape.erase(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(axes));
+  if (!shape.empty() && shape.size() != axes)
+    fail("it has {} output sizes for {} spatial axes", shape.size(), axes);
+  options.pads.assign(2 * axes, 0);
+  for (size_t i = 0; i < axes; ++i) {
+    const Dim& size = x[static_cast<int64_t>(i) + 2];
+    const int64_t stride = options.strides[i];
+    const Dim wanted = shape.empty() ? size * Dim(stride) : Dim(shape[i]);
+    const Dim all = (size - Dim(1)) * Dim(stride) +
+                    Dim(options.output_padding[i] + (kernel[i] - 1) * options.dilations[i] + 1) - wanted;
+    if (!all.is_static()) {
+      c.refuse(Refusal::other, "its padding depends on the size {}, which is known only when it runs",
+               size.text());
+    }
+    const int64_t cut = std::max<int64_t>(all.value(), 0);
+    options.pads[i] = how == "SAME_UPPER" ? cut / 2 : cut - cut / 2;
+    options.pads[i + axes] = cut - options.pads[i];
+    options.output_padding[i] += cut - all.value();
+  }
+}
+
+void conv_transpose_rule(Call& c) {
+  c.expect_inputs(2, 3);
+  const Value x = c.in(0);
+  const Value w = c.in(1);
+  const std::vector<int64_t> kernel = kernel_of(w);
+  const size_t axes = kernel.size();
+  const std::vector<int64_t> ones(axes, 1);
+  ConvTransposeOptions options{.strides = c.integers("strides", ones),
+                               .dilations = c.integers("dilations", ones),
+                               .output_padding = c.integers("output_padding", std::vector<int64_t>(axes, 0)),
+                               .groups = c.integer("group", 1)};
+  if (options.strides.size() != axes || options.dilations.size() != axes ||
+      options.output_padding.size() != axes)
+    fail("it has {} strides, {} dilations and {} numbers of output padding for {} spatial axes",
+         options.strides.size(), options.dilations.size(), options.output_padding.size(), axes);
+  fit_output(c, x.shape(), kernel, options);
+  c.out(conv_transpose(x, w, c.optional(2), options));
+}
+
 }  // namespace
 
 namespace rules {
-void register_conv(RuleTable& table) { table.add("Conv", conv_rule); }
+void register_conv(RuleTable& table) {
+  table.add("Conv", conv_rule);
+  table.add("ConvTranspose", conv_transpose_rule);
+}
 }  // namespace rules
 
 }  // namespace rlx::onnx

@@ -1,0 +1,46 @@
+#include "ops/window.h"
+
+#include "base/fail.h"
+
+namespace rlx {
+
+Window WindowLists::at(size_t axis, size_t spatial) const {
+  const auto number = [](const std::vector<int64_t>& list, size_t i, int64_t otherwise) {
+    return list.empty() ? otherwise : list[i];
+  };
+  return {number(strides, axis, 1), number(dilations, axis, 1), number(pads, axis, 0),
+          number(pads, spatial + axis, 0)};
+}
+
+void check_list(std::string_view op, std::string_view name, const std::vector<int64_t>& list, int64_t wanted,
+                int64_t least) {
+  if (!list.empty() && std::ssize(list) != wanted) {
+    fail("{}: `{}` has {} numbers; for this rank of x it needs {}", op, name, list.size(), wanted);
+  }
+  for (const int64_t n : list) {
+    if (n < least) fail("{}: `{}` contains {}; its numbers must be at least {}", op, name, n, least);
+  }
+}
+
+void check_lists(std::string_view op, const WindowLists& lists, int64_t spatial) {
+  check_list(op, "strides", lists.strides, spatial, 1);
+  check_list(op, "dilations", lists.dilations, spatial, 1);
+  check_list(op, "pads", lists.pads, 2 * spatial, 0);
+}
+
+Dim window_count(std::string_view op, const Dim& length, const Dim& kernel, const Window& window,
+                 size_t axis) {
+  const Dim padded = length + Dim(window.before) + Dim(window.after);
+  const Dim covered = Dim(window.dilation) * (kernel - Dim(1)) + Dim(1);
+  const Dim room = padded - covered;
+  if (room.is_static() && room.value() < 0) {
+    fail(
+        "{}: the kernel does not fit along spatial axis {}: it covers {} elements (size {}, dilation {}), "
+        "but there are {} ({}, padded by {} and {})",
+        op, axis, covered.text(), kernel.text(), window.dilation, padded.text(), length.text(), window.before,
+        window.after);
+  }
+  return room.floor_div(window.stride) + Dim(1);
+}
+
+}  // namespace rlx

@@ -1,0 +1,36 @@
+// Windows that step over spatial axes: what convolutions and their relatives have in common.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "rlx/shape.h"
+
+namespace rlx {
+
+// Along one spatial axis.
+struct Window {
+  int64_t stride = 1, dilation = 1;
+  int64_t before = 0, after = 0;  // zeros around x
+};
+
+// The lists that ops have as attributes: a number for each axis, or none at all. Pads are all begins, then
+// all ends.
+struct WindowLists {
+  const std::vector<int64_t>& strides;
+  const std::vector<int64_t>& dilations;
+  const std::vector<int64_t>& pads;
+
+  Window at(size_t axis, size_t spatial) const;
+};
+
+// Errors if a list has the wrong length or a number below `least`; `op` begins the message.
+void check_list(std::string_view op, std::string_view name, const std::vector<int64_t>& list, int64_t wanted,
+                int64_t least);
+void check_lists(std::string_view op, const WindowLists& lists, int64_t spatial);
+
+// How many windows an axis has; an error if not even one fits.
+Dim window_count(std::string_view op, const Dim& length, const Dim& kernel, const Window& window,
+                 size_t axis);
+
+}  // namespace rlx
