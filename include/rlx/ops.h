@@ -248,6 +248,25 @@ Value gather(Value table, Value indices, int64_t axis = 0);
 enum class PadMode { constant, reflect, edge, wrap };
 Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode = PadMode::constant,
           double value = 0);
+// In reverse order along the axes.
+Value flip(Value x, std::vector<int64_t> axes);
+// Moved by `shifts` towards the end of each of the axes; what leaves an end comes back at the other.
+Value roll(Value x, std::vector<int64_t> shifts, std::vector<int64_t> axes);
+// x again and again along each axis, as often as `repeats` says. Missing repeats of the first axes are 1, and
+// x gets axes of length 1 for those that it does not have.
+Value tile(Value x, std::vector<Dim> repeats);
+// The middle of x, or x in the middle of zeros: these sizes along the axes (all when empty).
+Value center_crop_pad(Value x, std::vector<Dim> sizes, std::vector<int64_t> axes = {});
+enum class DepthOrder {
+  dcr,  // channels are [block, block, depth]
+  crd,  // channels are [depth, block, block], as in PyTorch
+};
+// Channels of x [batch, channels, height, width] as blocks of pixels, and back. Orders are named as in ONNX.
+Value depth_to_space(Value x, int64_t block, DepthOrder order = DepthOrder::dcr);
+Value space_to_depth(Value x, int64_t block, DepthOrder order = DepthOrder::dcr);
+// The same as PyTorch has it; leading axes may be any.
+Value pixel_shuffle(Value x, int64_t factor);
+Value pixel_unshuffle(Value x, int64_t factor);
 // Replaces as many entries of a state as `update` has, from `start` on along `axis`; read the new contents
 // from the result.
 Value write_state(Value state, Value update, int64_t axis, Dim start);

@@ -19,27 +19,12 @@ void expand_rule(Call& c) {
   c.out(expand(c.in(0), to));
 }
 
-// [a, b] repeated [m, n] times is [1, a, 1, b] expanded to [m, a, n, b].
 void tile_rule(Call& c) {
   c.expect_inputs(2, 2);
   const std::vector<Dim> repeats = c.dims(1, "the list of repeats");
   expect_sizes(repeats);
-  const Shape from = c.shape(0);
-  if (std::ssize(repeats) != from.rank()) fail("it has {} repeats for {} axes", repeats.size(), from.rank());
-  Shape apart;
-  Shape repeated;
-  Shape to;
-  for (int64_t i = 0; i < from.rank(); ++i) {
-    const Dim& times = repeats[static_cast<size_t>(i)];
-    if (!times.is(1)) {
-      apart.push_back(1);
-      repeated.push_back(times);
-    }
-    apart.push_back(from[i]);
-    repeated.push_back(from[i]);
-    to.push_back(from[i] * times);
-  }
-  c.out(reshape(expand(reshape(c.in(0), apart), repeated), to));
+  if (std::ssize(repeats) != c.rank(0)) fail("it has {} repeats for {} axes", repeats.size(), c.rank(0));
+  c.out(tile(c.in(0), repeats));
 }
 
 }  // namespace
