@@ -180,6 +180,18 @@ struct ConvTransposeOptions {
 // layout, `bias` [filters].
 Value conv_transpose(Value x, Value w, Value bias = {}, const ConvTransposeOptions& options = {});
 
+struct WindowOptions {
+  std::vector<int64_t> strides = {};  // as for conv
+  std::vector<int64_t> dilations = {};
+  std::vector<int64_t> pads = {};
+};
+// The windows of a convolution with a kernel of this size as columns: x [batch, channels, spatial...] becomes
+// [batch, channels * kernel elements, windows].
+Value im2col(Value x, std::vector<int64_t> kernel, const WindowOptions& options = {});
+// The transpose of im2col: the windows of an image with these spatial sizes, added up where they overlap.
+Value col2im(Value columns, std::vector<int64_t> image, std::vector<int64_t> kernel,
+             const WindowOptions& options = {});
+
 // --- Resampling ---
 
 enum class ResizeMode { nearest, linear, cubic };

@@ -109,12 +109,20 @@ void conv_transpose_rule(Call& c) {
   c.out(conv_transpose(x, w, c.optional(2), options));
 }
 
+void col2im_rule(Call& c) {
+  c.expect_inputs(3, 3);
+  c.out(col2im(
+      c.in(0), c.numbers(1, "the size of the image"), c.numbers(2, "the size of the kernel"),
+      {.strides = c.integers("strides"), .dilations = c.integers("dilations"), .pads = c.integers("pads")}));
+}
+
 }  // namespace
 
 namespace rules {
 void register_conv(RuleTable& table) {
   table.add("Conv", conv_rule);
   table.add("ConvTranspose", conv_transpose_rule);
+  table.add("Col2Im", col2im_rule);
 }
 }  // namespace rules
 
