@@ -180,6 +180,20 @@ struct ConvTransposeOptions {
 // layout, `bias` [filters].
 Value conv_transpose(Value x, Value w, Value bias = {}, const ConvTransposeOptions& options = {});
 
+struct DeformConvOptions {
+  std::vector<int64_t> strides = {};  // as for conv
+  std::vector<int64_t> dilations = {};
+  std::vector<int64_t> pads = {};
+  int64_t groups = 1;
+  int64_t offset_groups = 1;  // of channels that move together
+};
+// A convolution of x [batch, channels, height, width] whose taps are moved by `offset` [batch, offset groups
+// * kernel height * kernel width * 2 (down, right), result height, result width], interpolated between
+// elements and multiplied by `mask` [batch, offset groups * kernel height * kernel width, result height,
+// result width].
+Value deform_conv(Value x, Value w, Value offset, Value bias = {}, Value mask = {},
+                  const DeformConvOptions& options = {});
+
 struct WindowOptions {
   std::vector<int64_t> strides = {};  // as for conv
   std::vector<int64_t> dilations = {};

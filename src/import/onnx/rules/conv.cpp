@@ -109,6 +109,16 @@ void conv_transpose_rule(Call& c) {
   c.out(conv_transpose(x, w, c.optional(2), options));
 }
 
+void deform_conv_rule(Call& c) {
+  c.expect_inputs(3, 5);
+  c.out(deform_conv(c.in(0), c.in(1), c.in(2), c.optional(3), c.optional(4),
+                    {.strides = c.integers("strides"),
+                     .dilations = c.integers("dilations"),
+                     .pads = c.integers("pads"),
+                     .groups = c.integer("group", 1),
+                     .offset_groups = c.integer("offset_group", 1)}));
+}
+
 void col2im_rule(Call& c) {
   c.expect_inputs(3, 3);
   c.out(col2im(
@@ -122,6 +132,7 @@ namespace rules {
 void register_conv(RuleTable& table) {
   table.add("Conv", conv_rule);
   table.add("ConvTranspose", conv_transpose_rule);
+  table.add("DeformConv", deform_conv_rule);
   table.add("Col2Im", col2im_rule);
 }
 }  // namespace rules
