@@ -83,6 +83,14 @@ Graph conv_of(int64_t channels, int64_t filters, int64_t size) {
   return g;
 }
 
+Graph depthwise() {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {1, 256, 56, 56});
+  const Value w = g.param("w", DType::f32, {256, 1, 3, 3});
+  g.output("y", conv(x, w, {}, {.pads = {1, 1, 1, 1}, .groups = 256}));
+  return g;
+}
+
 Graph upsample() {
   Graph g;
   g.output("y", resize(g.input("x", DType::f32, {1, 64, 56, 56}), {.axes = {2, 3}, .scales = {2, 2}}));
@@ -132,6 +140,7 @@ constexpr double kSmallM = 2.0 * 7 * 768 * 3072;
 constexpr double kGrouped = 2.0 * 64 * 512 * 512;
 constexpr double kConv3x3 = 2.0 * 56 * 56 * 64 * 64 * 9;
 constexpr double kConv1x1 = 2.0 * 56 * 56 * 256 * 64;
+constexpr double kDepthwise = 2.0 * 56 * 56 * 256 * 9;
 constexpr double kCube512 = 2.0 * 512 * 512 * 512;
 constexpr double kCube1024 = 2.0 * 1024 * 1024 * 1024;
 // 12 layers of 128 tokens: four projections and two wide ones, and the two products of attention.
@@ -151,6 +160,7 @@ constexpr Case kCases[] = {
     {"grouped", "64 rows x 512 x 512, 8 experts", grouped, kGrouped},
     {"conv3x3", "conv 3x3, 64 to 64 channels, 56 x 56", [] { return conv_of(64, 64, 3); }, kConv3x3},
     {"conv1x1", "conv 1x1, 256 to 64 channels, 56 x 56", [] { return conv_of(256, 64, 1); }, kConv1x1},
+    {"depthwise3x3", "conv 3x3 of each of 256 channels, 56 x 56", depthwise, kDepthwise},
     {"resize", "linear x2 of 64 channels, 56 x 56", upsample, 0},
     {"stream", "neg of 64 channels, 112 x 112", stream, 0},
     {"softmax", "softmax of [4096, 768]", softmax_rows, 0},

@@ -30,13 +30,14 @@ constexpr std::string_view kSkips = "fn x_skips(batch: u32) -> bool { return fal
 constexpr std::string_view kZero = "fn x_zero(batch: u32) -> bool { return false; }\n";
 
 // Four neighbouring lines; past the last one it is repeated.
-constexpr std::string_view kQuads = R"(struct x_QuadLine { l0: x_Line, l1: x_Line, l2: x_Line, l3: x_Line, }
-struct x_Quad { r0: x_Run, r1: x_Run, r2: x_Run, r3: x_Run, }
-fn x_quad_line(batch: u32, line: u32) -> x_QuadLine {
+constexpr std::string_view kQuadLine = R"(fn x_quad_line(batch: u32, line: u32) -> x_QuadLine {
   let last = x_end() - 1u;
   return x_QuadLine(x_line(batch, min(line, last)), x_line(batch, min(line + 1u, last)),
                     x_line(batch, min(line + 2u, last)), x_line(batch, min(line + 3u, last)));
 }
+)";
+constexpr std::string_view kQuads = R"(struct x_QuadLine { l0: x_Line, l1: x_Line, l2: x_Line, l3: x_Line, }
+struct x_Quad { r0: x_Run, r1: x_Run, r2: x_Run, r3: x_Run, }
 fn x_quad_ahead(q: x_Quad, n: u32) -> x_Quad {
   return x_Quad(x_ahead(q.r0, n), x_ahead(q.r1, n), x_ahead(q.r2, n), x_ahead(q.r3, n));
 }
@@ -146,6 +147,7 @@ std::string load_text(const Load& load, std::string_view name, std::string_view 
   if (!own.contains("fn x_zero(")) text += kZero;
   if (!own.contains("fn x_four_lines(")) text += kFourLines;
   text += kQuads;
+  if (!own.contains("fn x_quad_line(")) text += kQuadLine;
   if (!own.contains("fn x_four_by_four(")) text += kFourByFour;
   if (uses("stage") && !own.contains("fn x_stage(")) text += kStage;
   text += load.along_k() ? "const x_ALONG_K: bool = true;\n" : "const x_ALONG_K: bool = false;\n";

@@ -28,8 +28,6 @@ class LoadWindow final : public Load {
     return R"(//@ in x any x4
 //@ param x_out1: u32
 //@ param x_out2: u32
-//@ param x_kernel1: u32
-//@ param x_kernel2: u32
 //@ param x_in0: u32
 //@ param x_in1: u32
 //@ param x_in2: u32
@@ -48,6 +46,8 @@ class LoadWindow final : public Load {
 //@ param x_channel: u32
 //@ param x_inside: u32
 const x_FOUR_K: bool = false;  //@ spec
+const x_KERNEL1: u32 = 1u;  //@ spec     constants, since every run is divided by them
+const x_KERNEL2: u32 = 1u;  //@ spec
 
 // The first tap of the window; modulo 2^32, so that what lies before the image is a large number.
 struct x_Line { at: u32, i0: u32, i1: u32, i2: u32, }
@@ -59,13 +59,31 @@ fn x_line(batch: u32, line: u32) -> x_Line {
                 (line - rest * params.x_out2) * params.x_window2 - params.x_pad2);
 }
 
+// The next pixel; the last one is repeated.
+fn x_next(l: x_Line, is_last: bool) -> x_Line {
+  let along2 = l.i2 + params.x_window2;
+  let ends2 = along2 + params.x_pad2 == params.x_out2 * params.x_window2;
+  let along1 = l.i1 + select(0u, params.x_window1, ends2);
+  let ends1 = along1 + params.x_pad1 == params.x_out1 * params.x_window1;
+  let next = vec3u(l.i0 + select(0u, params.x_window0, ends1), select(along1, 0u - params.x_pad1, ends1),
+                   select(along2, 0u - params.x_pad2, ends2));
+  let i = select(next, vec3u(l.i0, l.i1, l.i2), is_last);
+  return x_Line(l.at, i.x, i.y, i.z);
+}
+fn x_quad_line(batch: u32, line: u32) -> x_QuadLine {
+  let l0 = x_line(batch, min(line, x_end() - 1u));
+  let l1 = x_next(l0, line + 1u >= x_end());
+  let l2 = x_next(l1, line + 2u >= x_end());
+  return x_QuadLine(l0, l1, l2, x_next(l2, line + 3u >= x_end()));
+}
+
 struct x_Run { at: u32, inside: bool, }
 fn x_run(l: x_Line, run: u32) -> x_Run {
-  let rest = run / params.x_kernel2;
-  let t0 = rest / params.x_kernel1;
+  let rest = run / x_KERNEL2;
+  let t0 = rest / x_KERNEL1;
   let i0 = l.i0 + t0 * params.x_dilation0;
-  let i1 = l.i1 + (rest - t0 * params.x_kernel1) * params.x_dilation1;
-  let i2 = l.i2 + (run - rest * params.x_kernel2) * params.x_dilation2;
+  let i1 = l.i1 + (rest - t0 * x_KERNEL1) * params.x_dilation1;
+  let i2 = l.i2 + (run - rest * x_KERNEL2) * params.x_dilation2;
   let inside = i0 < params.x_in0 && i1 < params.x_in1 && i2 < params.x_in2;
   let at = l.at + i0 * params.x_axis0 + i1 * params.x_axis1 + i2 * params.x_axis2;
   return x_Run(select(l.at + params.x_inside, at, inside), inside);
@@ -108,7 +126,7 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
     const auto each = [&](auto&& value) {
       for (const WindowAxis& axis : axes_) b.words.push_back(to_u32(value(axis)));
     };
-    b.words = {to_u32(axes_[1].out), to_u32(axes_[2].out), to_u32(axes_[1].kernel), to_u32(axes_[2].kernel)};
+    b.words = {to_u32(axes_[1].out), to_u32(axes_[2].out)};
     each([](const WindowAxis& a) { return a.in; });
     each([](const WindowAxis& a) { return a.stride; });
     each([](const WindowAxis& a) { return a.dilation; });
@@ -117,7 +135,8 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
       b.words.push_back(static_cast<uint32_t>(to_i32(*stride)));
     // Where the padding is read instead, without use: an element that is bound.
     b.words.push_back(static_cast<uint32_t>(to_i32(box.offset - x_.view.offset)));
-    b.specs = {spec_value("x_FOUR_K", x.x4)};
+    b.specs = {spec_value("x_FOUR_K", x.x4), spec_value("x_KERNEL1", to_u32(axes_[1].kernel)),
+               spec_value("x_KERNEL2", to_u32(axes_[2].kernel))};
     return b;
   }
   DType dtype() const override { return x_.dtype; }

@@ -6,6 +6,7 @@
 #include "ops/products/loop_plain.h"
 #include "ops/products/loop_rows.h"
 #include "ops/products/loop_staged.h"
+#include "ops/products/loop_taps.h"
 #include "ops/products/loop_tiled.h"
 #include "ops/products/product.h"
 
@@ -17,7 +18,7 @@ double bytes_per_element(DType dtype) {
   return static_cast<double>(device_bytes_of(dtype, kMany)) / kMany;
 }
 
-constexpr Loop kLoops[] = {rows::kLoop, staged::kLoop, dot::kLoop, tiled::kLoop, plain::kLoop};
+constexpr Loop kLoops[] = {rows::kLoop, staged::kLoop, dot::kLoop, tiled::kLoop, taps::kLoop, plain::kLoop};
 
 }  // namespace
 
