@@ -260,6 +260,35 @@ Value grid_sample(Value x, Value grid, const GridSampleOptions& options = {});
 // grid_sample is to make, [batch, channels, spatial...].
 Value affine_grid(Value theta, Shape size, bool align_corners = false);
 
+// --- Pooling ---
+
+struct PoolOptions {
+  std::vector<int64_t> strides = {};    // one for each spatial axis; all 1 when empty
+  std::vector<int64_t> dilations = {};  // likewise
+  std::vector<int64_t> pads = {};       // around x: all begins, then all ends; none when empty
+  bool ceil_mode = false;               // also a last window that ends outside, if it begins inside
+  ConvLayout layout = ConvLayout::channels_first;
+};
+// Over 1 to 3 spatial axes; `kernel` is the size of the windows. Padding holds no elements.
+Value max_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options = {});
+Value min_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options = {});
+Value sum_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options = {});
+// With `count_include_pad`, as PyTorch has it unless told otherwise, padding counts as zeros.
+Value avg_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options = {},
+               bool count_include_pad = false);
+Value prod_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options = {});
+Value lp_pool(Value x, std::vector<int64_t> kernel, double p = 2, const PoolOptions& options = {});
+enum class PoolIndices {
+  none,
+  tensor,  // the index in all of x, as ONNX has it
+  plane,   // the index over the spatial axes only, as PyTorch has it
+};
+// max_pool, and where the largest elements are (i64): the first among equals, and -1 if the window has none.
+// `column_major`: the spatial axes count from the first to the last, not from the last to the first.
+std::vector<Value> max_pool_with_indices(Value x, std::vector<int64_t> kernel,
+                                         const PoolOptions& options = {},
+                                         PoolIndices indices = PoolIndices::plane, bool column_major = false);
+
 // --- Shape ---
 
 Value reshape(Value x, Shape shape);                       // one dim may be -1

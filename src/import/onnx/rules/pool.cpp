@@ -1,0 +1,84 @@
+// Pools, and global pools, which are reductions over the spatial axes.
+#include "import/onnx/rules.h"
+#include "import/onnx/windows.h"
+
+namespace rlx::onnx {
+namespace {
+
+struct Windows {
+  std::vector<int64_t> kernel;
+  PoolOptions options;
+};
+
+Windows windows_of(Call& c) {
+  c.expect_inputs(1, 1);
+  const Shape x = c.shape(0);
+  if (x.rank() < 3) fail("its input {} has no spatial axes", x.text());
+  const auto axes = static_cast<size_t>(x.rank() - 2);
+  const std::vector<int64_t> ones(axes, 1);
+  Windows w{.kernel = c.integers("kernel_shape"),
+            .options = {.strides = c.integers("strides", ones),
+                        .dilations = c.integers("dilations", ones),
+                        .ceil_mode = c.flag("ceil_mode", false)}};
+  if (w.kernel.size() != axes || w.options.strides.size() != axes || w.options.dilations.size() != axes)
+    fail("it has {} kernel sizes, {} strides and {} dilations for {} spatial axes", w.kernel.size(),
+         w.options.strides.size(), w.options.dilations.size(), axes);
+  w.options.pads = padding(c, x, w.kernel, w.options.strides, w.options.dilations);
+  return w;
+}
+
+void max_pool_rule(Call& c) {
+  const Windows w = windows_of(c);
+  if (!c.wants(1)) return c.out(max_pool(c.in(0), w.kernel, w.options));
+  const auto both = max_pool_with_indices(c.in(0), w.kernel, w.options, PoolIndices::tensor,
+                                          c.flag("storage_order", false));
+  c.out(both[0]);
+  c.out(1, both[1], ElementType::int64);
+}
+
+void average_pool_rule(Call& c) {
+  const Windows w = windows_of(c);
+  c.out(avg_pool(c.in(0), w.kernel, w.options, c.flag("count_include_pad", false)));
+}
+
+void lp_pool_rule(Call& c) {
+  const Windows w = windows_of(c);
+  c.out(lp_pool(c.in(0), w.kernel, static_cast<double>(c.integer("p", 2)), w.options));
+}
+
+std::vector<int64_t> spatial_axes(Call& c) {
+  c.expect_inputs(1, 1);
+  std::vector<int64_t> axes;
+  for (int64_t i = 2; i < c.rank(0); ++i) axes.push_back(i);
+  if (axes.empty()) fail("its input {} has no spatial axes", c.shape(0).text());
+  return axes;
+}
+
+void global_average_rule(Call& c) { c.out(mean(c.in(0), spatial_axes(c), true)); }
+void global_max_rule(Call& c) { c.out(max(c.in(0), spatial_axes(c), true)); }
+void global_lp_rule(Call& c) {
+  const auto p = static_cast<double>(c.integer("p", 2));
+  const Value x = c.in(0);
+  const Value magnitude = abs(x.dtype() == DType::f32 ? x : cast(x, DType::f32));
+  const Value all = sum(p == 1   ? magnitude
+                        : p == 2 ? square(magnitude)
+                                 : pow(magnitude, p),
+                        spatial_axes(c), true);
+  const Value y = p == 1 ? all : p == 2 ? sqrt(all) : pow(all, 1 / p);
+  c.out(x.dtype() == DType::f32 ? y : cast(y, x.dtype()));
+}
+
+}  // namespace
+
+namespace rules {
+void register_pool(RuleTable& table) {
+  table.add("MaxPool", max_pool_rule);
+  table.add("AveragePool", average_pool_rule);
+  table.add("LpPool", lp_pool_rule);
+  table.add("GlobalAveragePool", global_average_rule);
+  table.add("GlobalMaxPool", global_max_rule);
+  table.add("GlobalLpPool", global_lp_rule);
+}
+}  // namespace rules
+
+}  // namespace rlx::onnx

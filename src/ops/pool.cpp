@@ -1,0 +1,536 @@
+#include "ops/pool.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/checked.h"
+#include "base/parallel.h"
+#include "ir/reference.h"
+#include "kernels/binder.h"
+#include "kernels/pool.wgsl.h"
+#include "ops/conv.h"
+#include "ops/copy.h"
+#include "ops/op_table.h"
+#include "ops/windows.h"
+
+namespace rlx {
+
+int64_t spatial_axis(ConvLayout layout, int64_t spatial) {
+  return spatial + (layout == ConvLayout::channels_first ? 2 : 1);
+}
+int64_t channel_axis(ConvLayout layout, int64_t rank) {
+  return layout == ConvLayout::channels_first ? 1 : rank - 1;
+}
+
+// --- One axis ---
+
+PoolAxis::Span PoolAxis::span(int64_t window) const {
+  if (!bounds.empty()) return bounds[static_cast<size_t>(window)];
+  const int64_t start = window * stride - before;
+  const int64_t skipped = start < 0 ? ceil_div(-start, dilation) : 0;
+  const int64_t begin = start + skipped * dilation;
+  return {begin, std::max(begin, std::min(start + (kernel - 1) * dilation + 1, in))};
+}
+
+int64_t PoolAxis::taps_with_padding(int64_t window) const {
+  const int64_t start = window * stride - before;
+  return ceil_div(std::min(start + (kernel - 1) * dilation + 1, in + after) - start, dilation);
+}
+
+// --- The op ---
+
+std::string_view Pool::name() const {
+  static constexpr std::string_view names[] = {"max_pool", "min_pool",  "sum_pool",
+                                               "avg_pool", "prod_pool", "lp_pool"};
+  return names[static_cast<size_t>(kind)];
+}
+
+void Pool::visit_attributes(AttributeVisitor& v) {
+  v("kernel", kernel);
+  v("strides", strides, {});
+  v("dilations", dilations, {});
+  v("pads", pads, {});
+  v("ceil_mode", ceil_mode, false);
+  v.choice("layout", layout, {"channels_first", "channels_last"}, std::optional(ConvLayout::channels_first));
+  if (kind == PoolKind::mean) v("count_include_pad", count_include_pad, false);
+  if (kind == PoolKind::norm) v("p", p, 2);
+  if (kind != PoolKind::max) return;
+  v.choice("indices", indices, {"none", "tensor", "plane"}, std::optional(PoolIndices::none));
+  v("column_major", column_major, false);
+}
+
+std::vector<TensorType> Pool::infer(const InferArgs& in) const {
+  in.expect_count(1);
+  const DType t = in.dtype(0);
+  if (kind == PoolKind::max || kind == PoolKind::min) {
+    in.expect_dtype(0, is_float(t) || is_integer(t), "a float or integer type");
+  } else {
+    in.expect_float(0);
+  }
+  const Shape& x = in.shape(0);
+  const int64_t spatial = x.rank() - 2;
+  if (spatial < 1 || spatial > 3) {
+    fail("{}: x {} has rank {}; it must have 1 to 3 spatial axes, so a rank of 3 to 5", name(), x.text(),
+         x.rank());
+  }
+  if (std::ssize(kernel) != spatial)
+    fail("{}: `kernel` has {} numbers, but x {} has {} spatial axes", name(), kernel.size(), x.text(),
+         spatial);
+  for (const int64_t size : kernel) {
+    if (size < 1) fail("{}: `kernel` contains {}; its numbers must be at least 1", name(), size);
+  }
+  check_window_lists(name(), strides, dilations, pads, spatial);
+  if (!(p > 0)) fail("{}: p is {}; it must be above 0", name(), p);
+  Shape y = x;
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    Dim& length = y[spatial_axis(layout, static_cast<int64_t>(i))];
+    length = window_count(name(), length, kernel[i], window_steps(strides, dilations, pads, i, kernel.size()),
+                          i, ceil_mode);
+  }
+  if (indices == PoolIndices::none) return {TensorType{t, y}};
+  return {TensorType{t, y}, TensorType{DType::i64, y}};
+}
+
+namespace {
+
+PoolCase pool_case(const Pool& op, const std::vector<int64_t>& x, const std::vector<int64_t>& y) {
+  PoolCase c{.kind = op.kind,
+             .layout = op.layout,
+             .count_include_pad = op.count_include_pad,
+             .p = op.p,
+             .indices = op.indices,
+             .column_major = op.column_major};
+  const size_t spatial = op.kernel.size();
+  for (size_t i = 0; i < spatial; ++i) {
+    const auto axis = static_cast<size_t>(spatial_axis(op.layout, static_cast<int64_t>(i)));
+    const WindowSteps s = window_steps(op.strides, op.dilations, op.pads, i, spatial);
+    c.axes[3 - spatial + i] = {.in = x[axis],
+                               .out = y[axis],
+                               .kernel = op.kernel[i],
+                               .stride = s.stride,
+                               .dilation = s.dilation,
+                               .before = s.before,
+                               .after = s.after};
+  }
+  return c;
+}
+
+// What one more in a spatial coordinate (the first three), in the channel and in the image adds to an index.
+std::array<int64_t, 5> index_steps(const PoolCase& c, int64_t channels) {
+  const bool last = c.layout == ConvLayout::channels_last;
+  const bool whole = c.indices == PoolIndices::tensor;
+  std::array<int64_t, 5> steps = {};
+  int64_t step = whole && last ? channels : 1;
+  for (size_t i = 0; i < 3; ++i) {
+    const size_t axis = c.column_major ? i : 2 - i;
+    steps[axis] = step;
+    step *= c.axes[axis].in;
+  }
+  if (whole) {
+    steps[3] = last ? 1 : step;
+    steps[4] = last ? step : step * channels;
+  }
+  return steps;
+}
+
+// The result of a window without elements, which is also what the others start from.
+double nothing(PoolKind kind, DType t) {
+  if (kind == PoolKind::prod) return 1;
+  if (kind != PoolKind::max && kind != PoolKind::min) return 0;
+  const bool largest = kind == PoolKind::min;
+  switch (t) {
+    case DType::u32:
+      return largest ? UINT32_MAX : 0;
+    case DType::u8:
+      return largest ? 255 : 0;
+    case DType::i8:
+      return largest ? 127 : -128;
+    case DType::i32:
+    case DType::i64:  // has 32 bits on the device
+      return largest ? INT32_MAX : INT32_MIN;
+    default:
+      return largest ? HUGE_VAL : -HUGE_VAL;
+  }
+}
+
+}  // namespace
+
+void Pool::reference(RefContext& r) const { reference_pool(pool_case(*this, r.in(0).dims, r.out().dims), r); }
+
+void Pool::lower(Lowering& l) const { lower_pool(l, pool_case(*this, l.in(0).view.dims, l.out().view.dims)); }
+
+Tolerance Pool::tolerance(std::span<const TensorType>) const {
+  double elements = 1;
+  for (const int64_t size : kernel) elements *= static_cast<double>(size);
+  return pool_tolerance(kind, elements);
+}
+
+// As for reductions. A norm has no terms that cancel; a power has a few roundings, and so has the root.
+Tolerance pool_tolerance(PoolKind kind, double elements) {
+  constexpr double magnitude = 2;  // of the sweep's inputs
+  switch (kind) {
+    case PoolKind::sum:
+      return {.ulps = 1, .terms = elements, .scale = magnitude * std::sqrt(elements)};
+    case PoolKind::mean:
+      return {.ulps = 4, .terms = elements, .scale = magnitude / std::sqrt(elements)};
+    case PoolKind::prod:
+      return {.ulps = 1, .terms = elements};
+    case PoolKind::norm:
+      return {.ulps = 16, .terms = elements};
+    default:
+      return {.ulps = 0};
+  }
+}
+
+// --- The reference ---
+
+namespace {
+
+// The taps of one window, from the position of its channel in x.
+template <class T, class F>
+void for_each_tap(const PoolCase& c, const std::array<PoolAxis::Span, 3>& w, const View& x, const T& values,
+                  int64_t base, F&& f) {
+  for (int64_t i = w[0].begin; i < w[0].end; i += c.axes[0].dilation) {
+    for (int64_t j = w[1].begin; j < w[1].end; j += c.axes[1].dilation) {
+      for (int64_t k = w[2].begin; k < w[2].end; k += c.axes[2].dilation) {
+        f(values[static_cast<size_t>(base + i * x.strides[2] + j * x.strides[3] + k * x.strides[4])], i, j,
+          k);
+      }
+    }
+  }
+}
+
+template <class T>
+T joined(const PoolCase& c, T all, T v) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(all) || std::isnan(v)) return NAN;
+    if (c.kind == PoolKind::norm) return all + std::pow(std::fabs(v), c.p);
+  }
+  switch (c.kind) {
+    case PoolKind::max:
+      return std::max(all, v);
+    case PoolKind::min:
+      return std::min(all, v);
+    case PoolKind::prod:
+      return all * v;
+    default:
+      return all + v;
+  }
+}
+
+template <class T>
+void reference_values(const PoolCase& c, const std::vector<T>& from, const View& x, const View& y,
+                      DType dtype, std::vector<T>& to, std::vector<int64_t>* where) {
+  const std::array<int64_t, 5> steps = index_steps(c, x.dims[1]);
+  parallel_for(y.dims[0] * y.dims[1], 4, [&](int64_t first, int64_t end) {
+    for (int64_t plane = first; plane < end; ++plane) {
+      const int64_t n = plane / y.dims[1];
+      const int64_t m = plane % y.dims[1];
+      View windows = y.slice(0, n, 1).slice(1, m, 1);
+      int64_t index = 0;
+      windows.for_each_position([&](int64_t at) {
+        const std::array<int64_t, 3> o = {index / y.dims[4] / y.dims[3], index / y.dims[4] % y.dims[3],
+                                          index % y.dims[4]};
+        ++index;
+        std::array<PoolAxis::Span, 3> w;
+        int64_t count = 1;
+        for (size_t a = 0; a < 3; ++a) {
+          w[a] = c.axes[a].span(o[a]);
+          count *= c.count_include_pad ? c.axes[a].taps_with_padding(o[a])
+                                       : ceil_div(w[a].end - w[a].begin, c.axes[a].dilation);
+        }
+        T all = static_cast<T>(nothing(c.kind, dtype));
+        int64_t found = -1;
+        bool had_nan = false;
+        for_each_tap(c, w, x, from, n * x.strides[0] + m * x.strides[1],
+                     [&](T v, int64_t i, int64_t j, int64_t k) {
+                       bool nan = false;
+                       if constexpr (std::is_floating_point_v<T>) nan = std::isnan(v);
+                       if (nan || (!had_nan && (v > all || found < 0)))
+                         found = i * steps[0] + j * steps[1] + k * steps[2] + m * steps[3] + n * steps[4];
+                       had_nan |= nan;
+                       all = joined(c, all, v);
+                     });
+        if (c.kind == PoolKind::mean) all /= static_cast<T>(std::max<int64_t>(count, 1));
+        if constexpr (std::is_floating_point_v<T>) {
+          if (c.kind == PoolKind::norm) all = std::pow(all, 1 / c.p);
+        }
+        to[static_cast<size_t>(at)] = all;
+        if (where) (*where)[static_cast<size_t>(at)] = found;
+      });
+    }
+  });
+}
+
+}  // namespace
+
+void reference_pool(const PoolCase& c, RefContext& r) {
+  const RefTensor& in = r.in(0);
+  const View x = conv_view(View::contiguous(in.dims), c.layout);
+  const View y = conv_view(View::contiguous(r.out().dims), c.layout);
+  std::vector<int64_t>* where = c.indices == PoolIndices::none ? nullptr : &r.out(1).ints;
+  if (is_float(in.dtype)) {
+    reference_values(c, in.real, x, y, in.dtype, r.out().real, where);
+  } else {
+    reference_values(c, in.ints, x, y, in.dtype, r.out().ints, where);
+  }
+}
+
+// --- Lowering ---
+
+namespace {
+
+constexpr int64_t kGrain = 1024;  // no word of an output is written by two dispatches
+
+// Axes in the order in which the kernel counts: images (and channels, if they come first), spatial axes,
+// channels.
+View counted(const View& v, ConvLayout layout) {
+  const View all = conv_view(v, layout);
+  return layout == ConvLayout::channels_first ? all : all.permute({0, 2, 3, 4, 1});
+}
+
+class PoolLowering {
+ public:
+  PoolLowering(Lowering& l, const PoolCase& c) : l_(l), c_(c), last_(c.layout == ConvLayout::channels_last) {
+    set_x(l.in(0));
+    if (c.indices != PoolIndices::none) indices_ = l.out(1);
+    std::vector<int64_t> bounds;
+    for (const PoolAxis& a : c.axes) {
+      for (const PoolAxis::Span& s : a.bounds) bounds.insert(bounds.end(), {s.begin, s.end});
+    }
+    if (!bounds.empty()) bounds_ = l.table(Tensor::from_ints(DType::i32, {std::ssize(bounds)}, bounds));
+  }
+
+  void run() {
+    const int64_t count = l_.out().view.elements();
+    // What is spread over memory cannot be cut.
+    if (!fits(part(0, count), l_.caps()) && !l_.in(0).view.is_contiguous())
+      set_x(lower_contiguous(l_, l_.in(0)));
+    l_.split(count, kGrain, [&](int64_t begin, int64_t length) { return part(begin, length); });
+  }
+
+ private:
+  size_t spatial() const { return last_ ? 1 : 2; }  // the first such axis of x_
+
+  void set_x(const Operand& x) {
+    x_ = x.with_view(counted(x.view, c_.layout), last_ ? 1 : 2);
+    const View& v = x_.view;
+    const auto by_four = [](int64_t stride) { return stride % 4 == 0; };
+    four_ = last_ && v.dims[4] % 4 == 0 && v.strides[4] == 1 && by_four(v.offset) &&
+            std::ranges::all_of(v.strides.begin(), v.strides.end() - 1, by_four);
+    x_.x4 = four_;
+  }
+
+  // Elements of y from `begin` on.
+  Dispatch part(int64_t begin, int64_t length) const {
+    kernels::pool::Params params = numbers();
+    params.first = to_u32(begin);
+    params.end = to_u32(begin + length);
+    kernels::pool::Operands o{.x = x_, .bounds = bounds_, .y = l_.out(), .indices = indices_};
+    if (length < l_.out().view.elements()) {
+      o.x.window = window(begin, begin + length);
+      for (Operand* out : {&o.y, &o.indices})
+        out->window = {out->view.offset + begin, out->view.offset + begin + length};
+    }
+    return l_.make<kernels::pool>(o, params, ceil_div(length, 4 * int64_t{kernels::pool::GROUP}), spec());
+  }
+
+  kernels::pool::Spec spec() const {
+    return {.KIND = static_cast<uint32_t>(c_.kind),
+            .POWER = c_.p == 1   ? 1u
+                     : c_.p == 2 ? 2u
+                                 : 0u,
+            .FLOAT = is_float(x_.dtype),
+            .DILATED = std::ranges::any_of(c_.axes, [](const PoolAxis& a) { return a.dilation != 1; }),
+            .PADDING_COUNTS = c_.count_include_pad,
+            .FOUR = four_};
+  }
+
+  kernels::pool::Params numbers() const {
+    const auto image = last_ ? 4u : 3u;
+    const std::array<int64_t, 5> index = index_steps(c_, x_.view.dims[last_ ? 4 : 1]);
+    kernels::pool::Params n{.nothing = nothing_bits(),
+                            .image = static_cast<uint32_t>(index[image]),
+                            .power = static_cast<float>(c_.p)};
+    for (size_t a = 0; a < 3; ++a) {
+      const PoolAxis& axis = c_.axes[a];
+      n.out[a] = to_u32(axis.out);
+      n.length[a] = to_i32(axis.in);
+      n.padded[a] = to_i32(axis.in + axis.after);
+      n.before[a] = to_i32(axis.before);
+      n.stride[a] = to_i32(axis.stride);
+      n.dilation[a] = to_i32(axis.dilation);
+      n.reach[a] = to_i32((axis.kernel - 1) * axis.dilation + 1);
+      n.step[a] = static_cast<uint32_t>(x_.view.strides[spatial() + a]);
+      n.index_step[a] = static_cast<uint32_t>(index[a]);
+    }
+    n.out[3] = last_ ? to_u32(x_.view.dims[4]) : 1;
+    n.step[3] = last_ ? static_cast<uint32_t>(x_.view.strides[4]) : 0;
+    n.index_step[3] = last_ ? static_cast<uint32_t>(index[3]) : 0;
+    return n;
+  }
+
+  uint32_t nothing_bits() const {
+    const double v = nothing(c_.kind, x_.dtype);
+    if (is_float(x_.dtype)) return std::bit_cast<uint32_t>(static_cast<float>(v));
+    return static_cast<uint32_t>(static_cast<int64_t>(v));
+  }
+
+  // Where the elements of the windows [begin, end) lie: from the first tap of each window as far as windows
+  // reach.
+  View::Range window(int64_t begin, int64_t end) const {
+    View taps = x_.view;
+    int64_t low = 0;
+    int64_t high = 0;
+    for (size_t a = 0; a < 3; ++a) {
+      const PoolAxis& axis = c_.axes[a];
+      const int64_t step = x_.view.strides[spatial() + a];
+      int64_t reach = (axis.kernel - 1) * axis.dilation;
+      taps.dims[spatial() + a] = axis.out;
+      if (axis.bounds.empty()) {
+        taps.strides[spatial() + a] = step * axis.stride;
+        taps.offset -= axis.before * step;
+      } else {
+        taps.strides[spatial() + a] = 0;
+        reach = axis.in - 1;
+      }
+      low += std::min<int64_t>(reach * step, 0);
+      high += std::max<int64_t>(reach * step, 0);
+    }
+    const View::Range firsts = taps.range_of(begin, end);
+    const View::Range all = x_.view.range();
+    const int64_t from = std::clamp(firsts.begin + low, all.begin, all.end);
+    return {from, std::clamp(firsts.end + high, from, all.end)};
+  }
+
+  Lowering& l_;
+  const PoolCase& c_;
+  bool last_;
+  bool four_ = false;
+  Operand x_, bounds_, indices_;
+};
+
+}  // namespace
+
+void lower_pool(Lowering& l, const PoolCase& c) {
+  if (l.out().view.elements() > 0) PoolLowering(l, c).run();
+}
+
+// --- For C++ ---
+
+namespace {
+std::shared_ptr<Pool> pool_op(PoolKind kind, std::vector<int64_t> kernel, const PoolOptions& options) {
+  auto op = std::make_shared<Pool>(kind);
+  op->kernel = std::move(kernel);
+  op->strides = options.strides;
+  op->dilations = options.dilations;
+  op->pads = options.pads;
+  op->ceil_mode = options.ceil_mode;
+  op->layout = options.layout;
+  return op;
+}
+Value pool(PoolKind kind, Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
+  return x.graph().add_value(pool_op(kind, std::move(kernel), options), {x});
+}
+}  // namespace
+
+Value max_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
+  return pool(PoolKind::max, x, std::move(kernel), options);
+}
+std::vector<Value> max_pool_with_indices(Value x, std::vector<int64_t> kernel, const PoolOptions& options,
+                                         PoolIndices indices, bool column_major) {
+  if (indices == PoolIndices::none) fail("max_pool_with_indices: says `none` of the indices");
+  auto op = pool_op(PoolKind::max, std::move(kernel), options);
+  op->indices = indices;
+  op->column_major = column_major;
+  const Value largest = x.graph().add_value(op, {x});
+  return {largest, x.graph().value({largest.id().node, 1})};
+}
+Value min_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
+  return pool(PoolKind::min, x, std::move(kernel), options);
+}
+Value sum_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
+  return pool(PoolKind::sum, x, std::move(kernel), options);
+}
+Value avg_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options, bool count_include_pad) {
+  auto op = pool_op(PoolKind::mean, std::move(kernel), options);
+  op->count_include_pad = count_include_pad;
+  return x.graph().add_value(std::move(op), {x});
+}
+Value prod_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
+  return pool(PoolKind::prod, x, std::move(kernel), options);
+}
+Value lp_pool(Value x, std::vector<int64_t> kernel, double p, const PoolOptions& options) {
+  auto op = pool_op(PoolKind::norm, std::move(kernel), options);
+  op->p = p;
+  return x.graph().add_value(std::move(op), {x});
+}
+
+namespace ops {
+
+void register_pool(OpTable& table) {
+  struct Row {
+    PoolKind kind;
+    std::string_view formula;
+    std::vector<std::string_view> samples;  // after the name
+  };
+  const Row rows[] = {
+      {PoolKind::max,
+       "largest x of each window, NaN if there is one; with indices also where it is in the tensor or the "
+       "plane",
+       {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}",
+        "(T[1,2,7,6]) {kernel=[2,3], strides=[2,1], pads=[0,1,1,2], ceil_mode=true, indices=\"tensor\"}",
+        "(T[2,3,7,9]) {kernel=[3,2], dilations=[2,3], pads=[2,1,2,1], indices=\"plane\"}",
+        "(T[1,3,5,4,7]) {kernel=[2,3,2], strides=[1,2,2], pads=[0,1,1,1,1,0], indices=\"tensor\", "
+        "column_major=true}",
+        "(T[2,7,6,8]) {kernel=[3,2], strides=[2,2], layout=\"channels_last\", indices=\"tensor\"}",
+        "(T[2,5,7,3]) {kernel=[2,2], pads=[1,0,0,1], layout=\"channels_last\", indices=\"plane\"}",
+        "(T[3,1,257]) {kernel=[5], strides=[3]}", "(T[0,3,5,5]) {kernel=[2,2]}",
+        "(T[1,1,1,1]) {kernel=[1,1]}",
+        // Windows that hold nothing but padding.
+        "(T[1,2,3,3]) {kernel=[2,2], pads=[3,0,0,3], indices=\"plane\"}",
+        "(T[2,16,90,100]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}",
+        "(T[1,1,700,400]) {kernel=[3,3], pads=[1,1,1,1], indices=\"tensor\"}",
+        "(T[1,90,100,28]) {kernel=[3,3], strides=[2,2], layout=\"channels_last\"}"}},
+      {PoolKind::min,
+       "smallest x of each window, NaN if there is one",
+       {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}",
+        "(T[1,7,5,4]) {kernel=[2,2], dilations=[2,2], layout=\"channels_last\"}",
+        "(T[1,2,3]) {kernel=[2], pads=[2,2]}"}},
+      {PoolKind::sum,
+       "sum of the x of each window",
+       {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}", "(T[1,2,33]) {kernel=[4]}"}},
+      {PoolKind::mean,
+       "mean of the x of each window; with count_include_pad the padding counts as zeros",
+       {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}",
+        "(T[1,2,7,6]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=true, count_include_pad=true}",
+        "(T[1,3,9,7]) {kernel=[2,3], dilations=[3,2], pads=[1,1,2,2], ceil_mode=true, strides=[2,2]}",
+        "(T[1,2,9,8,5]) {kernel=[3,2,2], dilations=[2,2,2], pads=[1,0,1,1,1,0], count_include_pad=true}",
+        "(T[2,5,4,12]) {kernel=[3,3], pads=[1,1,1,1], layout=\"channels_last\"}",
+        "(T[1,2,3,3]) {kernel=[2,2], pads=[3,0,0,3]}", "(T[1,3,2]) {kernel=[3], pads=[1,0]}",
+        "(T[2,0,5]) {kernel=[3]}", "(T[1,20,110,120]) {kernel=[7,7], strides=[7,7]}"}},
+      {PoolKind::prod,
+       "product of the x of each window",
+       {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}"}},
+      {PoolKind::norm,
+       "(sum of |x|^p of each window)^(1/p)",
+       {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}", "(T[1,2,9]) {kernel=[2], p=1}",
+        "(T[1,2,5,6]) {kernel=[2,3], p=3, dilations=[1,2]}",
+        "(T[1,4,5,3]) {kernel=[2,2], p=1.5, layout=\"channels_last\"}"}},
+  };
+  for (const Row& row : rows) {
+    OpInfo info;
+    info.name = Pool(row.kind).name();
+    info.formula = row.formula;
+    info.operands = "x";
+    const bool any = row.kind == PoolKind::max || row.kind == PoolKind::min;
+    info.types = any ? "f32 f16 bf16 i32 u32 i64 i8 u8" : "f32 f16 bf16";
+    info.variants = {"pool"};
+    for (const std::string_view sample : row.samples) info.samples.push_back(info.name + std::string(sample));
+    info.make = [kind = row.kind] { return std::make_shared<Pool>(kind); };
+    table.add(std::move(info));
+  }
+}
+
+}  // namespace ops
+}  // namespace rlx

@@ -1,0 +1,74 @@
+// Pooling: what windows over the spatial axes hold.
+#pragma once
+
+#include <array>
+
+#include "ir/op.h"
+#include "kernels/lowering.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+
+enum class PoolKind { max, min, sum, mean, prod, norm };  // as in pool.wgsl
+
+// max_pool, min_pool, sum_pool, avg_pool, prod_pool and lp_pool (x), of either layout; max_pool can return
+// where the largest elements are as a second output. What lies in the padding is never an element of a
+// window; a mean may count it. A window without elements gives what a reduction of no elements does, a mean
+// of none 0 and an index of none -1.
+struct Pool final : Op {
+  PoolKind kind = PoolKind::max;
+  std::vector<int64_t> kernel;
+  std::vector<int64_t> strides, dilations;  // one for each spatial axis; empty: all 1
+  std::vector<int64_t> pads;                // all begins, then all ends; empty: all 0
+  bool ceil_mode = false;
+  ConvLayout layout = ConvLayout::channels_first;
+  bool count_include_pad = false;           // avg_pool
+  double p = 2;                             // lp_pool
+  PoolIndices indices = PoolIndices::none;  // max_pool
+  bool column_major = false;
+
+  explicit Pool(PoolKind k = PoolKind::max) : kind(k) {}
+  std::string_view name() const override;
+  std::shared_ptr<Op> clone() const override { return std::make_shared<Pool>(*this); }
+  void visit_attributes(AttributeVisitor& v) override;
+  std::vector<TensorType> infer(const InferArgs& in) const override;
+  void reference(RefContext& r) const override;
+  void lower(Lowering& l) const override;
+  Tolerance tolerance(std::span<const TensorType> inputs) const override;
+};
+
+// One spatial axis of a pool; if `bounds` is not empty, window i reaches from bounds[i].begin to before
+// bounds[i].end, and the other numbers do not matter.
+struct PoolAxis {
+  struct Span {
+    int64_t begin, end;
+  };
+  int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, before = 0, after = 0;
+  std::vector<Span> bounds = {};
+
+  // The taps of a window that lie in x, `dilation` apart, and how many it has with those in the padding.
+  Span span(int64_t window) const;
+  int64_t taps_with_padding(int64_t window) const;
+};
+
+// All that a pool is; of fewer than three spatial axes the missing ones come first, with length 1.
+struct PoolCase {
+  PoolKind kind = PoolKind::max;
+  ConvLayout layout = ConvLayout::channels_first;
+  std::array<PoolAxis, 3> axes = {};
+  bool count_include_pad = false;
+  double p = 2;
+  PoolIndices indices = PoolIndices::none;
+  bool column_major = false;
+};
+
+void reference_pool(const PoolCase& c, RefContext& r);
+void lower_pool(Lowering& l, const PoolCase& c);
+// For windows of that many elements.
+Tolerance pool_tolerance(PoolKind kind, double elements);
+
+// The axis of a tensor of that layout and rank.
+int64_t spatial_axis(ConvLayout layout, int64_t spatial);
+int64_t channel_axis(ConvLayout layout, int64_t rank);
+
+}  // namespace rlx
