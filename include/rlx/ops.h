@@ -288,6 +288,28 @@ enum class PoolIndices {
 std::vector<Value> max_pool_with_indices(Value x, std::vector<int64_t> kernel,
                                          const PoolOptions& options = {},
                                          PoolIndices indices = PoolIndices::plane, bool column_major = false);
+// As many windows along each spatial axis as `size` says, which together cover x; -1 for as many as x has
+// elements.
+Value adaptive_avg_pool(Value x, std::vector<int64_t> size, ConvLayout layout = ConvLayout::channels_first);
+Value adaptive_max_pool(Value x, std::vector<int64_t> size, ConvLayout layout = ConvLayout::channels_first);
+std::vector<Value> adaptive_max_pool_with_indices(Value x, std::vector<int64_t> size,
+                                                  ConvLayout layout = ConvLayout::channels_first,
+                                                  PoolIndices indices = PoolIndices::plane);
+// Zeros [batch, channels, size...] with the elements of x where `indices` says, which max_pool_with_indices
+// found; the last among those with the same index.
+Value max_unpool(Value x, Value indices, Shape size, PoolIndices kind = PoolIndices::plane);
+
+enum class RoiMode { avg, max };
+struct RoiAlignOptions {
+  int64_t height = 1, width = 1;  // of the result
+  double scale = 1;               // from the coordinates of the regions to those of x
+  int64_t sampling_ratio = 0;     // points along each axis of a bin; 0: as many as it has pixels
+  bool half_pixel = true;         // pixel centres lie at .5 (`aligned` in PyTorch)
+  RoiMode mode = RoiMode::avg;    // max: the largest of the weighted neighbours of all points, as ONNX has it
+};
+// Regions of images x [n, channels, h, w], each cut into height x width bins: [regions, channels, height,
+// width]. `rois` [regions, 4] has x1, y1, x2, y2, `images` [regions] whose region it is.
+Value roi_align(Value x, Value rois, Value images, const RoiAlignOptions& options);
 
 // --- Shape ---
 
@@ -342,8 +364,25 @@ Value log_softmax(Value x, int64_t axis = -1);
 // --- Normalisation over the trailing axes from `axis` on ---
 
 // Without gamma or beta nothing is multiplied or added.
-Value layer_norm(Value x, Value gamma = {}, Value beta = {}, double eps = 1e-5, int64_t axis = -1);
-Value rms_norm(Value x, Value gamma = {}, Value beta = {}, double eps = 1e-5, int64_t axis = -1);
+// With `only_axis` the norm is over that axis alone, such as the channels of each pixel (LayerNorm2d).
+Value layer_norm(Value x, Value gamma = {}, Value beta = {}, double eps = 1e-5, int64_t axis = -1,
+                 bool only_axis = false);
+Value rms_norm(Value x, Value gamma = {}, Value beta = {}, double eps = 1e-5, int64_t axis = -1,
+               bool only_axis = false);
+
+// --- Normalisation of images: x is [batch, channels, spatial...]; gamma and beta are [channels] ---
+
+// With known mean and variance [channels] along `axis`: (x - mean) / sqrt(variance + eps) * gamma + beta.
+Value batch_norm(Value x, Value mean, Value variance, Value gamma = {}, Value beta = {}, double eps = 1e-5,
+                 int64_t axis = 1);
+// Over the elements of each group of neighbouring channels.
+Value group_norm(Value x, int64_t groups, Value gamma = {}, Value beta = {}, double eps = 1e-5,
+                 ConvLayout layout = ConvLayout::channels_first);
+// A group for each channel.
+Value instance_norm(Value x, Value gamma = {}, Value beta = {}, double eps = 1e-5,
+                    ConvLayout layout = ConvLayout::channels_first);
+// x / (k + alpha / size * s)^beta, where s is the sum of squares of `size` neighbouring channels.
+Value local_response_norm(Value x, int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
 
 // --- Attention ---
 

@@ -7,11 +7,13 @@ namespace rlx {
 
 enum class NormKind { layer, rms };
 
-// layer_norm and rms_norm (x, [gamma], [beta]); gamma and beta have the shape of the axes from `axis` on.
+// layer_norm and rms_norm (x, [gamma], [beta]) over the axes from `axis` on, or over `axis` alone; gamma and
+// beta have the shape of these.
 struct Norm final : Op {
   NormKind kind = NormKind::layer;
   double eps = 1e-5;
   int64_t axis = -1;
+  bool only_axis = false;
 
   explicit Norm(NormKind k = NormKind::layer) : kind(k) {}
   std::string_view name() const override { return kind == NormKind::layer ? "layer_norm" : "rms_norm"; }
@@ -19,12 +21,15 @@ struct Norm final : Op {
   void visit_attributes(AttributeVisitor& v) override {
     v("eps", eps, 1e-5);
     v("axis", axis, -1);
+    v("only_axis", only_axis, false);
   }
   bool optional_input(int64_t input) const override { return input == 1 || input == 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
+
+  std::vector<int64_t> axes(int64_t rank) const;  // that are normalised, ascending
 };
 
 // residual_layer_norm and residual_rms_norm (x, residual, [bias], [gamma], [beta]): the norm of s = x +

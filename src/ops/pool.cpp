@@ -133,8 +133,9 @@ std::array<int64_t, 5> index_steps(const PoolCase& c, int64_t channels) {
   return steps;
 }
 
-// The result of a window without elements, which is also what the others start from.
-double nothing(PoolKind kind, DType t) {
+}  // namespace
+
+double pool_identity(PoolKind kind, DType t) {
   if (kind == PoolKind::prod) return 1;
   if (kind != PoolKind::max && kind != PoolKind::min) return 0;
   const bool largest = kind == PoolKind::min;
@@ -153,7 +154,19 @@ double nothing(PoolKind kind, DType t) {
   }
 }
 
-}  // namespace
+std::optional<std::vector<Value>> Pool::expand(const ExpandArgs& in) const {
+  if (indices != PoolIndices::none || kind == PoolKind::norm) return std::nullopt;
+  if (std::ranges::any_of(pads, [](int64_t n) { return n != 0; })) return std::nullopt;
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    axes.push_back(spatial_axis(layout, static_cast<int64_t>(i)));
+    const int64_t reach = window_steps(strides, dilations, pads, i, kernel.size()).dilation;
+    if (!in[0].shape()[axes.back()].is(kernel[i]) || (reach != 1 && kernel[i] != 1)) return std::nullopt;
+  }
+  using Reduction = Value (*)(Value, std::vector<int64_t>, bool);
+  static constexpr Reduction reductions[] = {rlx::max, rlx::min, rlx::sum, rlx::mean, rlx::prod};
+  return std::vector{reductions[static_cast<size_t>(kind)](in[0], axes, true)};
+}
 
 void Pool::reference(RefContext& r) const { reference_pool(pool_case(*this, r.in(0).dims, r.out().dims), r); }
 
@@ -239,7 +252,7 @@ void reference_values(const PoolCase& c, const std::vector<T>& from, const View&
           count *= c.count_include_pad ? c.axes[a].taps_with_padding(o[a])
                                        : ceil_div(w[a].end - w[a].begin, c.axes[a].dilation);
         }
-        T all = static_cast<T>(nothing(c.kind, dtype));
+        T all = static_cast<T>(pool_identity(c.kind, dtype));
         int64_t found = -1;
         bool had_nan = false;
         for_each_tap(c, w, x, from, n * x.strides[0] + m * x.strides[1],
@@ -371,7 +384,7 @@ class PoolLowering {
   }
 
   uint32_t nothing_bits() const {
-    const double v = nothing(c_.kind, x_.dtype);
+    const double v = pool_identity(c_.kind, x_.dtype);
     if (is_float(x_.dtype)) return std::bit_cast<uint32_t>(static_cast<float>(v));
     return static_cast<uint32_t>(static_cast<int64_t>(v));
   }

@@ -33,6 +33,9 @@ struct Pool final : Op {
   void visit_attributes(AttributeVisitor& v) override;
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
+  // A window as large as x is a reduction.
+  bool expands() const override { return true; }
+  std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
@@ -64,6 +67,8 @@ struct PoolCase {
 
 void reference_pool(const PoolCase& c, RefContext& r);
 void lower_pool(Lowering& l, const PoolCase& c);
+// The result of a window without elements, which is also what the others start from.
+double pool_identity(PoolKind kind, DType t);
 // For windows of that many elements.
 Tolerance pool_tolerance(PoolKind kind, double elements);
 

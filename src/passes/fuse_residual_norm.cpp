@@ -29,7 +29,7 @@ Graph fuse_residual_norm(const Graph& graph) {
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     const auto* norm = op_cast<Norm>(*n.op);
-    const Node* add = norm ? residual_add(graph, n.inputs[0]) : nullptr;
+    const Node* add = norm && !norm->only_axis ? residual_add(graph, n.inputs[0]) : nullptr;
     const auto first_reader = [&] {
       return std::ranges::all_of(users.at(n.inputs[0]), [&](int32_t u) { return u < 0 || u >= id; });
     };

@@ -1,4 +1,5 @@
-// LayerNormalization and RMSNormalization over the trailing axes.
+// Norms over trailing axes, over channels and over groups of them, and Dropout, which does nothing in
+// inference.
 #include "import/onnx/rules.h"
 
 namespace rlx::onnx {
@@ -40,10 +41,104 @@ void rms_norm_rule(Call& c) {
   c.out(rms_norm(x, over_axes(c.optional(1), x.shape(), axis), {}, c.real("epsilon", 1e-5), axis));
 }
 
+Value as_f32(Value v) { return v.dtype() == DType::f32 ? v : cast(v, DType::f32); }
+Value as_type(Value v, DType type) { return v.dtype() == type ? v : cast(v, type); }
+
+void batch_norm_rule(Call& c) {
+  c.expect_inputs(5, 5);
+  const Value x = c.in(0);
+  const double eps = c.real("epsilon", 1e-5);
+  const bool training = c.opset() >= 14 && c.flag("training_mode", false);
+  if (c.opset() < 9 && !c.flag("spatial", true))
+    c.refuse(Refusal::other, "statistics for each element, not each channel, are not supported");
+  if (c.opset() < 14 && c.output_count() > 1)
+    c.refuse(Refusal::other, "training in the form before opset 14 is not supported");
+  if (!training) return c.out(batch_norm(x, c.in(3), c.in(4), c.in(1), c.in(2), eps));
+  // The statistics are those of x; mean and variance that are given move towards them.
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i < x.shape().rank(); ++i) {
+    if (i != 1) axes.push_back(i);
+  }
+  const Value wide = as_f32(x);
+  const Value average = mean(wide, axes, true);
+  const Value variance = mean(square(wide - average), axes);
+  const Value middle = reshape(average, variance.shape());
+  c.out(batch_norm(x, middle, variance, c.in(1), c.in(2), eps));
+  const double momentum = c.real("momentum", 0.9);
+  const auto moved = [&](int64_t input, Value now) {
+    return as_type(as_f32(c.in(input)) * momentum + now * (1 - momentum), c.carried(c.type(input)));
+  };
+  if (c.wants(1)) c.out(1, moved(3, middle), c.type(3));
+  if (c.wants(2)) c.out(2, moved(4, variance), c.type(4));
+}
+
+void instance_norm_rule(Call& c) {
+  c.expect_inputs(3, 3);
+  c.out(instance_norm(c.in(0), c.in(1), c.in(2), c.real("epsilon", 1e-5)));
+}
+
+void group_norm_rule(Call& c) {
+  c.expect_inputs(3, 3);
+  const Value x = c.in(0);
+  const int64_t groups = c.integer("num_groups");
+  // Before opset 21 there is an entry for each group.
+  const auto per_channel = [&](Value v) {
+    const Dim channels = x.shape()[1];
+    if (c.opset() >= 21 || !channels.is_static() || groups < 1) return v;
+    return reshape(expand(reshape(v, {groups, 1}), {groups, channels.floor_div(groups)}), {channels});
+  };
+  c.out(group_norm(x, groups, per_channel(c.in(1)), per_channel(c.in(2)), c.real("epsilon", 1e-5)));
+}
+
+void lrn_rule(Call& c) {
+  c.expect_inputs(1, 1);
+  c.out(local_response_norm(c.in(0), c.integer("size"), c.real("alpha", 1e-4), c.real("beta", 0.75),
+                            c.real("bias", 1)));
+}
+
+void lp_normalization_rule(Call& c) {
+  c.expect_inputs(1, 1);
+  const Value x = as_f32(c.in(0));
+  const int64_t axis = c.axis("axis", -1, x.shape().rank());
+  const int64_t p = c.integer("p", 2);
+  if (p != 1 && p != 2) fail("its p is {}; it must be 1 or 2", p);
+  const Value length = p == 1 ? sum(abs(x), {axis}, true) : sqrt(sum(square(x), {axis}, true));
+  c.out(as_type(x / length, c.in(0).dtype()));
+}
+
+void mean_variance_rule(Call& c) {
+  c.expect_inputs(1, 1);
+  const Value x = as_f32(c.in(0));
+  const std::vector<int64_t> axes = c.axes(1, x.shape().rank()).value_or(std::vector<int64_t>{0, 2, 3});
+  const Value centred = x - mean(x, axes, true);
+  const Value deviation = sqrt(mean(square(centred), axes, true));
+  c.out(as_type(centred / (deviation + 1e-9), c.in(0).dtype()));
+}
+
+void dropout_rule(Call& c) {
+  c.expect_inputs(1, 3);
+  const Value x = c.in(0);
+  const bool training = c.opset() >= 12 && c.has(2) && c.real(2, "training_mode") != 0;
+  const double ratio = c.opset() < 12 ? 0 : c.has(1) ? c.real(1, "the ratio") : 0.5;
+  if (training && ratio != 0) c.refuse(Refusal::random, "it draws random numbers");
+  c.out(x);
+  if (!c.wants(1)) return;
+  const bool as_bool = c.opset() >= 10;
+  const Value one = c.graph().scalar(as_bool ? DType::bool_ : x.dtype(), 1);
+  c.out(1, expand(one, x.shape()), as_bool ? ElementType::boolean : c.type(0));
+}
+
 }  // namespace
 
 namespace rules {
 void register_norms(RuleTable& table) {
+  table.add("BatchNormalization", batch_norm_rule);
+  table.add("InstanceNormalization", instance_norm_rule);
+  table.add("GroupNormalization", group_norm_rule);
+  table.add("LRN", lrn_rule);
+  table.add("LpNormalization", lp_normalization_rule);
+  table.add("MeanVarianceNormalization", mean_variance_rule);
+  table.add("Dropout", dropout_rule);
   table.add("LayerNormalization", layer_norm_rule);
   table.add("RMSNormalization", rms_norm_rule);
   // An op of ONNX Runtime, which exporters put in ONNX's own domain too.

@@ -1,4 +1,5 @@
-// Pools, and global pools, which are reductions over the spatial axes.
+// Pools, global pools, which are reductions over the spatial axes, and what belongs to pools: MaxUnpool,
+// RoiAlign.
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
 
@@ -68,6 +69,53 @@ void global_lp_rule(Call& c) {
   c.out(x.dtype() == DType::f32 ? y : cast(y, x.dtype()));
 }
 
+// The indices count in a tensor of the size that the windows cover; a larger output has zeros behind it.
+void max_unpool_rule(Call& c) {
+  c.expect_inputs(2, 3);
+  const Value x = c.in(0);
+  if (x.shape().rank() < 3) fail("its input {} has no spatial axes", x.shape().text());
+  const auto axes = static_cast<size_t>(x.shape().rank() - 2);
+  const std::vector<int64_t> kernel = c.integers("kernel_shape");
+  const std::vector<int64_t> strides = c.integers("strides", std::vector<int64_t>(axes, 1));
+  const std::vector<int64_t> pads = c.integers("pads", std::vector<int64_t>(2 * axes, 0));
+  if (kernel.size() != axes || strides.size() != axes || pads.size() != 2 * axes)
+    fail("it has {} kernel sizes, {} strides and {} pads for {} spatial axes", kernel.size(), strides.size(),
+         pads.size(), axes);
+  Shape size;
+  for (size_t i = 0; i < axes; ++i) {
+    size.push_back((x.shape()[static_cast<int64_t>(i) + 2] - Dim(1)) * Dim(strides[i]) +
+                   Dim(kernel[i] - pads[i] - pads[axes + i]));
+  }
+  Value y = max_unpool(x, c.in(1), size, PoolIndices::tensor);
+  if (c.has(2)) {
+    const std::vector<int64_t> wanted = c.numbers(2, "the output shape");
+    if (std::ssize(wanted) != y.shape().rank())
+      fail("its output shape has {} numbers for {} axes", wanted.size(), y.shape().rank());
+    std::vector<int64_t> after;
+    for (size_t i = 0; i < wanted.size(); ++i)
+      after.push_back(wanted[i] - y.shape()[static_cast<int64_t>(i)].value());
+    y = pad(y, std::vector<int64_t>(wanted.size(), 0), after);
+  }
+  c.out(y);
+}
+
+void roi_align_rule(Call& c) {
+  c.expect_inputs(3, 3);
+  const std::string mode = c.text("mode", "avg");
+  const std::string coordinates =
+      c.text("coordinate_transformation_mode", c.opset() < 16 ? "output_half_pixel" : "half_pixel");
+  if (mode != "avg" && mode != "max") fail("its mode is '{}'", excerpt(mode));
+  if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
+    fail("its coordinate_transformation_mode is '{}'", excerpt(coordinates));
+  c.out(roi_align(c.in(0), c.in(1), c.in(2),
+                  {.height = c.integer("output_height", 1),
+                   .width = c.integer("output_width", 1),
+                   .scale = c.real("spatial_scale", 1),
+                   .sampling_ratio = c.integer("sampling_ratio", 0),
+                   .half_pixel = coordinates == "half_pixel",
+                   .mode = mode == "max" ? RoiMode::max : RoiMode::avg}));
+}
+
 }  // namespace
 
 namespace rules {
@@ -78,6 +126,8 @@ void register_pool(RuleTable& table) {
   table.add("GlobalAveragePool", global_average_rule);
   table.add("GlobalMaxPool", global_max_rule);
   table.add("GlobalLpPool", global_lp_rule);
+  table.add("MaxUnpool", max_unpool_rule);
+  table.add("RoiAlign", roi_align_rule);
 }
 }  // namespace rules
 
