@@ -104,6 +104,21 @@ Graph stream() {
   return g;
 }
 
+Graph pool_3x3() {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {1, 64, 112, 112});
+  g.output("y", max_pool(x, {3, 3}, {.strides = {2, 2}, .pads = {1, 1, 1, 1}}));
+  return g;
+}
+
+Graph group_norm_32() {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {1, 320, 64, 64});
+  const Value gamma = g.param("gamma", DType::f32, {320});
+  g.output("y", group_norm(x, 32, gamma, g.param("beta", DType::f32, {320})));
+  return g;
+}
+
 Graph softmax_rows() {
   Graph g;
   g.output("y", softmax(g.input("x", DType::f32, {4096, 768})));
@@ -163,6 +178,8 @@ constexpr Case kCases[] = {
     {"depthwise3x3", "conv 3x3 of each of 256 channels, 56 x 56", depthwise, kDepthwise},
     {"resize", "linear x2 of 64 channels, 56 x 56", upsample, 0},
     {"stream", "neg of 64 channels, 112 x 112", stream, 0},
+    {"max_pool", "max pool 3x3, stride 2, 64 channels, 112 x 112", pool_3x3, 0},
+    {"group_norm", "group norm of [1, 320, 64, 64], 32 groups", group_norm_32, 0},
     {"softmax", "softmax of [4096, 768]", softmax_rows, 0},
     {"elementwise", "8 element-wise ops on 4 Mi floats", elementwise_chain, 0},
     {"decode", "12 small layers, cache longer in each run", decoder, 0, {"length", kDecoded}},

@@ -1,3 +1,5 @@
+#include "ops/pad.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -7,31 +9,8 @@
 #include "kernels/pad.wgsl.h"
 #include "ops/fill.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
 
 namespace rlx {
-namespace {
-
-// Elements around x: `value`, x mirrored without repeating its ends, its end elements, or x over again.
-// Negative numbers cut elements off; what is cut is never seen, not even by a mirror: as if x were cut first
-// and the rest padded, which is how ONNX Runtime does it (NumPy has no negative numbers; its rules hold
-// for what is left).
-struct Pad final : OpOf<Pad> {
-  static constexpr auto kName = "pad";
-  std::vector<int64_t> before, after;  // one for each axis
-  PadMode mode = PadMode::constant;
-  double value = 0;
-
-  void visit_attributes(AttributeVisitor& v) override {
-    v("before", before);
-    v("after", after);
-    v.choice("mode", mode, {"constant", "reflect", "edge", "wrap"}, std::optional(PadMode::constant));
-    v("value", value, 0);
-  }
-  std::vector<TensorType> infer(const InferArgs& in) const override;
-  void reference(RefContext& r) const override;
-  void lower(Lowering& l) const override;
-};
 
 std::vector<TensorType> Pad::infer(const InferArgs& in) const {
   in.expect_count(1);
@@ -58,6 +37,8 @@ std::vector<TensorType> Pad::infer(const InferArgs& in) const {
   }
   return {TensorType{in.dtype(0), out}};
 }
+
+namespace {
 
 // The coordinate of x that is seen at coordinate c; -1 for none. As `source` in pad.wgsl.
 int64_t source(PadMode mode, int64_t c, int64_t length) {
@@ -88,6 +69,8 @@ Cut cut_axis(const Pad& pad, size_t axis, int64_t length) {
   return {begin, std::max<int64_t>(length - begin - std::max<int64_t>(-pad.after[axis], 0), 0)};
 }
 
+}  // namespace
+
 void Pad::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
   RefTensor& y = r.out();
@@ -108,6 +91,8 @@ void Pad::reference(RefContext& r) const {
     });
   }
 }
+
+namespace {
 
 constexpr size_t kAxes = std::tuple_size_v<decltype(kernels::pad::Params::out)>;
 
@@ -164,6 +149,8 @@ void lower_pad(Lowering& l, const Operand& x, const Operand& y, const Pad& pad) 
                        {.AXES = static_cast<uint32_t>(axes.size()), .MODE = static_cast<uint32_t>(pad.mode)});
 }
 
+}  // namespace
+
 void Pad::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   Operand x = l.in(0);
@@ -176,8 +163,6 @@ void Pad::lower(Lowering& l) const {
   }
   lower_pad(l, x, l.out(), left);
 }
-
-}  // namespace
 
 Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode, double value) {
   auto op = std::make_shared<Pad>();

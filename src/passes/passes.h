@@ -27,6 +27,10 @@ Graph expand_ops(const Graph& graph);
 // Expands calls only; other ops remain as they were written.
 Graph inline_calls(const Graph& graph);
 
+// Batch norms behind products with weights become part of the weights. Before expand_ops, which makes other
+// nodes of them; calls must be expanded already.
+Graph fold_batch_norm(const Graph& graph);
+
 Graph remove_dead_code(const Graph& graph);
 Graph merge_common_subexpressions(const Graph& graph);
 Graph fold_constants(const Graph& graph, int64_t max_elements);
@@ -34,6 +38,7 @@ Graph canonicalize(const Graph& graph);
 // Branches whose condition is a constant become the nodes of one body, loops that make no iteration become
 // their initial values. Nothing if there are none of these.
 std::optional<Graph> simplify_control_flow(const Graph& graph);
+Graph fold_pads(const Graph& graph);
 Graph fuse_attention(const Graph& graph);
 Graph join_products(const Graph& graph);
 Graph join_ropes(const Graph& graph);

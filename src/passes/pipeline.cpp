@@ -87,6 +87,7 @@ Graph simplify(const Graph& graph, const PassOptions& options) {
 Graph fuse(Graph g, const PassOptions& options) {
   g = with_bodies(g, [&](const Graph& body) { return fuse(body, options); });
   g = hoist_weights(g);                       // after the bodies' own passes, which rearrange weights
+  g = keeping_states(g, fold_pads);           // before the epilogues, which would hide a relu
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes
   g = keeping_states(g, fuse_residual_norm);  // before the epilogues, which would take the residual add
   g = fuse_diamonds(g);                       // so that what they read has one reader, its epilogue

@@ -101,6 +101,8 @@ CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& so
   verify(source);
   check_options(source, options, *device);
   Graph graph = options.symbols.empty() ? source : bind_symbols(source, options.symbols);
+  graph = inline_calls(graph);
+  if (options.optimize) graph = fold_batch_norm(graph);
   graph = expand_ops(graph);
   if (options.optimize) {
     graph =
