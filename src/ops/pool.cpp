@@ -293,7 +293,7 @@ void reference_pool(const PoolCase& c, RefContext& r) {
 
 namespace {
 
-constexpr int64_t kGrain = 1024;  // no word of an output is written by two dispatches
+constexpr int64_t kGrain = 4;  // what one invocation writes: no word is written by two dispatches
 
 // Axes in the order in which the kernel counts: images (and channels, if they come first), spatial axes,
 // channels.
