@@ -11,7 +11,7 @@
 #include "ops/conv.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
-#include "ops/windows.h"
+#include "ops/window.h"
 
 namespace rlx {
 
@@ -79,13 +79,13 @@ std::vector<TensorType> Pool::infer(const InferArgs& in) const {
   for (const int64_t size : kernel) {
     if (size < 1) fail("{}: `kernel` contains {}; its numbers must be at least 1", name(), size);
   }
-  check_window_lists(name(), strides, dilations, pads, spatial);
+  check_lists(name(), {strides, dilations, pads}, spatial);
   if (!(p > 0)) fail("{}: p is {}; it must be above 0", name(), p);
   Shape y = x;
   for (size_t i = 0; i < kernel.size(); ++i) {
     Dim& length = y[spatial_axis(layout, static_cast<int64_t>(i))];
-    length = window_count(name(), length, kernel[i], window_steps(strides, dilations, pads, i, kernel.size()),
-                          i, ceil_mode);
+    length = window_count(name(), length, kernel[i],
+                          WindowLists{strides, dilations, pads}.at(i, kernel.size()), i, ceil_mode);
   }
   if (indices == PoolIndices::none) return {TensorType{t, y}};
   return {TensorType{t, y}, TensorType{DType::i64, y}};
@@ -103,7 +103,7 @@ PoolCase pool_case(const Pool& op, const std::vector<int64_t>& x, const std::vec
   const size_t spatial = op.kernel.size();
   for (size_t i = 0; i < spatial; ++i) {
     const auto axis = static_cast<size_t>(spatial_axis(op.layout, static_cast<int64_t>(i)));
-    const WindowSteps s = window_steps(op.strides, op.dilations, op.pads, i, spatial);
+    const Window s = WindowLists{op.strides, op.dilations, op.pads}.at(i, spatial);
     c.axes[3 - spatial + i] = {.in = x[axis],
                                .out = y[axis],
                                .kernel = op.kernel[i],
@@ -160,7 +160,7 @@ std::optional<std::vector<Value>> Pool::expand(const ExpandArgs& in) const {
   std::vector<int64_t> axes;
   for (size_t i = 0; i < kernel.size(); ++i) {
     axes.push_back(spatial_axis(layout, static_cast<int64_t>(i)));
-    const int64_t reach = window_steps(strides, dilations, pads, i, kernel.size()).dilation;
+    const int64_t reach = WindowLists{strides, dilations, pads}.at(i, kernel.size()).dilation;
     if (!in[0].shape()[axes.back()].is(kernel[i]) || (reach != 1 && kernel[i] != 1)) return std::nullopt;
   }
   using Reduction = Value (*)(Value, std::vector<int64_t>, bool);

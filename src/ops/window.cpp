@@ -28,8 +28,8 @@ void check_lists(std::string_view op, const WindowLists& lists, int64_t spatial)
   check_list(op, "pads", lists.pads, 2 * spatial, 0);
 }
 
-Dim window_count(std::string_view op, const Dim& length, const Dim& kernel, const Window& window,
-                 size_t axis) {
+Dim window_count(std::string_view op, const Dim& length, const Dim& kernel, const Window& window, size_t axis,
+                 bool ceil) {
   const Dim padded = length + Dim(window.before) + Dim(window.after);
   const Dim covered = Dim(window.dilation) * (kernel - Dim(1)) + Dim(1);
   const Dim room = padded - covered;
@@ -40,7 +40,9 @@ Dim window_count(std::string_view op, const Dim& length, const Dim& kernel, cons
         op, axis, covered.text(), kernel.text(), window.dilation, padded.text(), length.text(), window.before,
         window.after);
   }
-  return room.floor_div(window.stride) + Dim(1);
+  if (!ceil) return room.floor_div(window.stride) + Dim(1);
+  return Dim::min(room.ceil_div(window.stride) + Dim(1),
+                  (length + Dim(window.before)).ceil_div(window.stride));
 }
 
 }  // namespace rlx

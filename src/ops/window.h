@@ -1,4 +1,4 @@
-// Windows that step over spatial axes: what convolutions and their relatives have in common.
+// Windows that step over spatial axes: what convolutions and pools have in common.
 #pragma once
 
 #include <string_view>
@@ -29,8 +29,9 @@ void check_list(std::string_view op, std::string_view name, const std::vector<in
                 int64_t least);
 void check_lists(std::string_view op, const WindowLists& lists, int64_t spatial);
 
-// How many windows an axis has; an error if not even one fits.
-Dim window_count(std::string_view op, const Dim& length, const Dim& kernel, const Window& window,
-                 size_t axis);
+// How many windows an axis has; an error if not even one fits. With `ceil` also a last one that ends outside
+// the padding, if it begins neither there nor in the padding behind the axis.
+Dim window_count(std::string_view op, const Dim& length, const Dim& kernel, const Window& window, size_t axis,
+                 bool ceil = false);
 
 }  // namespace rlx

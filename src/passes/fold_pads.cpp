@@ -7,7 +7,7 @@
 #include "ops/elementwise.h"
 #include "ops/pad.h"
 #include "ops/pool.h"
-#include "ops/windows.h"
+#include "ops/window.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -42,7 +42,7 @@ bool zeros_lose(const Graph& graph, const Pool& pool, ValueId x, const std::vect
   if (!op || op->fn->name != "relu") return false;
   const size_t spatial = pool.kernel.size();
   for (size_t i = 0; i < spatial; ++i) {
-    const WindowSteps s = window_steps(pool.strides, pool.dilations, pads, i, spatial);
+    const Window s = WindowLists{pool.strides, pool.dilations, pads}.at(i, spatial);
     const int64_t reach = (pool.kernel[i] - 1) * s.dilation + 1;
     const Dim& length = graph.type(x).shape[spatial_axis(pool.layout, static_cast<int64_t>(i))];
     if (s.before >= reach || s.after >= reach || !length.is_static() || length.value() < s.dilation)

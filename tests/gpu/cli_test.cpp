@@ -360,8 +360,8 @@ TEST_F(Cli, InfoOfAModel) {
   const std::string file = write("linear.onnx", linear_model());
   const Result r = rlx("info " + file);
   ASSERT_EQ(r.code, 0) << r.err;
-  for (const char* part : {"a test 1.5", "ai.onnx 17", "x: float[batch, 4]", "out/y:0: float",
-                           "128, 512 B", "MatMul      1", "everything in it can run"}) {
+  for (const char* part : {"a test 1.5", "ai.onnx 17", "x: float[batch, 4]", "out/y:0: float", "128, 512 B",
+                           "MatMul      1", "everything in it can run"}) {
     EXPECT_TRUE(r.out.contains(part)) << part << "\n" << r.out;
   }
   const Result as_json = rlx("info --json - " + file);
