@@ -361,6 +361,14 @@ Value argmin(Value x, int64_t axis = -1, bool keepdims = false);
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
 
+// --- Scans along an axis ---
+
+// y[i] = x[0] + ... + x[i]; exclusive: without x[i], so that y[0] is 0; reverse: from the other end.
+Value cumsum(Value x, int64_t axis = -1, bool exclusive = false, bool reverse = false);
+Value cumprod(Value x, int64_t axis = -1, bool exclusive = false, bool reverse = false);
+Value cummax(Value x, int64_t axis = -1, bool exclusive = false, bool reverse = false);  // NaN wins
+Value cummin(Value x, int64_t axis = -1, bool exclusive = false, bool reverse = false);
+
 // --- Normalisation over the trailing axes from `axis` on ---
 
 // Without gamma or beta nothing is multiplied or added.

@@ -135,6 +135,15 @@ Graph elementwise_chain() {
   return g;
 }
 
+// What is made of a state of these many floats; only a little of it is read back.
+Graph of_state(int64_t size, Value (*make)(Value)) {
+  Graph g;
+  g.output("y", slice(make(g.state("x", DType::f32, {size})), 0, 0, 16));
+  return g;
+}
+
+Value running_sum(Value x) { return cumsum(x); }
+
 Graph bert_base() { return models::bert_encoder({}, 1, 128); }
 
 constexpr int64_t kDecoded = 256;
@@ -182,6 +191,8 @@ constexpr Case kCases[] = {
     {"group_norm", "group norm of [1, 320, 64, 64], 32 groups", group_norm_32, 0},
     {"softmax", "softmax of [4096, 768]", softmax_rows, 0},
     {"elementwise", "8 element-wise ops on 4 Mi floats", elementwise_chain, 0},
+    {"negate", "negation of 10 M floats", [] { return of_state(10'000'000, neg); }, 0},
+    {"cumsum", "running sum of 10 M floats", [] { return of_state(10'000'000, running_sum); }, 0},
     {"decode", "12 small layers, cache longer in each run", decoder, 0, {"length", kDecoded}},
     {"decode_again", "the same at one length", decoder_at_128, 0},
     {"bert-base", "BERT-base, 12 layers, 128 tokens", bert_base, kBertBase},

@@ -7,6 +7,7 @@
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/reduce.wgsl.h"
+#include "ops/integer_range.h"
 #include "ops/op_table.h"
 #include "ops/rows.h"
 
@@ -57,7 +58,7 @@ std::vector<TensorType> Reduce::infer(const InferArgs& in) const {
 
 namespace {
 
-// What a reduction starts from. i64 has the range of i32, which is how the device stores it.
+// What a reduction starts from.
 struct Identity {
   double real;
   int64_t integer;
@@ -67,17 +68,8 @@ Identity identity(ReduceKind kind, DType t) {
   const bool largest = kind == ReduceKind::min;
   if (kind == ReduceKind::prod) return {1, 1};
   if (kind == ReduceKind::sum || kind == ReduceKind::mean) return {0, 0};
-  const double infinite = largest ? HUGE_VAL : -HUGE_VAL;
-  switch (t) {
-    case DType::u32:
-      return {infinite, largest ? int64_t{UINT32_MAX} : 0};
-    case DType::u8:
-      return {infinite, largest ? 255 : 0};
-    case DType::i8:
-      return {infinite, largest ? 127 : -128};
-    default:
-      return {infinite, largest ? int64_t{INT32_MAX} : int64_t{INT32_MIN}};
-  }
+  const IntegerRange range = integer_range(t);
+  return {largest ? HUGE_VAL : -HUGE_VAL, largest ? range.high : range.low};
 }
 
 template <class T>
@@ -98,22 +90,6 @@ T merged(ReduceKind kind, T a, T b) {
       return a * b;
     default:
       return a + b;
-  }
-}
-
-int64_t wrapped(int64_t v, DType t) {
-  switch (t) {
-    case DType::i32:
-    case DType::i64:  // has 32 bits on the device
-      return static_cast<int32_t>(v);
-    case DType::u32:
-      return static_cast<uint32_t>(v);
-    case DType::i8:
-      return static_cast<int8_t>(v);
-    case DType::u8:
-      return static_cast<uint8_t>(v);
-    default:
-      return v;
   }
 }
 

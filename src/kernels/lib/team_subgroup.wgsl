@@ -20,6 +20,38 @@ fn team_all(mine: team_t, lane: u32, width: u32) -> team_t {
   return all;
 }
 
+// What lanes before this one and all lanes have (see team_serial); call it in uniform control flow.
+struct TeamScan {
+  before: team_t,
+  all: team_t,
+}
+
+fn team_scan(mine: team_t, none: team_t, lane: u32, width: u32) -> TeamScan {
+  var upto = mine;
+  if (width == TEAM) {
+    for (var step = 1u; step < TEAM; step *= 2u) {
+      let other = subgroupShuffleUp(upto, step);
+      if (lane >= step) { upto = merge(other, upto); }
+    }
+    let previous = subgroupShuffleUp(upto, 1u);
+    return TeamScan(select(none, previous, lane > 0u), subgroupShuffle(upto, TEAM - 1u));
+  }
+  team_memory[lane] = mine;
+  for (var step = 1u; step < TEAM; step *= 2u) {
+    workgroupBarrier();
+    var longer = upto;
+    if (lane >= step) { longer = merge(team_memory[lane - step], upto); }
+    workgroupBarrier();
+    upto = longer;
+    team_memory[lane] = upto;
+  }
+  let all = workgroupUniformLoad(&team_memory[TEAM - 1u]);
+  var before = none;
+  if (lane > 0u) { before = team_memory[lane - 1u]; }
+  workgroupBarrier();
+  return TeamScan(before, all);
+}
+
 @compute @workgroup_size(TEAM)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32, @builtin(subgroup_size) width: u32) {

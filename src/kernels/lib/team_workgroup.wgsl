@@ -14,6 +14,31 @@ fn team_all(mine: team_t, lane: u32, width: u32) -> team_t {
   return all;
 }
 
+// What lanes before this one and all lanes have (see team_serial); call it in uniform control flow.
+struct TeamScan {
+  before: team_t,
+  all: team_t,
+}
+
+fn team_scan(mine: team_t, none: team_t, lane: u32, width: u32) -> TeamScan {
+  var upto = mine;
+  team_memory[lane] = mine;
+  for (var step = 1u; step < TEAM; step *= 2u) {
+    workgroupBarrier();
+    var longer = upto;
+    if (lane >= step) { longer = merge(team_memory[lane - step], upto); }
+    workgroupBarrier();
+    upto = longer;
+    team_memory[lane] = upto;
+  }
+  workgroupBarrier();
+  let all = team_memory[TEAM - 1u];
+  var before = none;
+  if (lane > 0u) { before = team_memory[lane - 1u]; }
+  workgroupBarrier();  // the memory may be written again
+  return TeamScan(before, all);
+}
+
 @compute @workgroup_size(TEAM)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {

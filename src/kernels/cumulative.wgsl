@@ -1,0 +1,105 @@
+// y[j] = x[0] to x[j] of a row merged, or all before x[j] if EXCLUSIVE. A row can be cut into parts of `chunk` elements:
+// task t is part t / rows of row t % rows. `base` has what comes before each task, and `total` becomes what comes before
+// the next one. Where `heads` is not 0, the merging begins anew; `restarts` then becomes whether it does in the task.
+//@ in x any x4
+//@ in heads any
+//@ in base any
+//@ out y any x4
+//@ out total any
+//@ out restarts any
+//@ use team_serial four put_four
+
+const TEAM: u32 = 1u;  //@ spec
+const KIND: u32 = 0u;  //@ spec
+const FLOAT: bool = true;  //@ spec
+const EXCLUSIVE: bool = false;  //@ spec
+const FOUR: bool = false;  //@ spec
+const SUM: u32 = 0u;
+const PROD: u32 = 1u;
+const MAX: u32 = 2u;
+const MIN: u32 = 3u;
+
+struct Params {
+  first: u32,
+  end: u32,
+  rows: u32,
+  length: u32,
+  chunk: u32,  // a multiple of 4 if there are several parts
+  identity: u32,  // bits of what changes nothing
+}
+
+alias team_t = vec2<x_t>;  // merged elements, and whether there is a head among them
+
+fn is_nan_value(v: x_t) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u; }
+
+fn joined(a: x_t, b: x_t) -> x_t {
+  if (KIND == SUM) { return a + b; }
+  if (KIND == PROD) { return a * b; }
+  let best = select(min(a, b), max(a, b), KIND == MAX);
+  if (!FLOAT) { return best; }
+  return select(select(best, b, is_nan_value(b)), a, is_nan_value(a));  // NaN wins
+}
+
+fn merge(a: team_t, b: team_t) -> team_t {
+  if (!heads_present) { return team_t(joined(a.x, b.x), x_t(0)); }
+  return select(team_t(joined(a.x, b.x), a.y), b, b.y != x_t(0));
+}
+
+fn head_at(row: u32, j: u32, end: u32) -> x_t {
+  if (!heads_present || j >= end) { return x_t(0); }
+  return x_t(u32(heads_get(heads_base(row) + heads_step(j))) != 0u);
+}
+
+fn value_at(base: u32, j: u32, end: u32) -> x_t {
+  if (j >= end) { return bitcast<x_t>(params.identity); }
+  return x_get(base + x_step(j));
+}
+
+fn values(base: u32, j: u32, end: u32) -> vec4<x_t> {
+  if (j + 4u <= end) { return four(base, j); }
+  return vec4<x_t>(value_at(base, j, end), value_at(base, j + 1u, end), value_at(base, j + 2u, end),
+                   value_at(base, j + 3u, end));
+}
+
+fn put_values(base: u32, j: u32, end: u32, v: vec4<y_t>) {
+  if (j + 4u <= end) {
+    put_four(base, j, v);
+    return;
+  }
+  if (j < end) { y_put(base + y_step(j), v.x); }
+  if (j + 1u < end) { y_put(base + y_step(j + 1u), v.y); }
+  if (j + 2u < end) { y_put(base + y_step(j + 2u), v.z); }
+}
+
+fn row_task(task: u32, lane: u32, width: u32) {
+  let part = task / params.rows;
+  let row = task - part * params.rows;
+  let begin = part * params.chunk;
+  let end = min(params.length, begin + params.chunk);
+  let none = team_t(bitcast<x_t>(params.identity), x_t(0));
+  var before = none;
+  if (base_present) { before.x = x_t(base_get(base_base(task))); }
+  for (var tile = begin; tile < end; tile += 4u * TEAM) {
+    let j = tile + 4u * lane;
+    let v = values(x_base(row), j, end);
+    let one = team_t(v.x, head_at(row, j, end));
+    let two = merge(one, team_t(v.y, head_at(row, j + 1u, end)));
+    let three = merge(two, team_t(v.z, head_at(row, j + 2u, end)));
+    let mine = merge(three, team_t(v.w, head_at(row, j + 3u, end)));
+    let team = team_scan(mine, none, lane, width);
+    let start = merge(before, team.before);
+    before = merge(before, team.all);
+    if (!y_present) { continue; }
+    let a = merge(start, one).x;
+    let b = merge(start, two).x;
+    let c = merge(start, three).x;
+    if (EXCLUSIVE) {
+      put_values(y_base(row), j, end, vec4<y_t>(vec4<x_t>(start.x, a, b, c)));
+    } else {
+      put_values(y_base(row), j, end, vec4<y_t>(vec4<x_t>(a, b, c, merge(start, mine).x)));
+    }
+  }
+  if (lane != 0u) { return; }
+  if (total_present) { total_put(total_base(task), total_t(before.x)); }
+  if (restarts_present) { restarts_put(restarts_base(task), restarts_t(before.y)); }
+}
