@@ -322,6 +322,11 @@ Value concat(const std::vector<Value>& parts, int64_t axis);
 std::vector<Value> split(Value x, int64_t axis, std::vector<int64_t> sizes);
 // table[..., indices, ...] along `axis`; negative indices count from the end.
 Value gather(Value table, Value indices, int64_t axis = 0);
+// y[i, j] = x[indices[i, j], j] for axis 0; y has the dims of `indices`. Negative indices count from the end,
+// those outside are clamped, here and below.
+Value gather_elements(Value x, Value indices, int64_t axis = 0);
+// y[b, i, ...] = x[b, indices[b, i, :], ...]; both begin with `batch_axes` axes b.
+Value gather_nd(Value x, Value indices, int64_t batch_axes = 0);
 enum class PadMode { constant, reflect, edge, wrap };
 Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode = PadMode::constant,
           double value = 0);
