@@ -374,6 +374,15 @@ Value cumprod(Value x, int64_t axis = -1, bool exclusive = false, bool reverse =
 Value cummax(Value x, int64_t axis = -1, bool exclusive = false, bool reverse = false);  // NaN wins
 Value cummin(Value x, int64_t axis = -1, bool exclusive = false, bool reverse = false);
 
+// --- Order along an axis ---
+
+// Equal values stay in their order, NaN is greater than any number, and indices are i64.
+// {values, indices} of all elements.
+std::vector<Value> sort(Value x, int64_t axis = -1, bool descending = false);
+Value argsort(Value x, int64_t axis = -1, bool descending = false);
+// {values, indices} of the k largest in descending order, or of the k smallest in ascending order.
+std::vector<Value> topk(Value x, int64_t k, int64_t axis = -1, bool largest = true);
+
 // --- Normalisation over the trailing axes from `axis` on ---
 
 // Without gamma or beta nothing is multiplied or added.

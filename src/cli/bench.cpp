@@ -143,6 +143,8 @@ Graph of_state(int64_t size, Value (*make)(Value)) {
 }
 
 Value running_sum(Value x) { return cumsum(x); }
+Value sorted(Value x) { return sort(x)[0]; }
+Value top_50(Value x) { return topk(x, 50)[0]; }
 
 Graph bert_base() { return models::bert_encoder({}, 1, 128); }
 
@@ -193,6 +195,8 @@ constexpr Case kCases[] = {
     {"elementwise", "8 element-wise ops on 4 Mi floats", elementwise_chain, 0},
     {"negate", "negation of 10 M floats", [] { return of_state(10'000'000, neg); }, 0},
     {"cumsum", "running sum of 10 M floats", [] { return of_state(10'000'000, running_sum); }, 0},
+    {"sort", "sort of 1 M floats", [] { return of_state(1'000'000, sorted); }, 0},
+    {"topk", "top 50 of 150,000 floats", [] { return of_state(150'000, top_50); }, 0},
     {"decode", "12 small layers, cache longer in each run", decoder, 0, {"length", kDecoded}},
     {"decode_again", "the same at one length", decoder_at_128, 0},
     {"bert-base", "BERT-base, 12 layers, 128 tokens", bert_base, kBertBase},

@@ -130,6 +130,7 @@ class OperandWriter {
       out += formatted("fn {}_{}(i: u32) -> u32 {{ return 0u; }}\n", x_, f);
     }
     out += formatted("fn {0}_at(i: u32) -> {0}_t {{ return {1}; }}\n", x_, zero);
+    if (decl_.calls.has) has(out);
     if (decl_.out) out += formatted("fn {0}_put(p: u32, v: {0}_t) {{}}\n", x_);
     if (decl_.out && decl_.x4) out += formatted("fn {0}_put4(p: u32, v: vec4<{0}_t>) {{}}\n", x_);
   }

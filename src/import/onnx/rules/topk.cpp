@@ -1,0 +1,24 @@
+#include "import/onnx/rules.h"
+
+namespace rlx::onnx {
+namespace {
+
+// Sorted output is also right where the order is left open.
+void topk_rule(Call& c) {
+  const bool k_is_input = c.opset() >= 10;
+  c.expect_inputs(1, 2);
+  const Value x = c.in(0);
+  const int64_t k = k_is_input ? c.number(1, "the number of elements") : c.integer("k");
+  const int64_t axis = c.axis("axis", -1, x.shape().rank());
+  const std::vector<Value> best = topk(x, k, axis, c.flag("largest", true));
+  c.out(0, best[0], c.type(0));
+  c.out(1, best[1], ElementType::int64);
+}
+
+}  // namespace
+
+namespace rules {
+void register_topk(RuleTable& table) { table.add("TopK", topk_rule); }
+}  // namespace rules
+
+}  // namespace rlx::onnx
