@@ -327,6 +327,13 @@ Value gather(Value table, Value indices, int64_t axis = 0);
 Value gather_elements(Value x, Value indices, int64_t axis = 0);
 // y[b, i, ...] = x[b, indices[b, i, :], ...]; both begin with `batch_axes` axes b.
 Value gather_nd(Value x, Value indices, int64_t batch_axes = 0);
+enum class ScatterReduction { none, add, mul, max, min };
+// x with updates[i, j] at [indices[i, j], j] for axis 0, joined with what is there by the reduction. Without
+// one, the last of several updates of an element counts.
+Value scatter_elements(Value x, Value indices, Value updates, int64_t axis = 0,
+                       ScatterReduction reduction = ScatterReduction::none);
+// x with updates[i, ...] at [indices[i, :], ...].
+Value scatter_nd(Value x, Value indices, Value updates, ScatterReduction reduction = ScatterReduction::none);
 enum class PadMode { constant, reflect, edge, wrap };
 Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode = PadMode::constant,
           double value = 0);

@@ -1,0 +1,219 @@
+#include "ops/scatter.h"
+
+#include <bit>
+#include <cmath>
+
+#include "kernels/binder.h"
+#include "kernels/copy.wgsl.h"
+#include "kernels/gather.wgsl.h"
+#include "kernels/heads.wgsl.h"
+#include "kernels/scatter_atomic.wgsl.h"
+#include "kernels/scatter_join.wgsl.h"
+#include "kernels/scatter_keys.wgsl.h"
+#include "kernels/scatter_last.wgsl.h"
+#include "kernels/scatter_pick.wgsl.h"
+#include "ops/cumulative.h"
+#include "ops/fill.h"
+#include "ops/integer_range.h"
+#include "ops/order.h"
+#include "ops/rows.h"
+
+namespace rlx {
+
+void check_scatter(const InferArgs& in, ScatterReduction reduction) {
+  in.expect_count(3);
+  in.expect_dtype(1, is_integer(in.dtype(1)), "an integer type");
+  in.expect_same_dtype(0, 2);
+  const bool joins = reduction != ScatterReduction::none;
+  in.expect_dtype(0, !joins || is_float(in.dtype(0)) || is_integer(in.dtype(0)),
+                  "a float or integer type, since updates are joined");
+  if (in.shape(0).elements().is(0) && !in.shape(2).elements().is(0))
+    fail("{}: x {} has no elements for the updates {}", in.op(), in.shape(0).text(), in.shape(2).text());
+}
+
+// All updates may go to the same element.
+Tolerance scatter_tolerance(ScatterReduction reduction, const TensorType& updates) {
+  const auto n = static_cast<double>(updates.shape.elements().value());
+  constexpr double magnitude = 2;  // of the sweep's inputs
+  switch (reduction) {
+    case ScatterReduction::add:
+      return {.ulps = 1, .terms = n, .scale = magnitude * std::sqrt(n)};
+    case ScatterReduction::mul:
+      return {.ulps = 1, .terms = n};
+    default:
+      return {.ulps = 0};
+  }
+}
+
+namespace {
+
+template <class T>
+T joined(ScatterReduction reduction, T a, T b) {
+  if (reduction == ScatterReduction::none) return b;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(a) || std::isnan(b)) return NAN;
+  }
+  if constexpr (std::is_arithmetic_v<T>) {
+    switch (reduction) {
+      case ScatterReduction::none:
+        return b;
+      case ScatterReduction::add:
+        return a + b;
+      case ScatterReduction::mul:
+        return a * b;
+      case ScatterReduction::max:
+        return std::max(a, b);
+      case ScatterReduction::min:
+        return std::min(a, b);
+    }
+  }
+  fail(ErrorKind::internal, "complex updates are not joined");
+}
+
+}  // namespace
+
+void reference_scatter(RefContext& r, ScatterReduction reduction, const std::vector<int64_t>& slots,
+                       int64_t inner) {
+  r.out() = r.in(0);
+  const DType dtype = r.out().dtype;
+  visit_both(r.in(2), r.out(), [&](const auto& updates, auto& out) {
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const int64_t u = static_cast<int64_t>(i) / inner;
+      auto& to =
+          out[static_cast<size_t>(slots[static_cast<size_t>(u)] * inner + static_cast<int64_t>(i) % inner)];
+      to = joined(reduction, to, updates[i]);
+      if constexpr (std::is_integral_v<std::remove_reference_t<decltype(to)>>) to = wrapped(to, dtype);
+    }
+  });
+}
+
+void split_for_windows(Lowering& l, int64_t extent, const Operand& y, const WindowMaker& make) {
+  constexpr int64_t kGrain = kBindingAlignment / 4;
+  const View::Range all = y.view.range();
+  const int64_t size = all.end - all.begin;
+  int64_t room = size;
+  const auto window = [&](int64_t from) {
+    Operand some = y;
+    if (room < size) some.window = {all.begin + from, std::min(all.begin + from + room, all.end)};
+    return some;
+  };
+  while (room > kGrain && !fits(make(0, 1, window(0)), l.caps())) room = round_up(ceil_div(room, 2), kGrain);
+  for (int64_t from = 0; from < size; from += room) {
+    const Operand to = window(from);
+    l.split(extent, 1, [&](int64_t begin, int64_t length) { return make(begin, length, to); });
+  }
+}
+
+void lower_last(Lowering& l, const Operand& slots, const Operand& y) {
+  lower_fill(l, y, -1);
+  const int64_t count = slots.view.elements();
+  split_for_windows(l, count, y, [&](int64_t begin, int64_t length, const Operand& to) {
+    return l.make<kernels::scatter_last>(
+        {.slots = slots.with_view(slots.view.slice(0, begin, length)), .y = to},
+        {.begin = to_u32(begin), .count = to_u32(length)},
+        ceil_div(length, int64_t{kernels::scatter_last::GROUP}));
+  });
+}
+
+void lower_heads(Lowering& l, const Operand& x, const Operand& y) {
+  l.split(x.view.dims[0], kBindingAlignment / 4, [&](int64_t begin, int64_t length) {
+    const int64_t skip = begin > 0 ? 1 : 0;
+    return l.make<kernels::heads>({.x = x.with_view(x.view.slice(0, begin - skip, length + skip)),
+                                   .y = y.with_view(y.view.slice(0, begin, length))},
+                                  {.count = to_u32(length), .skip = to_u32(skip)},
+                                  ceil_div(length, int64_t{kernels::heads::GROUP}));
+  });
+}
+
+namespace {
+
+// The last update of each slice counts.
+void lower_replace(Lowering& l, const ScatterProblem& p) {
+  const Operand last = l.scratch(DType::i32, {p.y.view.elements() / p.inner});
+  lower_last(l, p.slots, last);
+  l.flat<kernels::scatter_pick>({.x = p.x, .last = last, .updates = p.updates, .y = p.y},
+                                {.inner = to_u32(p.inner)});
+}
+
+// Integer sums and all extremes come out the same in any order.
+void lower_atomic(Lowering& l, const ScatterProblem& p) {
+  const bool keys = is_float(p.x.dtype);
+  const bool largest = p.reduction == ScatterReduction::max;
+  const DType type = keys ? DType::u32 : accumulator(p.x.dtype);
+  const auto convert = [&](const Operand& from, const Operand& to, bool back) {
+    if (keys) {
+      l.flat<kernels::scatter_keys>({.x = from, .y = to}, {}, {.BACK = back, .NAN_LAST = largest});
+    } else {
+      l.flat<kernels::copy>({.x = from, .y = to}, {});
+    }
+  };
+  const Operand sums = l.scratch(type, p.y.view.dims);
+  convert(p.x, sums, false);
+  const Operand updates = l.scratch(type, {p.slots.view.dims[0], p.inner});
+  convert(p.updates, updates, false);
+  const uint32_t kind = p.reduction == ScatterReduction::add ? 0 : largest ? kernels::scatter_atomic::MAX : 2;
+  split_for_windows(l, p.slots.view.dims[0], sums, [&](int64_t begin, int64_t length, const Operand& to) {
+    const auto part = [&](const Operand& o) { return o.with_view(o.view.slice(0, begin, length)); };
+    return l.make<kernels::scatter_atomic>(
+        {.slots = part(p.slots), .updates = part(updates), .y = to},
+        {.count = to_u32(length * p.inner), .inner = to_u32(p.inner)},
+        ceil_div(length * p.inner, int64_t{kernels::scatter_atomic::GROUP}), {.KIND = kind});
+  });
+  convert(sums, p.y, true);
+}
+
+// Sums and products of floats depend on their order, and there is no atomic product. So the updates are
+// sorted by slices, which brings those of a slice together in their order; a scan that begins anew at each
+// slice has its result where the slice ends.
+void lower_in_order(Lowering& l, const ScatterProblem& p) {
+  const int64_t count = p.slots.view.dims[0];
+  const int64_t slices = p.y.view.elements() / p.inner;
+  const Operand order = l.scratch(DType::u32, {count});
+  const auto row = [&](const Operand& o) { return o.with_view(View::contiguous({1, count}), 1); };
+  lower_order(l, {.op = "sort",
+                  .ranks = row(p.slots),
+                  .rows = 1,
+                  .length = count,
+                  .count = count,
+                  .bits = {0, std::bit_width(static_cast<uint64_t>(slices - 1))},
+                  .y = row(order)});
+  const auto gather = [&](const Operand& table, int64_t inner, const Operand& y) {
+    l.flat<kernels::gather>({.table = table, .indices = order, .y = y},
+                            {.count = to_u32(count), .length = to_u32(to_i32(count)), .inner = to_u32(inner)},
+                            {.SIGNED = false});
+  };
+  const Operand slots = l.scratch(DType::u32, {count});
+  gather(p.slots.with_view(p.slots.view, 1), 1, slots);
+  const Operand updates = l.scratch(accumulator(p.x.dtype), {count, p.inner});
+  gather(p.updates, p.inner, updates);
+  const Operand heads = l.scratch(DType::u32, {count});
+  lower_heads(l, slots, heads);
+  const Operand sums = l.scratch(updates.dtype, updates.view.dims);
+  const bool product = p.reduction == ScatterReduction::mul;
+  lower_scan(l, {.kind = product ? ScanKind::prod : ScanKind::sum,
+                 .x = as_rows(updates, {0}),
+                 .y = as_rows(sums, {0}),
+                 .heads = heads.with_view({{p.inner, count}, {0, 1}}, 1)});
+  const Operand last = l.scratch(DType::i32, {slices});
+  lower_last(l, slots, last);
+  l.flat<kernels::scatter_join>({.x = p.x, .last = last, .updates = sums, .y = p.y},
+                                {.inner = to_u32(p.inner)}, {.PRODUCT = product});
+}
+
+}  // namespace
+
+void lower_scatter(Lowering& l, const ScatterProblem& p) {
+  if (p.y.view.elements() == 0) return;
+  const bool sums = p.reduction == ScatterReduction::add || p.reduction == ScatterReduction::mul;
+  if (p.updates.view.elements() == 0) {
+    l.flat<kernels::copy>({.x = p.x, .y = p.y}, {});
+  } else if (p.reduction == ScatterReduction::none) {
+    lower_replace(l, p);
+  } else if (sums && (is_float(p.x.dtype) || p.reduction == ScatterReduction::mul)) {
+    lower_in_order(l, p);
+  } else {
+    lower_atomic(l, p);
+  }
+}
+
+}  // namespace rlx
