@@ -22,6 +22,16 @@ std::vector<Lifetime> lifetimes(const Program& program) {
       life.last = static_cast<int32_t>(i);
     }
   }
+  // The host reads words after the dispatches before that instruction.
+  for (const Program::Work& work : program.work) {
+    size_t end = work.first;
+    for (const Instruction& i : work.code) {
+      if (i.kind == Instruction::Kind::run) end = work.first + i.first + i.count;
+      if (i.word == Instruction::kNoWord || end == 0) continue;
+      Lifetime& life = lives[static_cast<size_t>(i.word)];
+      if (life.used()) life.last = std::max(life.last, static_cast<int32_t>(end) - 1);
+    }
+  }
   return lives;
 }
 
