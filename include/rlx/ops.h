@@ -389,6 +389,9 @@ std::vector<Value> sort(Value x, int64_t axis = -1, bool descending = false);
 Value argsort(Value x, int64_t axis = -1, bool descending = false);
 // {values, indices} of the k largest in descending order, or of the k smallest in ascending order.
 std::vector<Value> topk(Value x, int64_t k, int64_t axis = -1, bool largest = true);
+// How many elements of each row of `sorted` [.., n], in ascending order, are less than each value [.., m] of
+// the same row; `right`: less or equal. i64.
+Value searchsorted(Value sorted, Value values, bool right = false);
 
 // --- Normalisation over the trailing axes from `axis` on ---
 
