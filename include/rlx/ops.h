@@ -334,6 +334,16 @@ Value scatter_elements(Value x, Value indices, Value updates, int64_t axis = 0,
                        ScatterReduction reduction = ScatterReduction::none);
 // x with updates[i, ...] at [indices[i, :], ...].
 Value scatter_nd(Value x, Value indices, Value updates, ScatterReduction reduction = ScatterReduction::none);
+// `on` where the index along the new axis is that in `indices`, else `off`, of the type of `on`; negative
+// indices count from the end, and those outside are nowhere.
+Value one_hot(Value indices, Dim depth, Value on, Value off, int64_t axis = -1);
+// The upper or lower triangle of the last two axes, from diagonal k on or up to it; the rest is 0.
+Value triu(Value x, int64_t k = 0);
+Value tril(Value x, int64_t k = 0);
+// 1 on diagonal k, else 0.
+Value eye(Graph& graph, Dim rows, Dim columns, int64_t k = 0, DType dtype = DType::f32);
+// Reverses the first lengths[b] elements along `axis` for each index b along `batch_axis`.
+Value reverse_sequence(Value x, Value lengths, int64_t axis, int64_t batch_axis);
 enum class PadMode { constant, reflect, edge, wrap };
 Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode = PadMode::constant,
           double value = 0);
@@ -392,6 +402,11 @@ std::vector<Value> topk(Value x, int64_t k, int64_t axis = -1, bool largest = tr
 // How many elements of each row of `sorted` [.., n], in ascending order, are less than each value [.., m] of
 // the same row; `right`: less or equal. i64.
 Value searchsorted(Value sorted, Value values, bool right = false);
+// y[i] = how many elements of x are i, or the sum of their weights; those outside of 0 .. size count nowhere.
+Value bincount(Value x, int64_t size, Value weights = {});
+// How many elements of x lie in each of `bins` intervals of equal length from low to high; the last one is
+// closed.
+Value histogram(Value x, int64_t bins, double low, double high);
 
 // --- Normalisation over the trailing axes from `axis` on ---
 
@@ -496,5 +511,9 @@ std::vector<Value> scan(const std::vector<Value>& carried, const std::vector<Val
 // is an error of the run (0: as many as x has elements). Without a symbol, the indices have the dims of their
 // upper bound, and zeros after the last.
 std::vector<Value> nonzero(Value x, std::string symbol = "", int64_t capacity = 0);
+
+// The entries along `axis` for which the condition, a vector of bools, is true, and their number. As above.
+std::vector<Value> compress(Value x, Value condition, int64_t axis, std::string symbol = "",
+                            int64_t capacity = 0);
 
 }  // namespace rlx
