@@ -1,0 +1,64 @@
+// Ops whose sizes only the run knows: NonZero, Compress, Unique and NonMaxSuppression.
+#include <algorithm>
+
+#include "import/onnx/rules.h"
+
+namespace rlx::onnx {
+namespace {
+
+// Of a scalar, ONNX has indices [1, n] as NumPy has for a vector of one element.
+void nonzero_rule(Call& c) {
+  c.expect_inputs(1, 1);
+  Value x = c.in(0);
+  if (x.shape().rank() == 0) x = reshape(x, {1});
+  c.out(0, nonzero(x, c.fresh_symbol("nonzero"))[0], ElementType::int64);
+}
+
+// Without an axis, of all elements in one row.
+void compress_rule(Call& c) {
+  c.expect_inputs(2, 2);
+  Value x = c.in(0);
+  int64_t axis = 0;
+  if (c.has_attribute("axis")) {
+    axis = c.axis("axis", 0, x.shape().rank());
+  } else {
+    x = reshape(x, {x.shape().elements()});
+  }
+  c.out(compress(x, c.in(1), axis, c.fresh_symbol("compressed"))[0]);
+}
+
+void unique_rule(Call& c) {
+  c.expect_inputs(1, 1);
+  const Value given = c.in(0);
+  UniqueOptions options{.sorted = c.flag("sorted", true), .symbol = c.fresh_symbol("unique")};
+  if (c.has_attribute("axis")) options.axis = c.axis("axis", 0, given.shape().rank());
+  const bool flags = given.dtype() == DType::bool_;
+  std::vector<Value> found = unique(flags ? cast(given, DType::u8) : given, options);
+  if (flags) found[0] = cast(found[0], DType::bool_);
+  c.out(0, found[0], c.type(0));
+  for (int64_t i = 1; i < std::min<int64_t>(4, c.output_count()); ++i)
+    c.out(i, found[static_cast<size_t>(i)], ElementType::int64);
+}
+
+void non_max_suppression_rule(Call& c) {
+  c.expect_inputs(2, 5);
+  SuppressionOptions options{.centers = c.flag("center_point_box", false),
+                             .symbol = c.fresh_symbol("selected")};
+  if (c.has(2)) options.most = c.number(2, "the number of boxes of a class");
+  if (c.has(3)) options.overlap = c.real(3, "the threshold of overlaps");
+  if (c.has(4)) options.score = c.real(4, "the threshold of scores");
+  c.out(0, non_max_suppression(c.in(0), c.in(1), options)[0], ElementType::int64);
+}
+
+}  // namespace
+
+namespace rules {
+void register_selection(RuleTable& table) {
+  table.add("NonZero", nonzero_rule);
+  table.add("Compress", compress_rule);
+  table.add("Unique", unique_rule);
+  table.add("NonMaxSuppression", non_max_suppression_rule);
+}
+}  // namespace rules
+
+}  // namespace rlx::onnx
