@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -54,15 +53,6 @@ void expect_safe(std::vector<std::byte> bytes) {
     EXPECT_FALSE(std::string_view(e.what()).empty());
   }
 }
-
-double seconds_of(const std::function<void()>& action) {
-  const auto start = std::chrono::steady_clock::now();
-  action();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// Generous: sanitizers and a busy machine are slow, but what is quadratic takes hours.
-constexpr double kSeconds = 60;
 
 // --- Bytes ---
 
@@ -512,7 +502,7 @@ TEST(OnnxHostile, FunctionsThatCallFunctionsExponentially) {
     model.function("f", "F" + std::to_string(level), {"a"}, {"b"}, body);
   }
   model.graph.input("x", {2}).node("F0", {"x"}, {"y"}, {}, "f").output("y");
-  EXPECT_LT(seconds_of([&] { EXPECT_FILE_SAYS(model, "the model has more than 250000 nodes"); }), kSeconds);
+  EXPECT_FILE_SAYS(model, "the model has more than 250000 nodes");
 }
 
 TEST(OnnxHostile, SubGraphsInSubGraphs) {
@@ -566,7 +556,8 @@ TEST(OnnxHostile, TheDeepestGraphHasAText) {
   EXPECT_EQ(print(parse_graph(text)), text);
 }
 
-// Each node is looked at once, whether or not its value is computed while importing.
+// Each node is looked at once, whether or not its value is computed while importing. (What is quadratic would
+// take hours here, and in the tests of limits below.)
 constexpr int kLong = 100'000;
 
 TEST(OnnxHostile, LongChainsOfSizesTakeLinearTime) {
@@ -575,7 +566,7 @@ TEST(OnnxHostile, LongChainsOfSizesTakeLinearTime) {
   for (int i = 0; i < kLong; ++i)
     folded.graph.node("Add", {"s" + std::to_string(i), "one"}, {"s" + std::to_string(i + 1)});
   folded.graph.output("s" + std::to_string(kLong));
-  EXPECT_LT(seconds_of([&] { EXPECT_EQ(says(folded), "no error"); }), kSeconds);
+  EXPECT_EQ(says(folded), "no error");
 }
 
 TEST(OnnxHostile, LongChainsOfNumbersTakeLinearTime) {
@@ -589,7 +580,7 @@ TEST(OnnxHostile, LongChainsOfNumbersTakeLinearTime) {
     computed.graph.node("Pad", {"v", "pads", "f" + std::to_string(i + 1)}, {"p" + std::to_string(i)});
   }
   computed.graph.output("p" + std::to_string(kLong / 2 - 1));
-  EXPECT_LT(seconds_of([&] { EXPECT_EQ(says(computed), "no error"); }), kSeconds);
+  EXPECT_EQ(says(computed), "no error");
 }
 
 TEST(OnnxHostile, ManyInputsAndInitializersTakeLinearTime) {
@@ -600,7 +591,7 @@ TEST(OnnxHostile, ManyInputsAndInitializersTakeLinearTime) {
     named.graph.node("Add", {"w" + std::to_string(i), "x" + std::to_string(i)}, {"y" + std::to_string(i)});
   }
   named.graph.output("y0");
-  EXPECT_LT(seconds_of([&] { EXPECT_EQ(says(named), "no error"); }), kSeconds);
+  EXPECT_EQ(says(named), "no error");
 }
 
 // Values that are computed while importing are kept: not too many, and none that takes long.
@@ -610,7 +601,7 @@ TEST(OnnxHostile, FoldingHasALimit) {
   for (int i = 0; i < 10'000; ++i)
     kept.graph.node("Add", {"f" + std::to_string(i), "x"}, {"f" + std::to_string(i + 1)});
   kept.graph.input("v", {2}).node("Reshape", {"v", "f10000"}, {"y"}).output("y");
-  EXPECT_LT(seconds_of([&] { EXPECT_FILE_SAYS(kept, "the model asks for too much work"); }), kSeconds);
+  EXPECT_FILE_SAYS(kept, "the model asks for too much work");
 
   OnnxModel slow;  // 65536 times 65536 products
   slow.graph.initializer("a", Tensor::zeros(DType::f32, {1, 1, 65536}))
@@ -619,14 +610,14 @@ TEST(OnnxHostile, FoldingHasALimit) {
       .input("v", {2})
       .node("Reshape", {"v", "c"}, {"y"})
       .output("y");
-  EXPECT_LT(seconds_of([&] { EXPECT_FILE_SAYS(slow, "y (Reshape)"); }), kSeconds);
+  EXPECT_FILE_SAYS(slow, "y (Reshape)");
 
   OnnxModel lists;  // of integers
   lists.graph.initializer("l0", ints(Ints(4096, 1)));
   for (int i = 0; i < 100'000; ++i)
     lists.graph.node("Neg", {"l" + std::to_string(i)}, {"l" + std::to_string(i + 1)});
   lists.graph.output("l1");
-  EXPECT_LT(seconds_of([&] { EXPECT_FILE_SAYS(lists, "the model asks for too much work"); }), kSeconds);
+  EXPECT_FILE_SAYS(lists, "the model asks for too much work");
 }
 
 TEST(OnnxHostile, SizesThatGrow) {
@@ -637,7 +628,7 @@ TEST(OnnxHostile, SizesThatGrow) {
     model.graph.node("Mul", {"p" + std::to_string(i), "p" + std::to_string(i)},
                      {"p" + std::to_string(i + 1)});
   model.graph.output("p2000");
-  EXPECT_LT(seconds_of([&] { EXPECT_NE(says(model), "no error"); }), kSeconds);
+  EXPECT_NE(says(model), "no error");
 
   OnnxModel lists;  // of 4096 such sizes, each of which would be a node
   std::vector<std::string> parts(4096, "s");
