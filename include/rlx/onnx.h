@@ -5,8 +5,8 @@
 //   exe.set_params(model.weights);
 //   auto outputs = exe.run({{"input", image}});
 //
-// Opsets 7 to 25 of ONNX's own ops and those of com.microsoft that exporters write; docs/onnx.md lists what
-// is covered. Symbolic dimensions (dim_param) become symbols of the graph.
+// Opsets 1 to 25 of ONNX's own ops and those of com.microsoft that exporters write (docs/onnx.md,
+// docs/onnx-coverage.md). Symbolic dimensions (dim_param) become symbols of the graph.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "base/fail.h"
 #include "base/json.h"
@@ -12,6 +13,8 @@
 #include "cli/device_flags.h"
 #include "cli/text.h"
 #include "import/onnx/model_file.h"
+#include "import/onnx/one_to_one.h"
+#include "import/onnx/rules.h"
 #include "rlx/compile.h"
 
 namespace rlx::cli {
@@ -33,6 +36,7 @@ struct Options {
   DeviceFlags device;
   std::string folder = kDefaultFolder;
   std::string json;
+  std::string markdown;
   std::vector<std::string> suites;
   std::string only;
   int64_t every = 1;
@@ -299,6 +303,12 @@ std::vector<std::pair<std::string, int64_t>> reasons(const std::vector<Suite>& s
   return out;
 }
 
+std::vector<std::vector<std::string>> reason_rows(const std::vector<Suite>& suites) {
+  std::vector<std::vector<std::string>> rows = {{"refused for", "tests"}};
+  for (const auto& [reason, count] : reasons(suites)) rows.push_back({reason, std::to_string(count)});
+  return rows;
+}
+
 std::vector<std::vector<std::string>> summary(const std::vector<Suite>& suites) {
   std::vector<std::vector<std::string>> rows = {{"suite", "total", "passed", "wrong", "refused"}};
   for (const Suite& s : suites) {
@@ -324,6 +334,41 @@ std::vector<std::string> suites_in(const std::string& folder) {
   const auto place = [](const std::string& name) { return std::ranges::find(kSuites, name) - kSuites; };
   std::ranges::sort(out, {}, [&](const std::string& name) { return std::pair(place(name), name); });
   return out;
+}
+
+std::string markdown_table(const std::vector<std::vector<std::string>>& rows) {
+  std::string out;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    out += "|";
+    for (const std::string& cell : rows[i]) out += formatted(" {} |", cell);
+    out += "\n";
+    if (i == 0) {
+      out += "|";
+      for (size_t k = 0; k < rows[0].size(); ++k) out += "---|";
+      out += "\n";
+    }
+  }
+  return out;
+}
+
+// docs/onnx-coverage.md.
+std::string markdown(const std::vector<Suite>& suites) {
+  std::set<std::string> own;
+  std::set<std::string> microsoft;
+  for (const std::string& name : onnx::one_to_one_names()) own.insert(formatted("`{}`", name));
+  for (const auto& [key, rule] : onnx::rule_table().all())
+    (key.first.empty() ? own : microsoft).insert(formatted("`{}`", key.second));
+  return formatted(
+      "# What of ONNX is covered\n\n"
+      "Written by `rlx conformance --markdown docs/onnx-coverage.md`. How models are read: "
+      "[onnx.md](onnx.md).\n\n"
+      "## ONNX's own tests\n\nRun wholly on the device, with ONNX's tolerances (relative {}, absolute {}; a "
+      "result of f16 "
+      "or bf16\nmay be off by one unit in the last place).\n\n{}\n"
+      "## What tests are refused for\n\n{}\n"
+      "## Ops\n\n{} of ONNX's own: {}.\n\n{} of com.microsoft: {}.\n",
+      kRelative, kAbsolute, markdown_table(summary(suites)), markdown_table(reason_rows(suites)), own.size(),
+      joined(own), microsoft.size(), joined(microsoft));
 }
 
 void run_conformance(const Options& o) {
@@ -363,12 +408,8 @@ void run_conformance(const Options& o) {
     }
   }
   print(formatted("{}{}\n\n{}", wrong ? "\n" : "", device.info().name, table(summary(suites), {1, 2, 3, 4})));
-  const auto why = reasons(suites);
-  if (!why.empty()) {
-    std::vector<std::vector<std::string>> rows = {{"refused for", "tests"}};
-    for (const auto& [reason, count] : why) rows.push_back({reason, std::to_string(count)});
-    print("\n" + table(rows, {1}));
-  }
+  if (const auto rows = reason_rows(suites); rows.size() > 1) print("\n" + table(rows, {1}));
+  if (!o.markdown.empty()) write_file(o.markdown, markdown(suites));
   if (!o.json.empty()) {
     Json all = Json::object();
     for (const Suite& s : suites) all.set(s.name, to_json(s));
@@ -390,6 +431,8 @@ void add_conformance(Arguments& arguments) {
   command.text("--only", o->only, "Only the tests whose names contain this text", {.value = "TEXT"});
   command.number("--every", o->every, 1, 1000, "Only every n-th test");
   command.text("--json", o->json, "Also write the result of each test", {.value = "FILE"});
+  command.text("--markdown", o->markdown, "Also write what is covered, as docs/onnx-coverage.md has it",
+               {.value = "FILE"});
   o->device.add_to(command);
   command.footer(
       "A test is refused only for an op or an element type that is missing, for strings, sequences,\n"

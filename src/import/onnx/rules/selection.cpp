@@ -1,6 +1,7 @@
 // Ops whose sizes only the run knows: NonZero, Compress, Unique and NonMaxSuppression.
 #include <algorithm>
 
+#include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
 
 namespace rlx::onnx {
@@ -11,7 +12,7 @@ void nonzero_rule(Call& c) {
   c.expect_inputs(1, 1);
   Value x = c.in(0);
   if (x.shape().rank() == 0) x = reshape(x, {1});
-  c.out(0, nonzero(x, c.fresh_symbol("nonzero"))[0], ElementType::int64);
+  c.out(0, nonzero(x, c.importer().fresh_symbol("nonzero"))[0], ElementType::int64);
 }
 
 // Without an axis, of all elements in one row.
@@ -24,13 +25,13 @@ void compress_rule(Call& c) {
   } else {
     x = reshape(x, {x.shape().elements()});
   }
-  c.out(compress(x, c.in(1), axis, c.fresh_symbol("compressed"))[0]);
+  c.out(compress(x, c.in(1), axis, c.importer().fresh_symbol("compressed"))[0]);
 }
 
 void unique_rule(Call& c) {
   c.expect_inputs(1, 1);
   const Value given = c.in(0);
-  UniqueOptions options{.sorted = c.flag("sorted", true), .symbol = c.fresh_symbol("unique")};
+  UniqueOptions options{.sorted = c.flag("sorted", true), .symbol = c.importer().fresh_symbol("unique")};
   if (c.has_attribute("axis")) options.axis = c.axis("axis", 0, given.shape().rank());
   const bool flags = given.dtype() == DType::bool_;
   std::vector<Value> found = unique(flags ? cast(given, DType::u8) : given, options);
@@ -43,7 +44,7 @@ void unique_rule(Call& c) {
 void non_max_suppression_rule(Call& c) {
   c.expect_inputs(2, 5);
   SuppressionOptions options{.centers = c.flag("center_point_box", false),
-                             .symbol = c.fresh_symbol("selected")};
+                             .symbol = c.importer().fresh_symbol("selected")};
   if (c.has(2)) options.most = c.number(2, "the number of boxes of a class");
   if (c.has(3)) options.overlap = c.real(3, "the threshold of overlaps");
   if (c.has(4)) options.score = c.real(4, "the threshold of scores");
