@@ -150,6 +150,10 @@ Value dot_general(Value a, Value b, std::vector<int64_t> a_contracting, std::vec
 // there is no such expert (an index below 0, or past the last one).
 Value grouped_matmul(Value x, Value w, Value expert);
 
+// Einstein's summation: einsum("bij,bjk->bik", {a, b}). Without "->" the result has the letters that occur
+// once, in alphabetic order; "..." stands for axes that broadcast.
+Value einsum(std::string_view equation, const std::vector<Value>& inputs);
+
 // --- Convolution ---
 
 enum class ConvLayout {
