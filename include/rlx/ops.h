@@ -153,6 +153,9 @@ Value grouped_matmul(Value x, Value w, Value expert);
 // Einstein's summation: einsum("bij,bjk->bik", {a, b}). Without "->" the result has the letters that occur
 // once, in alphabetic order; "..." stands for axes that broadcast.
 Value einsum(std::string_view equation, const std::vector<Value>& inputs);
+// Of the matrices in the last two axes.
+Value det(Value x);
+Value inverse(Value x);
 
 // --- Convolution ---
 

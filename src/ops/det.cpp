@@ -1,0 +1,172 @@
+// Determinants and inverses of matrices, by elimination: one invocation for each matrix, so they should be
+// small.
+#include <cmath>
+
+#include "base/format.h"
+#include "ir/reference.h"
+#include "kernels/eliminate.wgsl.h"
+#include "kernels/identity.wgsl.h"
+#include "kernels/lowering.h"
+#include "ops/elementwise.h"
+#include "ops/op_table.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+namespace {
+
+Shape check_square(const InferArgs& in) {
+  in.expect_count(1);
+  in.expect_float(0);
+  const Shape& x = in.shape(0);
+  if (x.rank() < 2 || x[x.rank() - 1] != x[x.rank() - 2])
+    fail("{}: the last two axes of {} are no square matrix", in.op(), x.text());
+  return x;
+}
+
+void lower_convert(Lowering& l, const Operand& x, const Operand& y) {
+  lower_expr(l, Expr::parse(formatted("cast_{}($0)", to_string(y.dtype)), {x.dtype}), {x}, y);
+}
+
+// Of all matrices of x; absent operands are not computed. Both are f32, [matrices, n, n] and [matrices].
+void lower_elimination(Lowering& l, const Operand& x, const Operand& inverse, const Operand& determinant) {
+  const int64_t n = x.view.dims.back();
+  const int64_t count = x.view.elements() / (n * n);
+  const Operand work = l.scratch(DType::f32, x.view.dims);
+  lower_convert(l, x, work);
+  if (inverse.present()) l.flat<kernels::identity>({.y = inverse}, {.size = to_u32(n)});
+  const Operand matrices = work.with_view(View::contiguous({count, n, n}));
+  l.split(count, 1, [&](int64_t begin, int64_t length) {
+    const auto part = [&](const Operand& o) {
+      return o.present() ? o.with_view(o.view.slice(0, begin, length)) : o;
+    };
+    return l.make<kernels::eliminate>(
+        {.matrix = part(matrices), .inverse = part(inverse), .y = part(determinant)},
+        {.count = to_u32(length), .size = to_u32(n)}, ceil_div(length, int64_t{kernels::eliminate::GROUP}));
+  });
+}
+
+// The determinant of a matrix, which is eliminated; all that is done to its rows is done to `inverse`.
+double eliminate(std::vector<double>& m, std::vector<double>& inverse, size_t n) {
+  double det = 1;
+  for (size_t k = 0; k < n; ++k) {
+    size_t best = k;
+    for (size_t row = k + 1; row < n; ++row) {
+      if (std::fabs(m[row * n + k]) > std::fabs(m[best * n + k])) best = row;
+    }
+    for (size_t c = 0; best != k && c < n; ++c) {
+      std::swap(m[k * n + c], m[best * n + c]);
+      std::swap(inverse[k * n + c], inverse[best * n + c]);
+    }
+    const double pivot = m[k * n + k];
+    det *= best == k ? pivot : -pivot;
+    for (size_t row = 0; row < n; ++row) {
+      const double value = m[row * n + k];
+      if (row == k || value == 0) continue;
+      for (size_t c = 0; c < n; ++c) {
+        m[row * n + c] -= value / pivot * m[k * n + c];
+        inverse[row * n + c] -= value / pivot * inverse[k * n + c];
+      }
+    }
+  }
+  for (size_t i = 0; i < n * n; ++i) inverse[i] /= m[i / n * n + i / n];
+  return det;
+}
+
+// Calls f(number, determinant, inverse) for each matrix.
+template <class F>
+void for_each_matrix(const RefTensor& x, F&& f) {
+  const auto n = static_cast<size_t>(x.dims.back());
+  for (size_t i = 0; n > 0 && i < x.real.size() / (n * n); ++i) {
+    std::vector<double> m(x.real.begin() + static_cast<std::ptrdiff_t>(i * n * n),
+                          x.real.begin() + static_cast<std::ptrdiff_t>((i + 1) * n * n));
+    std::vector<double> inverse(n * n, 0);
+    for (size_t k = 0; k < n; ++k) inverse[k * n + k] = 1;
+    const double det = eliminate(m, inverse, n);
+    f(i, det, inverse);
+  }
+}
+
+struct Det final : OpOf<Det> {
+  static constexpr auto kName = "det";
+
+  std::vector<TensorType> infer(const InferArgs& in) const override {
+    const Shape x = check_square(in);
+    Shape y;
+    for (int64_t i = 0; i < x.rank() - 2; ++i) y.push_back(x[i]);
+    return {TensorType{in.dtype(0), y}};
+  }
+  void reference(RefContext& r) const override {
+    std::ranges::fill(r.out().real, 1);
+    for_each_matrix(r.in(0), [&](size_t i, double det, const auto&) { r.out().real[i] = det; });
+  }
+  void lower(Lowering& l) const override {
+    const Operand& y = l.out();
+    if (y.view.elements() == 0) return;
+    if (l.in(0).view.elements() == 0) return l.flat<kernels::identity>({.y = y}, {.size = 1});
+    const Operand det = l.scratch(DType::f32, {y.view.elements()});
+    lower_elimination(l, l.in(0), {}, det);
+    lower_convert(l, det.with_view(View::contiguous(y.view.dims)), y);
+  }
+  // A sum of n! products of n factors, which grows like its root.
+  Tolerance tolerance(std::span<const TensorType> inputs) const override {
+    const Shape& x = inputs[0].shape;
+    const auto n = static_cast<double>(x[x.rank() - 1].value());
+    constexpr double magnitude = 2;  // of the sweep's inputs
+    return {.ulps = 4 * n, .terms = n * n, .scale = std::pow(magnitude, n) * std::sqrt(std::tgamma(n + 1))};
+  }
+};
+
+struct Inverse final : OpOf<Inverse> {
+  static constexpr auto kName = "inverse";
+
+  std::vector<TensorType> infer(const InferArgs& in) const override {
+    check_square(in);
+    return {in[0]};
+  }
+  void reference(RefContext& r) const override {
+    for_each_matrix(r.in(0), [&](size_t i, double, const std::vector<double>& inverse) {
+      std::ranges::copy(inverse, r.out().real.begin() + static_cast<std::ptrdiff_t>(i * inverse.size()));
+    });
+  }
+  void lower(Lowering& l) const override {
+    const Operand& y = l.out();
+    if (y.view.elements() == 0) return;
+    const int64_t n = y.view.dims.back();
+    const Operand inverse = l.scratch(DType::f32, {y.view.elements() / (n * n), n, n});
+    lower_elimination(l, l.in(0), inverse, {});
+    lower_convert(l, inverse.with_view(View::contiguous(y.view.dims)), y);
+  }
+  // Relative to the largest elements of the inverse, the error is the condition of the matrix in units of the
+  // last place; both are up to some hundreds for random matrices.
+  Tolerance tolerance(std::span<const TensorType> inputs) const override {
+    const Shape& x = inputs[0].shape;
+    const auto n = static_cast<double>(x[x.rank() - 1].value());
+    return {.ulps = 256 * n, .scale = 64};
+  }
+};
+
+}  // namespace
+
+Value det(Value x) { return x.graph().add_value(std::make_shared<Det>(), {x}); }
+Value inverse(Value x) { return x.graph().add_value(std::make_shared<Inverse>(), {x}); }
+
+namespace ops {
+void register_det(OpTable& table) {
+  table.add<Det>(
+      {.formula = "the determinant of the matrices in the last two axes",
+       .operands = "x",
+       .types = "f32 f16 bf16",
+       .variants = {"eliminate"},
+       .samples = {"det(T[3,3])", "det(T[2,5,4,4])", "det(T[1,1])", "det(T[7,2,2])", "det(T[0,3,3])",
+                   "det(T[2,0,0])", "det(T[17,17] in -0.5..0.5)", "det(T[30001,3,3])"}});
+  table.add<Inverse>(
+      {.formula = "the inverse of the matrices in the last two axes",
+       .operands = "x",
+       .types = "f32 f16 bf16",
+       .variants = {"eliminate"},
+       .samples = {"inverse(T[3,3])", "inverse(T[2,3,4,4])", "inverse(T[1,1])", "inverse(T[0,3,3])",
+                   "inverse(T[2,0,0])", "inverse(T[17,17])", "inverse(T[90001,1,1] in 1..2)"}});
+}
+}  // namespace ops
+
+}  // namespace rlx
