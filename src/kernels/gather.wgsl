@@ -22,8 +22,11 @@ fn entry(j: u32) -> u32 {
 }
 
 fn position(i: u32) -> u32 {
-  let row = i / params.inner;
-  let o = row / params.count;
+  // Divisions take longer than all the rest.
+  var row = i;
+  if (params.inner > 1u) { row = i / params.inner; }
+  var o = 0u;
+  if (row >= params.count) { o = row / params.count; }
   return table_base(o * params.length + entry(row - o * params.count)) + table_step(i - row * params.inner);
 }
 

@@ -26,12 +26,12 @@ fn entry(i: u32) -> u32 {
 fn element(i: u32) -> y_t {
   var rest = i;
   var place = 0u;
-  for (var a = params.rank; a > 0u; a--) {
-    let dim = params_dims(a - 1u);
+  for (var a = params.rank - 1u; a > 0u; a--) {
+    let dim = params_dims(a);
     let quotient = rest / dim;
-    place += select(rest - quotient * dim, entry(i), a - 1u == params.axis) * params_strides(a - 1u);
+    place += select(rest - quotient * dim, entry(i), a == params.axis) * params_strides(a);
     rest = quotient;
   }
-  return y_t(place);
+  return y_t(place + select(rest, entry(i), params.axis == 0u) * params_strides(0u));
 }
 fn owns(i: u32) -> bool { return indices_has(indices_flat(i)); }

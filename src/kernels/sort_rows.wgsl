@@ -6,6 +6,7 @@
 
 const SIZE: u32 = 64u;  //@ spec
 const SLOTS: u32 = 512u;  //@ spec
+const GROUP: u32 = 256u;  //@ spec
 
 struct Params {
   first: u32,
@@ -13,8 +14,6 @@ struct Params {
   length: u32,
   count: u32,  // of those wanted
 }
-
-const GROUP: u32 = 256u;
 
 var<workgroup> slots: array<vec2u, SLOTS>;  // rank, index
 

@@ -9,6 +9,7 @@
 #include "kernels/candidates.wgsl.h"
 #include "kernels/rank.wgsl.h"
 #include "kernels/rates.h"
+#include "kernels/select_rows.wgsl.h"
 #include "kernels/sort_count.wgsl.h"
 #include "kernels/sort_place.wgsl.h"
 #include "kernels/sort_rows.wgsl.h"
@@ -54,41 +55,61 @@ std::string OrderProblem::key() const {
 
 void lower_order(Lowering& l, const OrderProblem& p) {
   if (p.rows == 0 || p.count == 0) return;
-  if (!l.choose(p.op, kOrderVariants, p).make(l, p)) fail_to_bind(l.caps());
+  // Of what cannot be bound by rows, any part can be sorted by digits.
+  if (!l.choose(p.op, kOrderVariants, p).make(l, p)) run_radix_serial(l, p, {});
+}
+
+// --- Lists ---
+
+bool select_applies(const Target&, const OrderProblem& p) { return p.count <= 16; }
+
+std::vector<Candidate> select_candidates(const Target& target, const OrderProblem& p) {
+  const Rates r = rates_of(target.caps);
+  const auto rows = static_cast<double>(std::max<int64_t>(p.rows, kernels::select_rows::GROUP));
+  return one_candidate(r.dispatch_ns +
+                       static_cast<double>(p.length) * r.far_step_ns * std::max(1.0, rows / r.lanes));
+}
+
+bool run_select(Lowering& l, const OrderProblem& p, const Candidate&) {
+  const Dispatch whole = l.make<kernels::select_rows>({.x = p.ranks, .y = p.y},
+                                                      {.end = to_u32(p.rows), .length = to_u32(p.length)}, 0,
+                                                      {.KEPT = to_u32(p.count)});
+  return l.rows(whole, p.rows, kernels::select_rows::GROUP);
 }
 
 // --- The network ---
 
 namespace {
 
+constexpr int64_t kCpuNetworkGroup = 32;
 constexpr int64_t kMostSlots = 2048;  // 16 KiB of workgroup memory, which every device has
-constexpr int64_t kNetworkGroup = kernels::sort_rows::GROUP;
 
 struct Network {
-  int64_t size, slots;
+  int64_t size, slots, group;
 };
-Network network_of(int64_t length) {
+// The lanes of a CPU take turns, and each turn between two barriers has its price.
+Network network_of(const Rates& r, int64_t length) {
   const auto size = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(length, 2))));
-  return {size, std::max<int64_t>(size, 2 * kNetworkGroup)};
+  return {size, std::max<int64_t>(size, 512), r.cpu ? kCpuNetworkGroup : 256};
 }
 
 double network_ns(const Rates& r, int64_t rows, int64_t length) {
-  const Network n = network_of(length);
+  const Network n = network_of(r, length);
   const double steps = std::log2(n.size) * (std::log2(n.size) + 1) / 2;
   const double exchanges =
-      std::ceil(static_cast<double>(n.slots) / 2 / std::min(static_cast<double>(kNetworkGroup), r.lanes));
+      std::ceil(static_cast<double>(n.slots) / 2 / std::min(static_cast<double>(n.group), r.lanes));
   const double group = steps * (exchanges + r.barrier_steps) * r.step_ns + r.group_ns;
   const auto groups = static_cast<double>(ceil_div(rows * n.size, n.slots));
-  return r.dispatch_ns + std::ceil(groups / std::max(1.0, r.lanes / kNetworkGroup)) * group;
+  return r.dispatch_ns + std::ceil(groups / std::max(1.0, r.lanes / static_cast<double>(n.group))) * group;
 }
 
 // `ids` may be absent: indices in the row.
 bool emit_network(Lowering& l, const OrderProblem& p, const Operand& ids) {
-  const Network n = network_of(p.length);
+  const Network n = network_of(rates_of(l.caps()), p.length);
   const Dispatch whole = l.make<kernels::sort_rows>(
       {.x = p.ranks, .ids = ids, .y = p.y},
       {.end = to_u32(p.rows), .length = to_u32(p.length), .count = to_u32(p.count)}, 0,
-      {.SIZE = to_u32(n.size), .SLOTS = to_u32(n.slots)});
+      {.SIZE = to_u32(n.size), .SLOTS = to_u32(n.slots), .GROUP = to_u32(n.group)});
   return l.rows(whole, p.rows, n.slots / n.size);
 }
 

@@ -31,20 +31,24 @@ struct OrderProblem {
 };
 
 using OrderVariant = Variant<OrderProblem, bool>;
+bool select_applies(const Target& target, const OrderProblem& p);
 bool network_applies(const Target& target, const OrderProblem& p);
 bool chunks_apply(const Target& target, const OrderProblem& p);
+std::vector<Candidate> select_candidates(const Target& target, const OrderProblem& p);
 std::vector<Candidate> network_candidates(const Target& target, const OrderProblem& p);
 std::vector<Candidate> chunks_candidates(const Target& target, const OrderProblem& p);
 std::vector<Candidate> radix_candidates(const Target& target, const OrderProblem& p);
 std::vector<Candidate> radix_serial_candidates(const Target& target, const OrderProblem& p);
+bool run_select(Lowering& l, const OrderProblem& p, const Candidate& c);
 bool run_network(Lowering& l, const OrderProblem& p, const Candidate& c);
 bool run_chunks(Lowering& l, const OrderProblem& p, const Candidate& c);
 bool run_radix(Lowering& l, const OrderProblem& p, const Candidate& c);
 bool run_radix_serial(Lowering& l, const OrderProblem& p, const Candidate& c);
 
-// A sorting network in workgroup memory; the best of chunks, and then of the best chunks; four bits after the
-// other, counted by workgroups or by single invocations.
+// A list of the best in each invocation; a sorting network in workgroup memory; the best of chunks, and then
+// of the best chunks; four bits after the other, counted by workgroups or by single invocations.
 inline constexpr OrderVariant kOrderVariants[] = {
+    {"select", select_applies, select_candidates, run_select},
     {"network", network_applies, network_candidates, run_network},
     {"chunks", chunks_apply, chunks_candidates, run_chunks},
     {"radix", always, radix_candidates, run_radix},

@@ -65,7 +65,7 @@ TEST(Sort, IsStableOnHardInputs) {
 }
 
 TEST(Sort, TakesTheFirstOfEqualsIntoTheTop) {
-  for (const char* kernel : {"network", "chunks", "radix"}) {
+  for (const char* kernel : {"select", "network", "chunks", "radix"}) {
     for (const size_t n : {100, 1999, 40009}) {
       for (const std::vector<float>& values : hard_inputs(n)) {
         for (const bool largest : {false, true}) {
