@@ -221,7 +221,7 @@ class Generator {
     const Value x = any();
     const int64_t rank = x.shape().rank();
     if (options_.control_flow && pick(4) == 0) return control_flow(x);
-    switch (pick(17)) {
+    switch (pick(18)) {
       case 0:
       case 1: {
         static constexpr std::string_view kUnary[] = {"tanh", "sigmoid", "relu", "neg", "abs",
@@ -279,6 +279,13 @@ class Generator {
         return convolution(x);
       case 15:
         return experts(x);
+      case 16: {
+        if (rank == 0) return {};
+        const auto axis = static_cast<int64_t>(pick(static_cast<size_t>(rank)));
+        if (pick(2)) return sort(x, axis, pick(2) == 0)[0];
+        const auto n = static_cast<double>(x.shape()[axis].value());
+        return cumsum(x, axis, pick(2) == 0, pick(2) == 0) * (1 / n);
+      }
       default:
         return where(less(x, out_.graph.scalar(dtype_, 100)), x, x * 2.0);
     }
