@@ -2,7 +2,7 @@
 //@ include resize
 
 fn column_at(column: u32) -> u32 {
-  if (COLUMN_TAPS == 0u) { return column * params.x_column; }
+  if (COLUMN_TAPS == 0u) { return 0u; }
   return u32(taps_at(params.column_taps + column)) * params.x_column;
 }
 
@@ -29,3 +29,5 @@ fn four(base: u32, row: u32, at: u32) -> vec4<y_t> {
   return vec4<y_t>(one(start, at), one(start, min(at + 1u, last)), one(start, min(at + 2u, last)),
                    one(start, min(at + 3u, last)));
 }
+
+fn make(p: Place) { line_by_line(p); }

@@ -1,5 +1,6 @@
 // Axes are resized one after the other or, as a kernel of its own, two neighbours at once.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -179,7 +180,8 @@ std::vector<T> resized(const std::vector<T>& x, int64_t outer, int64_t length, i
                             : x[static_cast<size_t>((row / count * length + index) * inner + n)];
         if (!weighted || index == Taps::kOutside) sum = value;
         if constexpr (std::is_same_v<T, double>) {
-          if (weighted && index != Taps::kOutside) sum += taps.weight[static_cast<size_t>(t)] * value;
+          const double weight = taps.weight[static_cast<size_t>(t)];
+          if (weighted && index != Taps::kOutside && weight != 0) sum += weight * value;
         }
       }
       y.push_back(sum);
@@ -225,21 +227,68 @@ struct Pass {
   bool weighted() const { return o->mode != ResizeMode::nearest; }
 };
 
-Operand index_table(Lowering& l, const Pass& p) {
-  std::vector<int32_t> all;
-  for (const std::optional<Taps>* taps : {&p.rows, &p.columns}) {
-    for (size_t i = 0; *taps && i < (*taps)->index.size(); ++i) all.push_back(to_i32((*taps)->index[i]));
+// Taps for the kernel: those of the rows, then those of the columns.
+struct Tables {
+  std::vector<int32_t> index;
+  std::vector<float> weight;
+  int64_t column_taps = 0;  // where they begin
+  // Instead of taps of columns: elements of x for each four columns, each with four weights.
+  int64_t shared = 0;
+  std::vector<float> share;
+};
+
+// The elements of x that four columns are made of, each with its weights in them.
+using Shared = std::vector<std::pair<int64_t, std::array<double, 4>>>;
+
+Shared shared_by(const Taps& taps, int64_t first) {
+  Shared out;
+  const int64_t columns = std::ssize(taps.index) / taps.count;
+  for (int64_t c = 0; c < std::min<int64_t>(4, columns - first); ++c) {
+    for (int64_t t = 0; t < taps.count; ++t) {
+      const auto tap = static_cast<size_t>((first + c) * taps.count + t);
+      const int64_t index = taps.index[tap];
+      if (index == Taps::kOutside && t > 0) continue;
+      const double weight = index == Taps::kOutside ? 1 : taps.weight[tap];
+      if (weight == 0) continue;
+      auto it = std::ranges::find(out, index, &Shared::value_type::first);
+      if (it == out.end()) it = out.insert(it, {index, {}});
+      it->second[static_cast<size_t>(c)] += weight;
+    }
   }
-  return l.table(Tensor::of({std::ssize(all)}, all));
+  return out;
 }
 
-Operand weight_table(Lowering& l, const Pass& p) {
-  std::vector<float> all;
-  for (const std::optional<Taps>* taps : {&p.rows, &p.columns}) {
-    for (size_t i = 0; *taps && i < (*taps)->weight.size(); ++i)
-      all.push_back(static_cast<float>((*taps)->weight[i]));
+void add_shared(const Taps& taps, Tables& tables) {
+  std::vector<Shared> all;
+  const int64_t columns = std::ssize(taps.index) / taps.count;
+  for (int64_t c = 0; c < columns; c += 4) {
+    all.push_back(shared_by(taps, c));
+    tables.shared = std::max<int64_t>(tables.shared, std::ssize(all.back()));
   }
-  return l.table(Tensor::of({std::ssize(all)}, all));
+  for (Shared& list : all) {
+    list.resize(static_cast<size_t>(tables.shared), {list.front().first, {}});
+    for (const auto& [index, weights] : list) {
+      tables.index.push_back(to_i32(index));
+      for (const double w : weights) tables.share.push_back(static_cast<float>(w));
+    }
+  }
+}
+
+Tables tables_of(const Pass& p) {
+  Tables t;
+  const auto add = [&](const Taps& taps) {
+    for (const int64_t i : taps.index) t.index.push_back(to_i32(i));
+    for (const double w : taps.weight) t.weight.push_back(static_cast<float>(w));
+  };
+  if (p.rows) add(*p.rows);
+  t.column_taps = std::ssize(t.index);
+  if (!p.columns) return t;
+  if (p.weighted() && p.y.view.dims.back() == 1) {
+    add_shared(*p.columns, t);
+  } else {
+    add(*p.columns);
+  }
+  return t;
 }
 
 template <class K>
@@ -252,9 +301,10 @@ Dispatch make_dispatch(Lowering& l, const Pass& p) {
   params.width = to_u32(dims[1] * dims[2]);
   params.inner = to_u32(dims[2]);
   params.quads = to_u32(ceil_div(params.width, 4));
-  const int64_t lines = p.y.view.elements() / params.width;
-  params.tasks = to_u32(lines * params.quads);
-  params.column_taps = p.rows ? to_u32(std::ssize(p.rows->index)) : 0;
+  params.lines = to_u32(p.y.view.elements() / params.width);
+  params.tasks = to_u32(ceil_div(params.lines, K::LINES) * params.quads);
+  const Tables tables = tables_of(p);
+  params.column_taps = to_u32(tables.column_taps);
   params.x_row = static_cast<uint32_t>(to_i32(strides[0]));
   params.x_column = static_cast<uint32_t>(to_i32(strides[1]));
   params.x_inner = static_cast<uint32_t>(to_i32(strides[2]));
@@ -272,8 +322,15 @@ Dispatch make_dispatch(Lowering& l, const Pass& p) {
   operands.x.x4 = spec.X4;
   operands.y = y;
   operands.y.x4 = spec.Y4;
-  operands.taps = index_table(l, p);
-  if constexpr (requires { operands.weights; }) operands.weights = weight_table(l, p);
+  operands.taps = l.table(Tensor::of({std::ssize(tables.index)}, tables.index));
+  if constexpr (requires { operands.weights; }) {
+    const auto table = [&](const std::vector<float>& v) {
+      return v.empty() ? Operand{} : l.table(Tensor::of({std::ssize(v)}, v));
+    };
+    operands.weights = table(tables.weight);
+    operands.shares = table(tables.share);
+    spec.SHARED = to_u32(tables.shared);
+  }
   return l.make<K>(operands, params, ceil_div(params.tasks, K::GROUP), spec);
 }
 
@@ -411,13 +468,22 @@ bool has_neighbours(const Target&, const Problem& p) {
   return false;
 }
 
-std::vector<Candidate> separate_candidates(const Target& target, const Problem& p) {
+// What reading and writing takes, and adding up this many taps for each element.
+std::vector<Candidate> estimated(const Target& target, const Problem& p, double dispatches, double taps) {
   const Rates r = rates_of(target.caps);
-  return one_candidate(2 * r.dispatch_ns + 8 * static_cast<double>(p.y.view.elements()) / r.bytes_per_ns);
+  const auto elements = static_cast<double>(p.y.view.elements());
+  return one_candidate(dispatches * (r.dispatch_ns + 8 * elements / r.bytes_per_ns) +
+                       compute_ns(r, 2 * taps * elements, {.cpu = 0.1, .gpu = 0.25}));
+}
+std::vector<Candidate> separate_candidates(const Target& target, const Problem& p) {
+  double taps = 0;
+  for (const std::optional<Taps>& t : p.taps) taps += t ? static_cast<double>(t->count) : 0;
+  // In the first of two passes there are fewer elements, whether x grows or shrinks.
+  return estimated(target, p, 1.75, taps);
 }
 std::vector<Candidate> joint_candidates(const Target& target, const Problem& p) {
-  const Rates r = rates_of(target.caps);
-  return one_candidate(r.dispatch_ns + 4 * static_cast<double>(p.y.view.elements()) / r.bytes_per_ns);
+  // Four neighbours share what they are made of.
+  return estimated(target, p, 1, static_cast<double>(p.all_taps()) / 4);
 }
 
 constexpr Variant<Problem, bool> kVariants[] = {

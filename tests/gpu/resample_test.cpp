@@ -1,6 +1,8 @@
 // Transposed convolutions, resized and sampled images against PyTorch (tests/fixtures/make_resample.py).
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/format.h"
 #include "rlx/rlx.h"
 #include "rlx/safetensors.h"
@@ -9,6 +11,12 @@
 
 namespace rlx::testing {
 namespace {
+
+std::vector<double> ramp(int64_t n) {
+  std::vector<double> out(static_cast<size_t>(n));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(i);
+  return out;
+}
 
 struct Case {
   Graph graph;
@@ -52,13 +60,27 @@ TEST(Resample, IsWhatPyTorchComputes) {
   EXPECT_GT(cases, 40);
 }
 
-// --- Functions that are made of other ops ---
-
-std::vector<double> ramp(int64_t n) {
-  std::vector<double> out(static_cast<size_t>(n));
-  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(i);
-  return out;
+// Neighbours are computed together, but what is infinite must not reach those that do not take it.
+TEST(Resample, AnInfinityStaysWhereItIsTaken) {
+  Graph g;
+  ResizeOptions options{.axes = {1, 2}, .scales = {2, 1.5}};
+  const Value x = g.input("x", DType::f32, {1, 5, 8});
+  g.output("linear", resize(x, options));
+  options.mode = ResizeMode::cubic;
+  g.output("cubic", resize(x, options));
+  std::vector<double> values = ramp(40);
+  values[12] = std::numeric_limits<double>::infinity();
+  const NamedTensors inputs = {{"x", Tensor::from_doubles(DType::f32, {1, 5, 8}, values)}};
+  for (const std::string kernel : {"axis_by_axis", "two_axes"}) {
+    CompileOptions compiling;
+    compiling.kernels["resize"] = kernel;
+    const NamedTensors got = compile(g, full_device(), compiling).run(inputs);
+    for (const auto& [name, want] : run_reference(g, inputs))
+      EXPECT_TRUE(close(got.at(name), want, {.ulps = 40, .scale = 80})) << kernel << " " << name;
+  }
 }
+
+// --- Functions that are made of other ops ---
 
 std::vector<double> applied(const std::vector<int64_t>& dims, Value (*function)(Value)) {
   Graph g;

@@ -1,21 +1,24 @@
 // What the kernels of `resize` share. x and y are [outer.., rows, columns, inner]; rows and columns are resized, or one of
 // them, and `taps` says which rows and columns of x each of y takes: first ROW_TAPS for each row, then COLUMN_TAPS for
-// each column. An invocation makes four neighbours of a row of y.
+// each column. An invocation makes four neighbours of a few rows of y: it divides to find its place, which takes longer
+// than four elements.
 //@ in x any x4
 //@ in taps int
 //@ out y any x4
 const ROW_TAPS: u32 = 0u;  //@ spec      0: rows of y are rows of x
-const COLUMN_TAPS: u32 = 0u;  //@ spec   likewise
+const COLUMN_TAPS: u32 = 0u;  //@ spec   0: there is one column
 const NARROW: bool = false;  //@ spec    `inner` is 1
 const X4: bool = false;  //@ spec        fours of x along `inner` are vectors, as are those of y
 const Y4: bool = false;  //@ spec
 const CROPS: bool = false;  //@ spec     a tap of -1 stands for a place outside x, where y is `outside`
 
 const GROUP: u32 = 64u;
+const LINES: u32 = 4u;  // rows of an invocation
 
 struct Params {
   tasks: u32,
   quads: u32,  // of a row of y
+  lines: u32,  // rows of all of y
   rows: u32,  // of y
   width: u32,  // of a row of y: columns * inner
   inner: u32,
@@ -26,16 +29,36 @@ struct Params {
   outside: u32,  // bits of y's type
 }
 
+// Four elements from `at` on, of the rows from `line` to `end` of all of y; the first of them is a row of `outer`.
+struct Place {
+  line: u32,
+  end: u32,
+  outer: u32,
+  row: u32,
+  at: u32,
+}
+fn next_line(p: Place) -> Place {
+  let last = p.row + 1u == params.rows;
+  return Place(p.line + 1u, p.end, p.outer + select(0u, 1u, last), select(p.row + 1u, 0u, last), p.at);
+}
+
 @compute @workgroup_size(GROUP)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let task = group_index(group, groups) * GROUP + lane;
   if (task >= params.tasks) { return; }
-  let line = task / params.quads;
-  let at = 4u * (task - line * params.quads);
+  let block = task / params.quads;
+  let line = block * LINES;
   let o = line / params.rows;
-  let v = four(x_base(o), line - o * params.rows, at);
-  let to = y_base(line);
+  make(Place(line, min(line + LINES, params.lines), o, line - o * params.rows, 4u * (task - block * params.quads)));
+}
+
+fn line_by_line(first: Place) {
+  var p = first;
+  for (; p.line < p.end; p = next_line(p)) { store(y_base(p.line), p.at, four(x_base(p.outer), p.row, p.at)); }
+}
+
+fn store(to: u32, at: u32, v: vec4<y_t>) {
   if (Y4) {
     y_put4(to + y_step(at), v);
   } else {
@@ -47,6 +70,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 
 fn column_of(at: u32) -> u32 {
+  if (COLUMN_TAPS == 0u) { return 0u; }  // there is only one
   if (NARROW) { return at; }
   return at / params.inner;
 }
