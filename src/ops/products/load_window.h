@@ -28,6 +28,8 @@ class LoadWindow final : public Load {
     return R"(//@ in x any x4
 //@ param x_out1: u32
 //@ param x_out2: u32
+//@ param x_kernel1: u32
+//@ param x_kernel2: u32
 //@ param x_in0: u32
 //@ param x_in1: u32
 //@ param x_in2: u32
@@ -46,8 +48,8 @@ class LoadWindow final : public Load {
 //@ param x_channel: u32
 //@ param x_inside: u32
 const x_FOUR_K: bool = false;  //@ spec
-const x_KERNEL1: u32 = 1u;  //@ spec     constants, since every run is divided by them
-const x_KERNEL2: u32 = 1u;  //@ spec
+const x_KERNEL1: u32 = 0u;  //@ spec     of the kernel, where it pays to have a module for each size
+const x_KERNEL2: u32 = 0u;  //@ spec
 
 // The first tap of the window; modulo 2^32, so that what lies before the image is a large number.
 struct x_Line { at: u32, i0: u32, i1: u32, i2: u32, }
@@ -79,11 +81,13 @@ fn x_quad_line(batch: u32, line: u32) -> x_QuadLine {
 
 struct x_Run { at: u32, inside: bool, }
 fn x_run(l: x_Line, run: u32) -> x_Run {
-  let rest = run / x_KERNEL2;
-  let t0 = rest / x_KERNEL1;
+  let kernel1 = select(x_KERNEL1, params.x_kernel1, x_KERNEL1 == 0u);
+  let kernel2 = select(x_KERNEL2, params.x_kernel2, x_KERNEL2 == 0u);
+  let rest = run / kernel2;
+  let t0 = rest / kernel1;
   let i0 = l.i0 + t0 * params.x_dilation0;
-  let i1 = l.i1 + (rest - t0 * x_KERNEL1) * params.x_dilation1;
-  let i2 = l.i2 + (run - rest * x_KERNEL2) * params.x_dilation2;
+  let i1 = l.i1 + (rest - t0 * kernel1) * params.x_dilation1;
+  let i2 = l.i2 + (run - rest * kernel2) * params.x_dilation2;
   let inside = i0 < params.x_in0 && i1 < params.x_in1 && i2 < params.x_in2;
   let at = l.at + i0 * params.x_axis0 + i1 * params.x_axis1 + i2 * params.x_axis2;
   return x_Run(select(l.at + params.x_inside, at, inside), inside);
@@ -126,7 +130,7 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
     const auto each = [&](auto&& value) {
       for (const WindowAxis& axis : axes_) b.words.push_back(to_u32(value(axis)));
     };
-    b.words = {to_u32(axes_[1].out), to_u32(axes_[2].out)};
+    b.words = {to_u32(axes_[1].out), to_u32(axes_[2].out), to_u32(axes_[1].kernel), to_u32(axes_[2].kernel)};
     each([](const WindowAxis& a) { return a.in; });
     each([](const WindowAxis& a) { return a.stride; });
     each([](const WindowAxis& a) { return a.dilation; });
@@ -135,8 +139,10 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
       b.words.push_back(static_cast<uint32_t>(to_i32(*stride)));
     // Where the padding is read instead, without use: an element that is bound.
     b.words.push_back(static_cast<uint32_t>(to_i32(box.offset - x_.view.offset)));
-    b.specs = {spec_value("x_FOUR_K", x.x4), spec_value("x_KERNEL1", to_u32(axes_[1].kernel)),
-               spec_value("x_KERNEL2", to_u32(axes_[2].kernel))};
+    // With few channels, most of the work is to find the taps.
+    const bool constant = x_.view.dims.back() <= 2;
+    b.specs = {spec_value("x_FOUR_K", x.x4), spec_value("x_KERNEL1", constant ? b.words[2] : 0u),
+               spec_value("x_KERNEL2", constant ? b.words[3] : 0u)};
     return b;
   }
   DType dtype() const override { return x_.dtype; }

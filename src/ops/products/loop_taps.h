@@ -41,7 +41,7 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
   const bool short_runs = p.run > 0 && p.run <= 2 && p.rows() <= 4;
   return one_candidate(
       estimate_ns(rates_of(target.caps), p,
-                  short_runs ? Share{.cpu = 2, .gpu = 2} : Share{.cpu = 1.0 / 24, .gpu = 0.125}));
+                  short_runs ? Share{.cpu = 2, .gpu = 2} : Share{.cpu = 1.0 / 48, .gpu = 0.0625}));
 }
 
 inline Dispatch make(Lowering& l, const Product& p, const Candidate&) {
