@@ -134,9 +134,9 @@ Tolerance DeformConv::tolerance(std::span<const TensorType> inputs) const {
 }
 
 std::optional<std::vector<Value>> DeformConv::expand(const ExpandArgs& in) const {
-  const Shape& x = in[0].shape();
-  const Shape& w = in[1].shape();
-  const Shape& to = in[2].shape();
+  const Shape x = in[0].shape();
+  const Shape w = in[1].shape();
+  const Shape to = in[2].shape();
   const Dim rows = to[2];
   const Dim columns = to[3];
   const Dim taps = w[2] * w[3];
