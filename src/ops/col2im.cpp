@@ -6,6 +6,7 @@
 #include "kernels/binder.h"
 #include "kernels/col2im.wgsl.h"
 #include "kernels/lowering.h"
+#include "ops/copy.h"
 #include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/staged.h"
@@ -187,7 +188,6 @@ void Col2Im::lower(Lowering& l) const {
   p.y = l.out();
   p.y.view.dims.insert(p.y.view.dims.begin() + 2, missing, 1);
   p.y.view.strides.insert(p.y.view.strides.begin() + 2, missing, 0);
-  View x = l.in(0).view.split_axis(1, p.y.view.dims[1]);
   std::vector<int64_t> taps(missing, 1);
   taps.insert(taps.end(), kernel.begin(), kernel.end());
   std::vector<int64_t> counts(missing, 1);
@@ -195,8 +195,15 @@ void Col2Im::lower(Lowering& l) const {
     p.windows[missing + i] = window(i);
     counts.push_back(windows(i));
   }
-  x = x.split_axis(2, taps[0]).split_axis(3, taps[1]).split_axis(5, counts[0]).split_axis(6, counts[1]);
-  p.x = l.in(0).with_view(x);
+  const auto by_role = [&](const Operand& columns) {
+    View x = columns.view.split_axis(1, p.y.view.dims[1]);
+    x = x.split_axis(2, taps[0]).split_axis(3, taps[1]).split_axis(5, counts[0]).split_axis(6, counts[1]);
+    return columns.with_view(x);
+  };
+  p.x = by_role(l.in(0));
+  // Parts of a transposed operand would be spread over all of its memory.
+  if (!l.in(0).view.is_contiguous() && !fits(make_dispatch(l, p), l.caps()))
+    p.x = by_role(lower_contiguous(l, l.in(0)));
   Problem one = p;
   for (int64_t axis = 0; axis < 2; ++axis) one.x.view = one.x.view.slice(axis, 0, 1);
   for (int64_t axis = 0; axis < 5; ++axis) one.y.view = one.y.view.slice(axis, 0, 1);

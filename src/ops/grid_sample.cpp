@@ -9,6 +9,7 @@
 #include "kernels/binder.h"
 #include "kernels/grid_sample.wgsl.h"
 #include "kernels/lowering.h"
+#include "ops/copy.h"
 #include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/staged.h"
@@ -243,6 +244,11 @@ void GridSample::lower(Lowering& l) const {
   const auto missing = static_cast<size_t>(3 - p.axes);
   p.x.view.dims.insert(p.x.view.dims.begin() + 2, missing, 1);
   p.x.view.strides.insert(p.x.view.strides.begin() + 2, missing, 0);
+  // Parts of a transposed operand would be spread over all of its memory.
+  const bool whole = fits(make_dispatch(l, p), l.caps());
+  for (Operand* operand : {&p.x, &p.grid}) {
+    if (!whole && !operand->view.is_contiguous()) *operand = lower_contiguous(l, *operand);
+  }
   Problem one = p;
   for (int64_t axis = 0; axis < p.y.view.rank(); ++axis) one = part_of(one, axis, 0, 1);
   if (fits(make_dispatch(l, one), l.caps())) return emit_parts(l, p);
