@@ -10,6 +10,7 @@
 #include "kernels/pool.wgsl.h"
 #include "ops/conv.h"
 #include "ops/copy.h"
+#include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/window.h"
 
@@ -342,6 +343,7 @@ class PoolLowering {
     kernels::pool::Operands o{.x = x_, .bounds = bounds_, .y = l_.out(), .indices = indices_};
     if (length < l_.out().view.elements()) {
       o.x.window = window(begin, begin + length);
+      params.safe = static_cast<uint32_t>(o.x.window.begin - x_.view.offset);
       for (Operand* out : {&o.y, &o.indices})
         out->window = {out->view.offset + begin, out->view.offset + begin + length};
     }
@@ -349,14 +351,24 @@ class PoolLowering {
   }
 
   kernels::pool::Spec spec() const {
+    const bool few = taps(1) * taps(2) <= 9;
     return {.KIND = static_cast<uint32_t>(c_.kind),
             .POWER = c_.p == 1   ? 1u
                      : c_.p == 2 ? 2u
                                  : 0u,
             .FLOAT = is_float(x_.dtype),
-            .DILATED = std::ranges::any_of(c_.axes, [](const PoolAxis& a) { return a.dilation != 1; }),
             .PADDING_COUNTS = c_.count_include_pad,
-            .FOUR = four_};
+            .FOUR = four_,
+            .TAPS_Y = few ? to_u32(taps(1)) : 0,
+            .TAPS_Z = few ? to_u32(taps(2)) : 0};
+  }
+
+  // The most that a window has along an axis.
+  int64_t taps(size_t axis) const {
+    const PoolAxis& a = c_.axes[axis];
+    int64_t most = a.bounds.empty() ? a.kernel : 0;
+    for (const PoolAxis::Span& s : a.bounds) most = std::max(most, s.end - s.begin);
+    return most;
   }
 
   kernels::pool::Params numbers() const {
@@ -368,12 +380,12 @@ class PoolLowering {
     for (size_t a = 0; a < 3; ++a) {
       const PoolAxis& axis = c_.axes[a];
       n.out[a] = to_u32(axis.out);
-      n.length[a] = to_i32(axis.in);
-      n.padded[a] = to_i32(axis.in + axis.after);
-      n.before[a] = to_i32(axis.before);
-      n.stride[a] = to_i32(axis.stride);
-      n.dilation[a] = to_i32(axis.dilation);
-      n.reach[a] = to_i32((axis.kernel - 1) * axis.dilation + 1);
+      n.taps[a] = to_u32(taps(a));
+      n.length[a] = to_u32(axis.in);
+      n.padded[a] = to_u32(to_i32(axis.before + axis.in + axis.after));
+      n.before[a] = to_u32(axis.before);
+      n.stride[a] = to_u32(axis.stride);
+      n.dilation[a] = to_u32(axis.dilation);
       n.step[a] = static_cast<uint32_t>(x_.view.strides[spatial() + a]);
       n.index_step[a] = static_cast<uint32_t>(index[a]);
     }
@@ -412,8 +424,10 @@ class PoolLowering {
     }
     const View::Range firsts = taps.range_of(begin, end);
     const View::Range all = x_.view.range();
-    const int64_t from = std::clamp(firsts.begin + low, all.begin, all.end);
-    return {from, std::clamp(firsts.end + high, from, all.end)};
+    // At least one element, or the four that are read at once.
+    const int64_t least = four_ ? 4 : 1;
+    const int64_t from = std::clamp(firsts.begin + low, all.begin, all.end - least);
+    return {from, std::clamp(firsts.end + high, from + least, all.end)};
   }
 
   Lowering& l_;
@@ -426,7 +440,13 @@ class PoolLowering {
 }  // namespace
 
 void lower_pool(Lowering& l, const PoolCase& c) {
-  if (l.out().view.elements() > 0) PoolLowering(l, c).run();
+  if (l.out().view.elements() == 0) return;
+  if (l.in(0).view.elements() > 0) {
+    PoolLowering(l, c).run();
+    return;
+  }
+  lower_fill(l, l.out(), pool_identity(c.kind, l.out().dtype));
+  if (c.indices != PoolIndices::none) lower_fill(l, l.out(1), -1);
 }
 
 // --- For C++ ---
@@ -502,6 +522,7 @@ void register_pool(OpTable& table) {
         "(T[1,1,1,1]) {kernel=[1,1]}",
         // Windows that hold nothing but padding.
         "(T[1,2,3,3]) {kernel=[2,2], pads=[3,0,0,3], indices=\"plane\"}",
+        "(T[1,2,0]) {kernel=[2], pads=[2,1], indices=\"plane\"}",
         "(T[2,16,90,100]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}",
         "(T[1,1,700,400]) {kernel=[3,3], pads=[1,1,1,1], indices=\"tensor\"}",
         "(T[1,90,100,28]) {kernel=[3,3], strides=[2,2], layout=\"channels_last\"}"}},
