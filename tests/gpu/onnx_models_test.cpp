@@ -70,8 +70,9 @@ TEST_P(ExportedModels, AgreeWithOnnxruntime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExportedModels,
-                         ::testing::Values("gpt2_static_f32", "gpt2_dynamic_f32", "gpt2_static_f16",
-                                           "gpt2_dynamic_f16", "gpt2_cache_f32"),
+                         ::testing::Values("bert_static_f32", "bert_dynamic_f32", "bert_static_f16",
+                                           "bert_dynamic_f16", "gpt2_static_f32", "gpt2_dynamic_f32",
+                                           "gpt2_static_f16", "gpt2_dynamic_f16", "gpt2_cache_f32"),
                          [](const auto& info) { return info.param; });
 
 // A prompt and then one token at a time, with the caches as states, against the whole text at once.
