@@ -100,8 +100,10 @@ std::vector<TensorType> Attention::infer(const InferArgs& in) const {
   if (scale && !std::isfinite(*scale)) fail("attention: the scale is {}; it must be finite", *scale);
   if (soft_cap && !(*soft_cap > 0)) fail("attention: the soft cap is {}; it must be positive", *soft_cap);
   if (round_scores &&
-      (layout != AttentionLayout::bhsd || mask != MaskKind::none || soft_cap || empty_row != EmptyRow::nan)) {
-    fail("attention: round_scores needs the layout bhsd, the mask none, no soft cap and empty_row nan");
+      (layout == AttentionLayout::bsd || mask != MaskKind::none || soft_cap || empty_row != EmptyRow::nan)) {
+    fail(
+        "attention: round_scores needs the layout bhsd or bshd, the mask none, no soft cap and empty_row "
+        "nan");
   }
   if (std::isnan(masked_score)) fail("attention: the score of masked keys is NaN; it must be a number");
   const Checked c = check_inputs(*this, in);
@@ -502,7 +504,7 @@ void lower_written_out(Lowering& l, const Problem& p) {
 void Attention::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   const Problem p = gathered(l, make_problem(*this, l));
-  const bool as_nodes = layout == AttentionLayout::bhsd && mask == MaskKind::none && !soft_cap &&
+  const bool as_nodes = layout != AttentionLayout::bsd && mask == MaskKind::none && !soft_cap &&
                         (empty_row == EmptyRow::nan || !p.mask.present());
   if (as_nodes && (!can_bind_one(l, p) || (round_scores && !rounds_at_once(l, p)))) {
     lower_written_out(l, p);

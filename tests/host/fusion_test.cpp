@@ -256,6 +256,22 @@ TEST(FuseAttention, LeavesWhatOnlyLooksLikeIt) {
       });
 }
 
+TEST(AttentionLayout, TakesHeadsWhereTheyLie) {
+  const auto around = [](const std::string& perm, const std::string& rest) {
+    return "%a = input : f32[2, 5, 3, 4]\n%b = input : f32[2, 7, 3, 4]\n%v = input : f32[2, 3, 7, 4]\n"
+           "%m = input : f32[5, 7]\n%q = transpose(%a) {perm=[0, 2, 1, 3]}\n"
+           "%k = transpose(%b) {perm=[0, 2, 1, 3]}\n%t = attention(%q, %k, %v, %m)\n%y = transpose(%t) "
+           "{perm=" +
+           perm + "}\noutput y = %y\n" + rest;
+  };
+  expect_cases(attention_layout, "layout=\"bshd\"",
+               {
+                   {"between transposes", around("[0, 2, 1, 3]", ""), true},
+                   {"another transpose", around("[0, 2, 3, 1]", ""), false},
+                   {"read without the transpose", around("[0, 2, 1, 3]", "output t = %t"), false},
+               });
+}
+
 TEST(FuseAttention, KeepsTheNumberOfAMask) {
   const std::string text = print(fuse_attention(graph_of(masked("bool[5, 7]"))));
   EXPECT_TRUE(text.contains("{heads=3, scale=1.0, masked_score=-1e+09, empty_row=\"nan\"}")) << text;
