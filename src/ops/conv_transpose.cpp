@@ -204,7 +204,10 @@ void ConvTranspose::reference(RefContext& r) const {
   };
   x_view.for_each_position([&](int64_t position) {
     add(position);
-    for (size_t i = 6; i-- > 0 && ++at[i] == x_view.dims[i];) at[i] = 0;
+    for (size_t i = 6; i-- > 0;) {
+      if (++at[i] < x_view.dims[i]) break;
+      at[i] = 0;
+    }
   });
   std::vector<DType> types = {y.dtype, y.dtype, y.dtype};
   for (int64_t i = 3; i < r.input_count(); ++i) types.push_back(r.in(i).dtype);
@@ -213,7 +216,7 @@ void ConvTranspose::reference(RefContext& r) const {
 
 Tolerance ConvTranspose::tolerance(std::span<const TensorType> inputs) const {
   const Shape& w = inputs[1].shape;
-  double terms = static_cast<double>(w[0].value() / groups);
+  auto terms = static_cast<double>(w[0].value()) / static_cast<double>(groups);
   for (int64_t i = 2; i < w.rank(); ++i) terms *= static_cast<double>(w[i].value());
   const Expr tail = typed_epilogue(input_dtypes(inputs));
   // As in conv.

@@ -137,8 +137,8 @@ std::optional<std::vector<Value>> DeformConv::expand(const ExpandArgs& in) const
   const Shape x = in[0].shape();
   const Shape w = in[1].shape();
   const Shape to = in[2].shape();
-  const Dim rows = to[2];
-  const Dim columns = to[3];
+  const Dim& rows = to[2];
+  const Dim& columns = to[3];
   const Dim taps = w[2] * w[3];
   const Dim images = x[0] * Dim(offset_groups);
   const auto reals = [&](const Dim& count, int64_t start, int64_t step) {

@@ -7,10 +7,11 @@
 
 namespace rlx::products::taps {
 
-inline constexpr int64_t kMost = 32;  // of k
+inline constexpr int64_t kMost = 64;  // of k, to be written out
 
-inline constexpr std::string_view kWgsl = R"(const K: u32 = 9u;  //@ spec
-const RUN: u32 = 1u;  //@ spec
+inline constexpr std::string_view kWgsl =
+    R"(const K: u32 = 0u;  //@ spec     constants if all of k is written out, else 0
+const RUN: u32 = 0u;  //@ spec
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -23,18 +24,16 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let cols = b_quad_line(t.batch, t.col);
   var sum = vec4<sum_t>();
   if (t.k_begin < t.k_end) {
-    for (var k = 0u; k < K; k++) {
-      let a = a_one(a_run(row, k / RUN), k % RUN);
-      sum = mad(vec4<sum_t>(a), b_four_lines(b_quad(cols, k / RUN), k % RUN), sum);
+    let run = select(params.run, RUN, RUN > 0u);
+    let end = select(t.k_end, K, K > 0u);
+    for (var k = select(t.k_begin, 0u, K > 0u); k < end; k++) {
+      let a = a_one(a_run(row, k / run), k % run);
+      sum = mad(vec4<sum_t>(a), b_four_lines(b_quad(cols, k / run), k % run), sum);
     }
   }
   put4(t, t.row, t.col, sum);
 }
 )";
-
-inline bool applies(const Target&, const Product& p) {
-  return p.k_parts == 1 && p.region.k.begin == 0 && p.region.k.length() == p.size.k && p.size.k <= kMost;
-}
 
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
   // Faster than all others where they would resolve a run for each element, and slow elsewhere.
@@ -45,18 +44,19 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
 }
 
 inline Dispatch make(Lowering& l, const Product& p, const Candidate&) {
-  const int64_t k = p.size.k;
-  return make_dispatch(l, p,
-                       {.name = "taps",
-                        .wgsl = kWgsl,
-                        .b = p.b->along_k() ? Access::one : p.columns_access(),
-                        .four_columns = true,
-                        .tile_cols = 4,
-                        .tiles_per_group = 64,
-                        .specs = {spec_value("K", to_u32(k)),
-                                  spec_value("RUN", to_u32(std::max<int64_t>(p.run == 0 ? k : p.run, 1)))}});
+  const bool all = p.k_parts == 1 && p.region.k.length() == p.size.k && p.size.k <= kMost;
+  const uint32_t run = to_u32(p.run == 0 ? p.size.k : p.run);
+  return make_dispatch(
+      l, p,
+      {.name = "taps",
+       .wgsl = kWgsl,
+       .b = p.b->along_k() ? Access::one : p.columns_access(),
+       .four_columns = true,
+       .tile_cols = 4,
+       .tiles_per_group = 64,
+       .specs = {spec_value("K", all ? to_u32(p.size.k) : 0u), spec_value("RUN", all ? run : 0u)}});
 }
 
-inline constexpr Loop kLoop{"taps", applies, candidates, make};
+inline constexpr Loop kLoop{"taps", always, candidates, make};
 
 }  // namespace rlx::products::taps
