@@ -102,7 +102,8 @@ void AdaptivePool::lower(Lowering& l) const {
 Tolerance AdaptivePool::tolerance(std::span<const TensorType> inputs) const {
   double elements = 1;
   for (size_t i = 0; i < size.size(); ++i) {
-    if (size[i] > 0) elements *= static_cast<double>(inputs[0].shape[axis(i)].value() / size[i] + 2);
+    if (size[i] > 0)
+      elements *= (static_cast<double>(inputs[0].shape[axis(i)].value()) / static_cast<double>(size[i]) + 2);
   }
   return pool_tolerance(kind, elements);
 }
