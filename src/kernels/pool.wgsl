@@ -20,6 +20,10 @@ const FOUR: bool = false;  //@ spec
 // Loops over few taps are unrolled; 0 where they are many.
 const TAPS_Y: u32 = 0u;  //@ spec
 const TAPS_Z: u32 = 0u;  //@ spec
+// If the four windows lie in one line of x, this far apart, three vectors hold what they need of it: the first tap comes
+// this many elements after the begin of the first vector.
+const ROW_STRIDE: u32 = 0u;  //@ spec
+const ROW_SHIFT: u32 = 0u;  //@ spec
 const GROUP: u32 = 256u;
 
 struct Params {
@@ -108,6 +112,11 @@ fn load(p: vec4u) -> vec4<x_t> {
   return vec4<x_t>(x_get(p.x), x_get(p.y), x_get(p.z), x_get(p.w));
 }
 
+// The four elements of a line from coordinate k on, which are all in x or all outside.
+fn load_row(line: u32, inside: bool, k: u32) -> vec4<x_t> {
+  return x_get4(select(params.safe, line + k, inside && k < params.length.z));
+}
+
 fn power(v: vec4<x_t>) -> vec4<x_t> {
   let a = abs(vec4f(v));
   if (POWER == 1u) { return vec4<x_t>(a); }
@@ -180,10 +189,24 @@ fn pooled(at: Places) -> Found {
       let line_inside = (i < ax.end) & (j < ay.end);
       let line = channel + i * params.step.x + j * params.step.y;
       let line_index = index + i * params.index_step.x + j * params.index_step.y;
+      var row = array<x_t, 12>();
+      if (ROW_STRIDE > 0u) {
+        let first = az.start.x - ROW_SHIFT;
+        let p = load_row(line.x, line_inside.x, first);
+        let q = load_row(line.x, line_inside.x, first + 4u);
+        let r = load_row(line.x, line_inside.x, first + 8u);
+        row = array<x_t, 12>(p.x, p.y, p.z, p.w, q.x, q.y, q.z, q.w, r.x, r.y, r.z, r.w);
+      }
       for (var tz = 0u; tz < taps_z; tz++) {
         let k = az.start + tz * params.dilation.z;
         let inside = line_inside & (k < az.end);
-        let v = load(select(vec4u(params.safe), line + k * params.step.z, inside));
+        var v: vec4<x_t>;
+        if (ROW_STRIDE > 0u) {
+          let n = ROW_SHIFT + tz;
+          v = vec4<x_t>(row[n], row[n + ROW_STRIDE], row[n + 2u * ROW_STRIDE], row[n + 3u * ROW_STRIDE]);
+        } else {
+          v = load(select(vec4u(params.safe), line + k * params.step.z, inside));
+        }
         f = join(f, v, inside, line_index + k * params.index_step.z);
       }
     }

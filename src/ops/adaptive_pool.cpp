@@ -61,7 +61,7 @@ std::vector<TensorType> AdaptivePool::infer(const InferArgs& in) const {
 
 // Windows of equal sizes are those of a plain pool.
 std::optional<std::vector<Value>> AdaptivePool::expand(const ExpandArgs& in) const {
-  const Shape& x = in[0].shape();
+  const Shape x = in[0].shape();
   std::vector<int64_t> kernel;
   for (size_t i = 0; i < size.size(); ++i) {
     const Dim& length = x[axis(i)];

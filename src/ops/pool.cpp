@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/checked.h"
-#include "base/parallel.h"
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/pool.wgsl.h"
@@ -116,8 +115,9 @@ PoolCase pool_case(const Pool& op, const std::vector<int64_t>& x, const std::vec
   return c;
 }
 
-// What one more in a spatial coordinate (the first three), in the channel and in the image adds to an index.
-std::array<int64_t, 5> index_steps(const PoolCase& c, int64_t channels) {
+}  // namespace
+
+std::array<int64_t, 5> pool_index_steps(const PoolCase& c, int64_t channels) {
   const bool last = c.layout == ConvLayout::channels_last;
   const bool whole = c.indices == PoolIndices::tensor;
   std::array<int64_t, 5> steps = {};
@@ -133,8 +133,6 @@ std::array<int64_t, 5> index_steps(const PoolCase& c, int64_t channels) {
   }
   return steps;
 }
-
-}  // namespace
 
 double pool_identity(PoolKind kind, DType t) {
   if (kind == PoolKind::prod) return 1;
@@ -161,8 +159,7 @@ std::optional<std::vector<Value>> Pool::expand(const ExpandArgs& in) const {
   std::vector<int64_t> axes;
   for (size_t i = 0; i < kernel.size(); ++i) {
     axes.push_back(spatial_axis(layout, static_cast<int64_t>(i)));
-    const int64_t reach = WindowLists{strides, dilations, pads}.at(i, kernel.size()).dilation;
-    if (!in[0].shape()[axes.back()].is(kernel[i]) || (reach != 1 && kernel[i] != 1)) return std::nullopt;
+    if (!in[0].shape()[axes.back()].is(kernel[i])) return std::nullopt;
   }
   using Reduction = Value (*)(Value, std::vector<int64_t>, bool);
   static constexpr Reduction reductions[] = {rlx::max, rlx::min, rlx::sum, rlx::mean, rlx::prod};
@@ -193,100 +190,6 @@ Tolerance pool_tolerance(PoolKind kind, double elements) {
       return {.ulps = 16, .terms = elements};
     default:
       return {.ulps = 0};
-  }
-}
-
-// --- The reference ---
-
-namespace {
-
-// The taps of one window, from the position of its channel in x.
-template <class T, class F>
-void for_each_tap(const PoolCase& c, const std::array<PoolAxis::Span, 3>& w, const View& x, const T& values,
-                  int64_t base, F&& f) {
-  for (int64_t i = w[0].begin; i < w[0].end; i += c.axes[0].dilation) {
-    for (int64_t j = w[1].begin; j < w[1].end; j += c.axes[1].dilation) {
-      for (int64_t k = w[2].begin; k < w[2].end; k += c.axes[2].dilation) {
-        f(values[static_cast<size_t>(base + i * x.strides[2] + j * x.strides[3] + k * x.strides[4])], i, j,
-          k);
-      }
-    }
-  }
-}
-
-template <class T>
-T joined(const PoolCase& c, T all, T v) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(all) || std::isnan(v)) return NAN;
-    if (c.kind == PoolKind::norm) return all + std::pow(std::fabs(v), c.p);
-  }
-  switch (c.kind) {
-    case PoolKind::max:
-      return std::max(all, v);
-    case PoolKind::min:
-      return std::min(all, v);
-    case PoolKind::prod:
-      return all * v;
-    default:
-      return all + v;
-  }
-}
-
-template <class T>
-void reference_values(const PoolCase& c, const std::vector<T>& from, const View& x, const View& y,
-                      DType dtype, std::vector<T>& to, std::vector<int64_t>* where) {
-  const std::array<int64_t, 5> steps = index_steps(c, x.dims[1]);
-  parallel_for(y.dims[0] * y.dims[1], 4, [&](int64_t first, int64_t end) {
-    for (int64_t plane = first; plane < end; ++plane) {
-      const int64_t n = plane / y.dims[1];
-      const int64_t m = plane % y.dims[1];
-      View windows = y.slice(0, n, 1).slice(1, m, 1);
-      int64_t index = 0;
-      windows.for_each_position([&](int64_t at) {
-        const std::array<int64_t, 3> o = {index / y.dims[4] / y.dims[3], index / y.dims[4] % y.dims[3],
-                                          index % y.dims[4]};
-        ++index;
-        std::array<PoolAxis::Span, 3> w;
-        int64_t count = 1;
-        for (size_t a = 0; a < 3; ++a) {
-          w[a] = c.axes[a].span(o[a]);
-          count *= c.count_include_pad ? c.axes[a].taps_with_padding(o[a])
-                                       : ceil_div(w[a].end - w[a].begin, c.axes[a].dilation);
-        }
-        T all = static_cast<T>(pool_identity(c.kind, dtype));
-        int64_t found = -1;
-        bool had_nan = false;
-        for_each_tap(c, w, x, from, n * x.strides[0] + m * x.strides[1],
-                     [&](T v, int64_t i, int64_t j, int64_t k) {
-                       bool nan = false;
-                       if constexpr (std::is_floating_point_v<T>) nan = std::isnan(v);
-                       if (nan || (!had_nan && (v > all || found < 0)))
-                         found = i * steps[0] + j * steps[1] + k * steps[2] + m * steps[3] + n * steps[4];
-                       had_nan |= nan;
-                       all = joined(c, all, v);
-                     });
-        if (c.kind == PoolKind::mean) all /= static_cast<T>(std::max<int64_t>(count, 1));
-        if constexpr (std::is_floating_point_v<T>) {
-          if (c.kind == PoolKind::norm) all = std::pow(all, 1 / c.p);
-        }
-        to[static_cast<size_t>(at)] = all;
-        if (where) (*where)[static_cast<size_t>(at)] = found;
-      });
-    }
-  });
-}
-
-}  // namespace
-
-void reference_pool(const PoolCase& c, RefContext& r) {
-  const RefTensor& in = r.in(0);
-  const View x = conv_view(View::contiguous(in.dims), c.layout);
-  const View y = conv_view(View::contiguous(r.out().dims), c.layout);
-  std::vector<int64_t>* where = c.indices == PoolIndices::none ? nullptr : &r.out(1).ints;
-  if (is_float(in.dtype)) {
-    reference_values(c, in.real, x, y, in.dtype, r.out().real, where);
-  } else {
-    reference_values(c, in.ints, x, y, in.dtype, r.out().ints, where);
   }
 }
 
@@ -330,9 +233,20 @@ class PoolLowering {
     x_ = x.with_view(counted(x.view, c_.layout), last_ ? 1 : 2);
     const View& v = x_.view;
     const auto by_four = [](int64_t stride) { return stride % 4 == 0; };
-    four_ = last_ && v.dims[4] % 4 == 0 && v.strides[4] == 1 && by_four(v.offset) &&
-            std::ranges::all_of(v.strides.begin(), v.strides.end() - 1, by_four);
-    x_.x4 = four_;
+    const bool vectors = v.dims[4] % 4 == 0 && v.strides[4] == 1 && by_four(v.offset) &&
+                         std::ranges::all_of(v.strides.begin(), v.strides.end() - 1, by_four);
+    four_ = last_ && vectors;
+    rows_ = !last_ && vectors && row_fits();
+    x_.x4 = four_ || rows_;
+  }
+
+  // How far the first tap of a window, whose number is a multiple of four, lies after a multiple of four.
+  int64_t row_shift() const { return round_up(c_.axes[2].before, 4) - c_.axes[2].before; }
+  // Whether twelve elements hold what four neighbouring windows need.
+  bool row_fits() const {
+    const PoolAxis& a = c_.axes[2];
+    return a.bounds.empty() && a.dilation == 1 && a.out % 4 == 0 &&
+           row_shift() + a.kernel + 3 * a.stride <= 12;
   }
 
   // Elements of y from `begin` on.
@@ -352,6 +266,7 @@ class PoolLowering {
 
   kernels::pool::Spec spec() const {
     const bool few = taps(1) * taps(2) <= 9;
+    const bool few_in_row = few || rows_;
     return {.KIND = static_cast<uint32_t>(c_.kind),
             .POWER = c_.p == 1   ? 1u
                      : c_.p == 2 ? 2u
@@ -360,7 +275,9 @@ class PoolLowering {
             .PADDING_COUNTS = c_.count_include_pad,
             .FOUR = four_,
             .TAPS_Y = few ? to_u32(taps(1)) : 0,
-            .TAPS_Z = few ? to_u32(taps(2)) : 0};
+            .TAPS_Z = few_in_row ? to_u32(taps(2)) : 0,
+            .ROW_STRIDE = rows_ ? to_u32(c_.axes[2].stride) : 0,
+            .ROW_SHIFT = rows_ ? to_u32(row_shift()) : 0};
   }
 
   // The most that a window has along an axis.
@@ -373,7 +290,7 @@ class PoolLowering {
 
   kernels::pool::Params numbers() const {
     const auto image = last_ ? 4u : 3u;
-    const std::array<int64_t, 5> index = index_steps(c_, x_.view.dims[last_ ? 4 : 1]);
+    const std::array<int64_t, 5> index = pool_index_steps(c_, x_.view.dims[last_ ? 4 : 1]);
     kernels::pool::Params n{.nothing = nothing_bits(),
                             .image = static_cast<uint32_t>(index[image]),
                             .power = static_cast<float>(c_.p)};
@@ -424,16 +341,17 @@ class PoolLowering {
     }
     const View::Range firsts = taps.range_of(begin, end);
     const View::Range all = x_.view.range();
-    // At least one element, or the four that are read at once.
-    const int64_t least = four_ ? 4 : 1;
-    const int64_t from = std::clamp(firsts.begin + low, all.begin, all.end - least);
-    return {from, std::clamp(firsts.end + high, from + least, all.end)};
+    // At least one element, or whole vectors if these are read.
+    const int64_t grain = x_.x4 ? 4 : 1;
+    const int64_t begin_at = std::clamp(firsts.begin + low, all.begin, all.end - grain) / grain * grain;
+    return {begin_at, std::clamp(round_up(firsts.end + high, grain), begin_at + grain, all.end)};
   }
 
   Lowering& l_;
   const PoolCase& c_;
   bool last_;
-  bool four_ = false;
+  bool four_ = false;  // windows of four channels are read at once
+  bool rows_ = false;  // likewise the lines of four windows
   Operand x_, bounds_, indices_;
 };
 
@@ -512,6 +430,8 @@ void register_pool(OpTable& table) {
        "largest x of each window, NaN if there is one; with indices also where it is in the tensor or the "
        "plane",
        {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}",
+        "(T[2,2,9,16]) {kernel=[3,3], strides=[1,2], pads=[1,1,0,1], indices=\"plane\"}",
+        "(T[1,2,7,12]) {kernel=[5,5], pads=[2,2,2,2]}", "(T[2,1,24]) {kernel=[2], strides=[3], pads=[0,0]}",
         "(T[1,2,7,6]) {kernel=[2,3], strides=[2,1], pads=[0,1,1,2], ceil_mode=true, indices=\"tensor\"}",
         "(T[2,3,7,9]) {kernel=[3,2], dilations=[2,3], pads=[2,1,2,1], indices=\"plane\"}",
         "(T[1,3,5,4,7]) {kernel=[2,3,2], strides=[1,2,2], pads=[0,1,1,1,1,0], indices=\"tensor\", "
@@ -537,6 +457,7 @@ void register_pool(OpTable& table) {
       {PoolKind::mean,
        "mean of the x of each window; with count_include_pad the padding counts as zeros",
        {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}",
+        "(T[1,3,9,8]) {kernel=[3,3], pads=[1,1,1,1], count_include_pad=true}",
         "(T[1,2,7,6]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=true, count_include_pad=true}",
         "(T[1,3,9,7]) {kernel=[2,3], dilations=[3,2], pads=[1,1,2,2], ceil_mode=true, strides=[2,2]}",
         "(T[1,2,9,8,5]) {kernel=[3,2,2], dilations=[2,2,2], pads=[1,0,1,1,1,0], count_include_pad=true}",

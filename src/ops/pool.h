@@ -67,6 +67,8 @@ struct PoolCase {
 
 void reference_pool(const PoolCase& c, RefContext& r);
 void lower_pool(Lowering& l, const PoolCase& c);
+// What one more in a spatial coordinate (the first three), in the channel and in the image adds to an index.
+std::array<int64_t, 5> pool_index_steps(const PoolCase& c, int64_t channels);
 // The result of a window without elements, which is also what the others start from.
 double pool_identity(PoolKind kind, DType t);
 // For windows of that many elements.

@@ -5,6 +5,7 @@
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
 #include "kernels/roi_align.wgsl.h"
+#include "ops/copy.h"
 #include "ops/op_table.h"
 #include "rlx/ops.h"
 
@@ -89,6 +90,29 @@ std::vector<Between> points(double start, double size, int64_t bin, int64_t bins
   return out;
 }
 
+// What the points of a bin give; a plane of x has rows of `width` elements.
+double bin_value(const double* plane, int64_t width, const std::vector<Between>& rows,
+                 const std::vector<Between>& columns, RoiMode mode) {
+  double sum = 0;
+  std::optional<double> most;
+  for (const Between& v : rows) {
+    for (const Between& h : columns) {
+      const auto part = [&](int64_t row, int64_t column, double weight) {
+        return v.outside || h.outside ? 0 : weight * plane[row * width + column];
+      };
+      for (const double n :
+           {part(v.low, h.low, (1 - v.weight) * (1 - h.weight)),
+            part(v.low, h.high, (1 - v.weight) * h.weight), part(v.high, h.low, v.weight * (1 - h.weight)),
+            part(v.high, h.high, v.weight * h.weight)}) {
+        sum += n;
+        if (!most || std::isnan(n) || *most < n) most = n;
+      }
+    }
+  }
+  if (mode == RoiMode::max) return std::isnan(sum) ? sum : most.value_or(0);
+  return sum / static_cast<double>(std::max<size_t>(rows.size() * columns.size(), 1));
+}
+
 void RoiAlign::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
   const std::vector<int64_t>& y = r.out().dims;
@@ -106,24 +130,7 @@ void RoiAlign::reference(RefContext& r) const {
         const std::vector<Between> rows = points(at[1], high, i, height, sampling_ratio, x.dims[2]);
         for (int64_t j = 0; j < width; ++j) {
           const std::vector<Between> columns = points(at[0], wide, j, width, sampling_ratio, x.dims[3]);
-          double sum = 0;
-          std::optional<double> most;
-          for (const Between& v : rows) {
-            for (const Between& h : columns) {
-              const auto part = [&](int64_t row, int64_t column, double weight) {
-                return v.outside || h.outside ? 0 : weight * plane[row * x.dims[3] + column];
-              };
-              for (const double n : {part(v.low, h.low, (1 - v.weight) * (1 - h.weight)),
-                                     part(v.low, h.high, (1 - v.weight) * h.weight),
-                                     part(v.high, h.low, v.weight * (1 - h.weight)),
-                                     part(v.high, h.high, v.weight * h.weight)}) {
-                sum += n;
-                most = std::isnan(n) ? n : most && !(*most < n) ? *most : n;
-              }
-            }
-          }
-          const auto count = static_cast<double>(std::max<size_t>(rows.size() * columns.size(), 1));
-          *to++ = mode == RoiMode::max ? most.value_or(0) : sum / count;
+          *to++ = bin_value(plane, x.dims[3], rows, columns, mode);
         }
       }
     }
@@ -136,27 +143,32 @@ Tolerance RoiAlign::tolerance(std::span<const TensorType>) const { return {.ulps
 
 class RoiLowering {
  public:
-  RoiLowering(Lowering& l, const RoiAlign& op) : l_(l), op_(op) {}
+  RoiLowering(Lowering& l, const RoiAlign& op) : l_(l), op_(op), x_(l.in(0)) {}
 
-  // Images and channels in these ranges. The pixels of a region can be anywhere in a plane, so planes are not
-  // cut.
-  void run(int64_t image, int64_t end_image, int64_t channel, int64_t end_channel) {
-    const Operand& x = l_.in(0);
-    const int64_t images = end_image - image;
-    const int64_t channels = end_channel - channel;
-    View view = x.view.slice(0, image, images).slice(1, channel, channels);
+  void run() {
+    const std::vector<int64_t>& dims = x_.view.dims;
+    // What is spread over memory cannot be cut.
+    if (!binds(part(0, dims[0], 0, dims[1])) && !x_.view.is_contiguous()) x_ = lower_contiguous(l_, x_);
+    run(0, dims[0], 0, dims[1]);
+  }
+
+ private:
+  // Images and channels in these ranges.
+  Dispatch part(int64_t image, int64_t end_image, int64_t channel, int64_t end_channel) const {
+    const View& v = x_.view;
+    const View some = v.slice(0, image, end_image - image).slice(1, channel, end_channel - channel);
     const kernels::roi_align::Operands o{
-        .x = x.with_view(view, 2), .rois = l_.in(1), .images = l_.in(2), .y = l_.out()};
+        .x = x_.with_view(some, 2), .rois = l_.in(1), .images = l_.in(2), .y = l_.out()};
     Dispatch d = l_.make<kernels::roi_align>(o,
-                                             {.channels = to_u32(x.view.dims[1]),
+                                             {.channels = to_u32(v.dims[1]),
                                               .height = to_u32(op_.height),
                                               .width = to_u32(op_.width),
-                                              .rows = to_u32(x.view.dims[2]),
-                                              .columns = to_u32(x.view.dims[3]),
-                                              .row_step = static_cast<uint32_t>(x.view.strides[2]),
-                                              .column_step = static_cast<uint32_t>(x.view.strides[3]),
+                                              .rows = to_u32(v.dims[2]),
+                                              .columns = to_u32(v.dims[3]),
+                                              .row_step = static_cast<uint32_t>(v.strides[2]),
+                                              .column_step = static_cast<uint32_t>(v.strides[3]),
                                               .sampling = to_u32(op_.sampling_ratio),
-                                              .images = to_u32(x.view.dims[0]),
+                                              .images = to_u32(v.dims[0]),
                                               .image = to_u32(image),
                                               .end_image = to_u32(end_image),
                                               .channel = to_u32(channel),
@@ -165,19 +177,26 @@ class RoiLowering {
                                               .shift = static_cast<float>(op_.shift()),
                                               .least = static_cast<float>(op_.least())},
                                              0, {.MAX = op_.mode == RoiMode::max});
-    d.partial = images * channels < x.view.dims[0] * x.view.dims[1];
-    if (images > 1 && !binds(d)) {
-      run(image, image + images / 2, channel, end_channel);
-      run(image + images / 2, end_image, channel, end_channel);
-    } else if (channels > 1 && !binds(d)) {
-      run(image, end_image, channel, channel + channels / 2);
-      run(image, end_image, channel + channels / 2, end_channel);
+    d.partial = some.elements() < v.elements();
+    return d;
+  }
+
+  // The pixels of a region can be anywhere in a plane, so planes are not cut.
+  void run(int64_t image, int64_t end_image, int64_t channel, int64_t end_channel) {
+    Dispatch d = part(image, end_image, channel, end_channel);
+    const int64_t middle = (image + end_image) / 2;
+    const int64_t middle_channel = (channel + end_channel) / 2;
+    if (middle > image && !binds(d)) {
+      run(image, middle, channel, end_channel);
+      run(middle, end_image, channel, end_channel);
+    } else if (middle_channel > channel && !binds(d)) {
+      run(image, end_image, channel, middle_channel);
+      run(image, end_image, middle_channel, end_channel);
     } else {
       l_.flat(std::move(d));
     }
   }
 
- private:
   // Beside a piece of y as large as flat() may make it.
   bool binds(Dispatch d) const {
     Operand& y = d.operands.back();
@@ -190,11 +209,12 @@ class RoiLowering {
 
   Lowering& l_;
   const RoiAlign& op_;
+  Operand x_;
 };
 
 void RoiAlign::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
-  RoiLowering(l, *this).run(0, l.in(0).view.dims[0], 0, l.in(0).view.dims[1]);
+  RoiLowering(l, *this).run();
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ void expect_pytorch(const Device& device) {
     Executable exe = compile(c.graph, device);
     const NamedTensors got = exe.run(c.inputs);
     EXPECT_TRUE(close(got.at("y"), RefTensor::from(c.results[0]), tolerance));
-    if (c.results.size() > 1) EXPECT_TRUE(close(got.at("z"), RefTensor::from(c.results[1]), tolerance));
+    if (c.results.size() > 1) {
+      EXPECT_TRUE(close(got.at("z"), RefTensor::from(c.results[1]), tolerance));
+    }
   }
 }
 

@@ -54,6 +54,26 @@ class Generator {
     return out_.graph.param(name, dtype_, Shape(s));
   }
 
+  // By channels, so that it may become part of the filters.
+  Value normalised(Value y, ConvLayout layout) {
+    const int64_t axis = layout == ConvLayout::channels_last ? y.shape().rank() - 1 : 1;
+    const int64_t n = y.shape()[axis].value();
+    const Value mean = param("mean", {n}, -1, 1);
+    const Value variance = param("variance", {n}, 0.5, 2);
+    return batch_norm(y, mean, variance, param("gamma", {n}, -0.5, 0.5), {}, 1e-3, axis);
+  }
+
+  Value pooled(Value x, ConvLayout layout) {
+    std::vector<int64_t> kernel;
+    PoolOptions options{.ceil_mode = pick(2) == 0, .layout = layout};
+    for (int64_t i = 0; i < x.shape().rank() - 2; ++i) {
+      const int64_t size = x.shape()[i + (layout == ConvLayout::channels_last ? 1 : 2)].value();
+      kernel.push_back(std::min(size, 1 + static_cast<int64_t>(pick(3))));
+      options.strides.push_back(1 + static_cast<int64_t>(pick(2)));
+    }
+    return pick(2) == 0 ? max_pool(x, kernel, options) : avg_pool(x, kernel, options);
+  }
+
   // One or two convolutions of x, as [batch, channels, spatial..], whose weights may be joined and packed.
   Value convolution(Value x) {
     const int64_t rank = x.shape().rank();
@@ -86,9 +106,12 @@ class Generator {
       dims.insert(dims.end(), kernel.begin(), kernel.end());
       const double terms = static_cast<double>(product(dims)) / static_cast<double>(dims[0]);
       const Value w = param("filters", dims, -1 / terms, 1 / terms);
-      return conv(x, w, pick(2) == 0 ? param("bias", {dims[0]}, -1, 1) : Value{}, options);
+      const Value y = conv(x, w, pick(2) == 0 ? param("bias", {dims[0]}, -1, 1) : Value{}, options);
+      // In f16 it has a cast at its end after expansion, which the reference rounds for.
+      return dtype_ == DType::f32 && pick(3) == 0 ? normalised(y, options.layout) : y;
     };
     const Value y = one(1 + static_cast<int64_t>(pick(8)));
+    if (pick(3) == 0) return pooled(y, options.layout);
     if (pick(2) == 0) return y;
     return concat({y, one(1 + static_cast<int64_t>(pick(5)))}, last ? spatial + 1 : 1);
   }

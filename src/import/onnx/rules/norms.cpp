@@ -51,7 +51,7 @@ void batch_norm_rule(Call& c) {
   const bool training = c.opset() >= 14 && c.flag("training_mode", false);
   if (c.opset() < 9 && !c.flag("spatial", true))
     c.refuse(Refusal::other, "statistics for each element, not each channel, are not supported");
-  if (c.opset() < 14 && c.output_count() > 1)
+  if (c.opset() < 14 && (c.wants(1) || c.wants(2) || c.wants(3) || c.wants(4)))
     c.refuse(Refusal::other, "training in the form before opset 14 is not supported");
   if (!training) return c.out(batch_norm(x, c.in(3), c.in(4), c.in(1), c.in(2), eps));
   // The statistics are those of x; mean and variance that are given move towards them.
