@@ -118,6 +118,7 @@ Json to_json(const OpInfo& info) {
                        {"kernels", info.variants},
                        {"expands", op->expands()},
                        {"gradient", op->has_gradient()},
+                       {"host", info.variants.empty()},
                        {"operands", operands},
                        {"attributes", attributes}});
 }
@@ -226,8 +227,8 @@ void add_ops(Arguments& arguments) {
       arguments.command("ops", "All ops, or one of them: formula, operands, types, attributes, kernels");
   command.text("NAME", o->name, "The op to describe");
   command.flag("--json", o->json,
-               "As JSON: an array of {name, formula, internal, types, kernels, expands, gradient, operands, "
-               "attributes}");
+               "As JSON: an array of {name, formula, internal, types, kernels, expands, gradient, host, "
+               "operands, attributes}");
   command.flag("--markdown", o->markdown, "The page of all ops, docs/ops.md");
   command.exclude("--json", "--markdown");
   command.footer(
