@@ -41,7 +41,7 @@ struct LocalResponseNorm final : OpOf<LocalResponseNorm> {
 // A pool along the channels, then element-wise ops.
 std::optional<std::vector<Value>> LocalResponseNorm::expand(const ExpandArgs& in) const {
   const Value x = in[0].dtype() == DType::f32 ? in[0] : cast(in[0], DType::f32);
-  const Shape shape = x.shape();
+  const Shape& shape = x.shape();
   Dim inner(1);
   for (int64_t axis = 2; axis < shape.rank(); ++axis) inner *= shape[axis];
   const Value planes = reshape(x, {shape[0], 1, shape[1], inner});
