@@ -1,5 +1,5 @@
-// Functions that compare indices: they become element-wise ops of ranges, which are fused with what uses
-// them.
+// Functions that are made of other ops: masks, which compare indices and are fused with what uses them;
+// selections and counts.
 #include <algorithm>
 
 #include "base/fail.h"

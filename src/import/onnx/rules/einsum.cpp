@@ -1,3 +1,4 @@
+// Einsum and Det.
 #include "import/onnx/rules.h"
 
 namespace rlx::onnx {
