@@ -47,10 +47,10 @@ void print_outputs(const NamedTensors& outputs, const std::map<std::string, std:
 void print_times(std::vector<double> runs_ms, double compile_ms) {
   print(formatted("\ncompile {}, first run {}", ms_text(compile_ms), ms_text(runs_ms[0])));
   if (runs_ms.size() > 1) {
-    runs_ms.erase(runs_ms.begin());
-    std::ranges::sort(runs_ms);
-    print(formatted(", warm run {} (median of {}, best {})", ms_text(runs_ms[runs_ms.size() / 2]),
-                    runs_ms.size(), ms_text(runs_ms[0])));
+    const std::span<double> warm = std::span(runs_ms).subspan(1);
+    std::ranges::sort(warm);
+    print(formatted(", warm run {} (median of {}, best {})", ms_text(warm[warm.size() / 2]), warm.size(),
+                    ms_text(warm[0])));
   }
   print("\n");
 }

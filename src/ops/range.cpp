@@ -37,9 +37,15 @@ struct Range final : OpOf<Range> {
   }
 
   void reference(RefContext& r) const override {
-    r.out().visit([&](auto& out) {
-      for (size_t i = 0; i < out.size(); ++i)
-        out[i] = static_cast<double>(start.value() + static_cast<int64_t>(i) * step);
+    r.out().visit([&]<class T>(std::vector<T>& out) {
+      for (size_t i = 0; i < out.size(); ++i) {
+        const int64_t number = start.value() + static_cast<int64_t>(i) * step;
+        if constexpr (std::is_same_v<T, int64_t>) {
+          out[i] = number;
+        } else {
+          out[i] = static_cast<double>(number);
+        }
+      }
     });
   }
 
