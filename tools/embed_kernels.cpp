@@ -87,12 +87,12 @@ namespace rlx::kernels {{
 
 struct {} {{
 {}  struct Operands {{
-{}    std::vector<Operand> list() const {{ return {{{}}}; }}
+{}    OperandList list() const {{ return {{{}}}; }}
   }};
   struct Params {{
 {}  }};
   struct Spec {{
-{}    std::vector<SpecValue> list() const {{ return {{{}}}; }}
+{}    SpecList list() const {{ return {{{}}}; }}
   }};
   static const KernelPtr& kernel();
 }};

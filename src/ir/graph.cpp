@@ -177,14 +177,27 @@ void drop_absent(const Op& op, std::vector<ValueId>& inputs) {
 
 }  // namespace
 
-std::vector<TensorType> infer_outputs(const Graph& graph, const Op& op, const std::vector<ValueId>& inputs) {
-  std::vector<TensorType> types;
-  std::vector<bool> present;
+namespace {
+
+// Calls f with the types of these inputs.
+void with_types(const Graph& graph, const Op& op, const std::vector<ValueId>& inputs, const auto& f) {
+  InferArgs::Types types;
+  std::vector<TensorType> decoded;
   for (ValueId v : inputs) {
-    types.push_back(v.is_absent() ? TensorType{} : value_type(graph.type(v)));
-    present.push_back(!v.is_absent());
+    const TensorType* const type = v.is_absent() ? nullptr : &graph.type(v);
+    types.push_back(type);
+    if (!type || !is_encoded(type->dtype)) continue;
+    if (decoded.empty()) decoded.reserve(inputs.size());
+    types.back() = &decoded.emplace_back(value_type(*type));
   }
-  std::vector<TensorType> outputs = op.infer(InferArgs(op.name(), types, present));
+  f(InferArgs(op.name(), std::move(types)));
+}
+
+}  // namespace
+
+std::vector<TensorType> infer_outputs(const Graph& graph, const Op& op, const std::vector<ValueId>& inputs) {
+  std::vector<TensorType> outputs;
+  with_types(graph, op, inputs, [&](const InferArgs& in) { outputs = op.infer(in); });
   for (const TensorType& t : outputs) check_output(op, t);
   return outputs;
 }
@@ -213,7 +226,8 @@ ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
 void Graph::replace_op(int32_t id, OpPtr op) {
   Node& n = nodes_[static_cast<size_t>(id)];
   try {
-    n.outputs = infer_outputs(*this, *op, n.inputs);
+    with_types(*this, *op, n.inputs, [&](const InferArgs& in) { op->infer_again(in, n.outputs); });
+    for (const TensorType& t : n.outputs) check_output(*op, t);
   } catch (const Error& e) {
     throw e.within("node '" + excerpt(n.name) + "'");
   }

@@ -202,21 +202,25 @@ class AttributeSetter final : public AttributeVisitor {
   std::string missing_;
 };
 
+void bind_attribute(AttrValue& value, const SymbolValues& values) {
+  if (auto* dim = std::get_if<Dim>(&value)) {
+    *dim = dim->bind(values);
+  } else if (auto* shape = std::get_if<Shape>(&value)) {
+    *shape = shape->bind(values);
+  } else if (auto* type = std::get_if<TensorType>(&value)) {
+    type->shape = type->shape.bind(values);
+  } else if (auto* graph = std::get_if<GraphPtr>(&value); graph && *graph) {
+    *graph = std::make_shared<const Graph>(bind_symbols(**graph, values));
+  }
+}
+
 class SymbolBinder final : public AttributeVisitor {
  public:
   explicit SymbolBinder(const SymbolValues& values) : values_(values) {}
 
  private:
   void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&, AttrKind) override {
-    if (auto* dim = std::get_if<Dim>(&value)) {
-      *dim = dim->bind(values_);
-    } else if (auto* shape = std::get_if<Shape>(&value)) {
-      *shape = shape->bind(values_);
-    } else if (auto* type = std::get_if<TensorType>(&value)) {
-      type->shape = type->shape.bind(values_);
-    } else if (auto* graph = std::get_if<GraphPtr>(&value); graph && *graph) {
-      *graph = std::make_shared<const Graph>(bind_symbols(**graph, values_));
-    }
+    bind_attribute(value, values_);
   }
   const SymbolValues& values_;
 };
@@ -264,23 +268,47 @@ class AttributeHasher final : public AttributeVisitor {
   Hash& hash_;
 };
 
+std::set<std::string> symbols_in(const AttrValue& value) {
+  std::set<std::string> found;
+  if (const auto* dim = std::get_if<Dim>(&value)) {
+    dim->collect_symbols(found);
+  } else if (const auto* shape = std::get_if<Shape>(&value)) {
+    for (const Dim& d : *shape) d.collect_symbols(found);
+  } else if (const auto* type = std::get_if<TensorType>(&value)) {
+    for (const Dim& d : type->shape) d.collect_symbols(found);
+  } else if (const auto* graph = std::get_if<GraphPtr>(&value); graph && *graph) {
+    found = (*graph)->symbols();
+  }
+  return found;
+}
+
 class SymbolCollector final : public AttributeVisitor {
  public:
   explicit SymbolCollector(std::set<std::string>& into) : into_(into) {}
 
  private:
   void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&, AttrKind) override {
-    if (const auto* dim = std::get_if<Dim>(&value)) {
-      dim->collect_symbols(into_);
-    } else if (const auto* shape = std::get_if<Shape>(&value)) {
-      for (const Dim& d : *shape) d.collect_symbols(into_);
-    } else if (const auto* type = std::get_if<TensorType>(&value)) {
-      for (const Dim& d : type->shape) d.collect_symbols(into_);
-    } else if (const auto* graph = std::get_if<GraphPtr>(&value); graph && *graph) {
-      into_.merge((*graph)->symbols());
-    }
+    into_.merge(symbols_in(value));
   }
   std::set<std::string>& into_;
+};
+
+// Puts attributes that have symbols in the place of what they were bound to, and binds them again.
+class SymbolRebinder final : public AttributeVisitor {
+ public:
+  SymbolRebinder(std::span<const std::optional<AttrValue>> symbolic, const SymbolValues& values)
+      : symbolic_(symbolic), values_(values) {}
+
+ private:
+  void visit(std::string_view, AttrValue& value, const std::optional<AttrValue>&, AttrKind) override {
+    const std::optional<AttrValue>& unbound = symbolic_[next_++];
+    if (!unbound) return;
+    value = *unbound;
+    bind_attribute(value, values_);
+  }
+  std::span<const std::optional<AttrValue>> symbolic_;
+  const SymbolValues& values_;
+  size_t next_ = 0;
 };
 
 AttributeCollector collect(const Op& op) {
@@ -340,6 +368,23 @@ OpPtr bind_symbols(const OpPtr& op, const SymbolValues& values) {
   SymbolBinder fields(values);
   bound->visit_attributes(fields);
   return bound;
+}
+
+Rebindable::Rebindable(OpPtr op) : bound_(std::move(op)) {
+  std::set<std::string> symbols;
+  collect_symbols(*bound_, symbols);
+  if (symbols.empty()) return;
+  for (const auto& [name, value] : collect(*bound_).all)
+    symbolic_.push_back(symbols_in(value).empty() ? std::nullopt : std::optional(value));
+  bound_ = own_ = bound_->clone();
+}
+
+const OpPtr& Rebindable::bind(const SymbolValues& values) {
+  if (own_) {
+    SymbolRebinder fields(symbolic_, values);
+    own_->visit_attributes(fields);
+  }
+  return bound_;
 }
 
 bool same(const Op& a, const Op& b) {

@@ -75,18 +75,18 @@ class AttributeVisitor {
 // The input types that inference sees (f32 for those that are encoded), with the checks every op needs.
 class InferArgs {
  public:
-  // `present` is empty if all inputs are present; the type of an absent one is ignored.
-  InferArgs(std::string_view op, std::span<const TensorType> inputs, const std::vector<bool>& present = {})
-      : op_(op), inputs_(inputs), present_(present) {}
+  using Types = InlineVector<const TensorType*, 6>;  // null: the input is absent
+  InferArgs(std::string_view op, Types inputs) : op_(op), inputs_(std::move(inputs)) {}
+  InferArgs(std::string_view op, std::span<const TensorType> inputs) : op_(op) {
+    for (const TensorType& t : inputs) inputs_.push_back(&t);
+  }
 
   // Including the absent ones before the last that is given.
   int64_t count() const { return static_cast<int64_t>(inputs_.size()); }
-  bool has(int64_t i) const {
-    return i >= 0 && i < count() && (present_.empty() || present_[static_cast<size_t>(i)]);
-  }
+  bool has(int64_t i) const { return i >= 0 && i < count() && inputs_[static_cast<size_t>(i)] != nullptr; }
   const TensorType& operator[](int64_t i) const {
     check(has(i), "an op looks at inputs that are given");
-    return inputs_[static_cast<size_t>(i)];
+    return *inputs_[static_cast<size_t>(i)];
   }
   const Shape& shape(int64_t i) const { return (*this)[i].shape; }
   DType dtype(int64_t i) const { return (*this)[i].dtype; }
@@ -102,8 +102,7 @@ class InferArgs {
 
  private:
   std::string_view op_;
-  std::span<const TensorType> inputs_;
-  std::vector<bool> present_;
+  Types inputs_;
 };
 
 // What Op::expand builds from.
@@ -151,6 +150,9 @@ class Op {
   virtual std::shared_ptr<Op> clone() const = 0;
   virtual void visit_attributes(AttributeVisitor&) {}
   virtual std::vector<TensorType> infer(const InferArgs& in) const = 0;
+  // The same where `types` is what was inferred for other sizes. Ops that depend on a length which grows in
+  // each run change it in place: nothing is allocated.
+  virtual void infer_again(const InferArgs& in, std::vector<TensorType>& types) const { types = infer(in); }
   virtual void reference(RefContext& r) const = 0;
   virtual void lower(Lowering& l) const;
   // Instead of being lowered, an op can be written in terms of others: returns the values of its outputs,
@@ -177,7 +179,7 @@ class Op {
     return false;
   }
   // For Trait::view: the output as a layout of the input's memory; nothing if that needs a copy.
-  virtual std::optional<View> view(const View& /*input*/, const std::vector<int64_t>& /*out_dims*/) const {
+  virtual std::optional<View> view(const View& /*input*/, const Dims& /*out_dims*/) const {
     return std::nullopt;
   }
   // Whether the node replaces the contents of this input, which must be a state or an earlier write of one;
@@ -234,6 +236,19 @@ void set_attributes(Op& op, const Attrs& attrs);
 // The op with the symbols in its attributes bound; the same pointer when it has none.
 OpPtr bind_symbols(const OpPtr& op, const SymbolValues& values);
 void collect_symbols(const Op& op, std::set<std::string>& into);
+// An op whose symbols are bound to one set of values after the other.
+class Rebindable {
+ public:
+  explicit Rebindable(OpPtr op);
+  // The op with these values; those that were returned before are the same object. Allocates nothing if all
+  // symbols are in dims.
+  const OpPtr& bind(const SymbolValues& values);
+
+ private:
+  std::vector<std::optional<AttrValue>> symbolic_;  // the attributes, in their order; those with symbols
+  std::shared_ptr<Op> own_;                         // null if there are no symbols
+  OpPtr bound_;
+};
 // Equal name and attributes.
 bool same(const Op& a, const Op& b);
 // Of name and attributes: equal for ops that are the same.

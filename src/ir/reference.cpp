@@ -142,13 +142,12 @@ class Evaluation {
   Node sized(const Node& n, const std::vector<const RefTensor*>& inputs) const {
     Node out{bind_symbols(n.op, sizes_), n.name, n.inputs, {}};
     std::vector<TensorType> types;
-    std::vector<bool> present;
-    for (const RefTensor* in : inputs) {
-      types.push_back(in ? TensorType{in->dtype, Shape(in->dims)} : TensorType{});
-      present.push_back(in != nullptr);
-    }
+    types.reserve(inputs.size());
+    InferArgs::Types given;
+    for (const RefTensor* in : inputs)
+      given.push_back(in ? &types.emplace_back(in->dtype, Shape(in->dims)) : nullptr);
     try {
-      out.outputs = out.op->infer(InferArgs(out.op->name(), types, present));
+      out.outputs = out.op->infer(InferArgs(out.op->name(), std::move(given)));
     } catch (const Error& e) {
       throw e.within(formatted("node '{}' ({})", n.name, n.op->name()));
     }

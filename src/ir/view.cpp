@@ -2,20 +2,21 @@
 
 #include "base/checked.h"
 #include "base/format.h"
+#include "rlx/shape.h"
 
 namespace rlx {
 namespace {
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 }  // namespace
 
-int64_t product(const std::vector<int64_t>& dims) {
+int64_t product(const Dims& dims) {
   int64_t n = 1;
   for (int64_t d : dims) n = checked_mul(n, d);
   return n;
 }
 
-std::vector<int64_t> row_major_strides(const std::vector<int64_t>& dims) {
-  std::vector<int64_t> strides(dims.size());
+Dims row_major_strides(const Dims& dims) {
+  Dims strides(dims.size());
   int64_t step = 1;
   for (int64_t i = static_cast<int64_t>(dims.size()) - 1; i >= 0; --i) {
     strides[at(i)] = step;
@@ -24,8 +25,14 @@ std::vector<int64_t> row_major_strides(const std::vector<int64_t>& dims) {
   return strides;
 }
 
-View View::contiguous(std::vector<int64_t> dims) {
-  std::vector<int64_t> strides = row_major_strides(dims);
+Dims dims_of(const Shape& shape) {
+  Dims dims;
+  for (const Dim& d : shape) dims.push_back(d.value());
+  return dims;
+}
+
+View View::contiguous(Dims dims) {
+  Dims strides = row_major_strides(dims);
   return View{std::move(dims), std::move(strides), 0};
 }
 
@@ -33,7 +40,7 @@ int64_t View::elements() const { return product(dims); }
 
 bool View::is_contiguous() const {
   if (elements() == 0) return true;
-  const std::vector<int64_t> dense = row_major_strides(dims);
+  const Dims dense = row_major_strides(dims);
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] != 1 && strides[i] != dense[i]) return false;
   }
@@ -67,7 +74,7 @@ View::Range View::range_of(int64_t begin, int64_t end) const {
   return box.range();
 }
 
-View View::permute(const std::vector<int64_t>& order) const {
+View View::permute(const Dims& order) const {
   View out{.dims = {}, .strides = {}, .offset = offset};
   for (int64_t axis : order) {
     out.dims.push_back(dims[at(axis)]);
@@ -84,8 +91,8 @@ View View::slice(int64_t axis, int64_t start, int64_t length, int64_t step) cons
   return out;
 }
 
-View View::broadcast_to(const std::vector<int64_t>& target) const {
-  View out{target, std::vector<int64_t>(target.size(), 0), offset};
+View View::broadcast_to(const Dims& target) const {
+  View out{target, Dims(target.size(), 0), offset};
   const size_t shift = target.size() - dims.size();
   for (size_t i = 0; i < dims.size(); ++i) {
     out.strides[shift + i] = dims[i] == 1 && target[shift + i] != 1 ? 0 : strides[i];
@@ -108,7 +115,7 @@ View View::coalesced() const {
   return out;
 }
 
-std::optional<View> View::reshape(const std::vector<int64_t>& target) const {
+std::optional<View> View::reshape(const Dims& target) const {
   if (elements() == 0) {
     View empty = contiguous(target);
     empty.offset = offset;
@@ -116,7 +123,7 @@ std::optional<View> View::reshape(const std::vector<int64_t>& target) const {
   }
   // Each joined axis of the source is split into a run of target axes whose product it is.
   const View source = coalesced();
-  View out{target, std::vector<int64_t>(target.size(), 0), offset};
+  View out{target, Dims(target.size(), 0), offset};
   int64_t axis = static_cast<int64_t>(target.size()) - 1;
   for (int64_t s = source.rank() - 1; s >= 0; --s) {
     int64_t left = source.dims[at(s)];

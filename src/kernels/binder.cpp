@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <numeric>
 
 #include "base/checked.h"
@@ -87,8 +86,9 @@ struct Cluster {
   int32_t buffer;
   View::Range bytes;  // in the buffer
   bool written = false;
-  std::vector<size_t> operands;
+  InlineVector<size_t, 6> operands;
 };
+using Clusters = InlineVector<Cluster, 6>;
 
 int64_t segment_bytes(const Caps& caps) {
   return static_cast<int64_t>(caps.max_binding_bytes) / kBindingAlignment * kBindingAlignment;
@@ -104,13 +104,14 @@ View::Range bound_range(const Dispatch& d, const Operand& o, const Placement& pl
   return whole ? View::Range{0, std::max(r.end, round_up(place.bytes, 16))} : r;
 }
 
-std::vector<Cluster> make_clusters(const Dispatch& d, const std::vector<Placement>& placements,
-                                   const Caps& caps) {
-  std::vector<Cluster> clusters;
+// `place_of` says where a storage is.
+template <class F>
+Clusters make_clusters(const Dispatch& d, const Caps& caps, F&& place_of) {
+  Clusters clusters;
   for (size_t i = 0; i < d.operands.size(); ++i) {
     const Operand& o = d.operands[i];
     if (!o.present()) continue;
-    const Placement& place = placements[static_cast<size_t>(o.storage)];
+    const Placement place = place_of(o.storage);
     const View::Range r = bound_range(d, o, place, caps);
     clusters.push_back(
         {place.buffer, {place.offset + r.begin, place.offset + r.end}, d.kernel->operands[i].out, {i}});
@@ -124,7 +125,7 @@ std::vector<Cluster> make_clusters(const Dispatch& d, const std::vector<Placemen
       x.bytes = {std::min(x.bytes.begin, y.bytes.begin), std::max(x.bytes.end, y.bytes.end)};
       x.written |= y.written;
       x.operands.insert(x.operands.end(), y.operands.begin(), y.operands.end());
-      clusters.erase(clusters.begin() + static_cast<int64_t>(b));
+      clusters.erase(clusters.begin() + b);
       b = a;  // the grown range may reach others
     }
   }
@@ -198,8 +199,8 @@ void split_grid(int64_t groups, int64_t limit, uint32_t grid[3]) {
 
 }  // namespace
 
-std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Placement>& placements,
-                                         const Caps& caps, const Pattern* like) {
+BoundParts bind_dispatch(const Dispatch& d, const std::vector<Placement>& placements, const Caps& caps,
+                         const Pattern* like) {
   if (like && like->operands.size() != d.operands.size()) like = nullptr;
   BoundDispatch bound;
   bound.kernel = d.kernel;
@@ -215,11 +216,13 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
                 });
   bound.views = {0, to_u32(d.groups)};
 
-  const std::vector<Cluster> clusters = make_clusters(d, placements, caps);
+  const auto place_of = [&](int32_t storage) { return placements[static_cast<size_t>(storage)]; };
+  const Clusters clusters = make_clusters(d, caps, place_of);
   // A buffer that is written anywhere in the dispatch is bound for writing everywhere in it.
-  std::map<int32_t, bool> buffer_written;
-  for (const Cluster& c : clusters) buffer_written[c.buffer] |= c.written;
-  std::vector<int64_t> cluster_begin(d.operands.size());
+  const auto written = [&](int32_t buffer) {
+    return std::ranges::any_of(clusters, [&](const Cluster& c) { return c.buffer == buffer && c.written; });
+  };
+  InlineVector<int64_t, 6> cluster_begin(d.operands.size());
   const int64_t segment = segment_bytes(caps);
   for (const Cluster& c : clusters) {
     const auto first = static_cast<int32_t>(bound.ranges.size());
@@ -229,7 +232,7 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
     if (segments > 1) pattern.segment_bytes = segment;
     for (int64_t s = 0; s < segments; ++s) {
       bound.ranges.push_back({c.buffer, c.bytes.begin + s * segment, std::min(segment, size - s * segment)});
-      pattern.bindings.push_back({element, buffer_written[c.buffer]});
+      pattern.bindings.push_back({element, written(c.buffer)});
     }
     for (size_t i : c.operands) {
       pattern.operands[i].first_binding = first;
@@ -282,7 +285,7 @@ std::vector<BoundDispatch> bind_dispatch(const Dispatch& d, const std::vector<Pl
 
   const int64_t limit = caps.max_workgroups_per_dimension;
   const int64_t most = limit * limit > (int64_t{1} << 31) ? (int64_t{1} << 31) : limit * limit * limit;
-  std::vector<BoundDispatch> out;
+  BoundParts out;
   for (int64_t first = 0; first < d.groups; first += most) {
     split_grid(std::min(most, d.groups - first), limit, bound.grid);
     bound.views[0] = to_u32(first);
@@ -297,22 +300,10 @@ int64_t reach_bytes(const Operand& o) {
 }
 
 int64_t bindings_needed(const Dispatch& d, const Caps& caps) {
-  // Different storages may be placed anywhere, so only operands of one storage can share. Renumbered: a
-  // program has thousands of storages, a dispatch a handful.
-  Dispatch local = d;
-  std::vector<Placement> apart;
-  std::vector<int32_t> storages;
-  for (Operand& o : local.operands) {
-    if (!o.present()) continue;
-    const auto at = std::ranges::find(storages, o.storage) - storages.begin();
-    if (at == std::ssize(storages)) {
-      storages.push_back(o.storage);
-      apart.push_back({.buffer = static_cast<int32_t>(at)});
-    }
-    o.storage = static_cast<int32_t>(at);
-  }
+  // Different storages may be placed anywhere, so only operands of one storage can share.
+  const auto apart = [](int32_t storage) { return Placement{.buffer = storage}; };
   int64_t n = 0;
-  for (const Cluster& c : make_clusters(local, apart, caps))
+  for (const Cluster& c : make_clusters(d, caps, apart))
     n += ceil_div(c.bytes.end - c.bytes.begin, segment_bytes(caps));
   return n;
 }

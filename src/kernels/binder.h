@@ -114,9 +114,9 @@ struct BindingPattern {
 
 // Everything besides the kernel that the module text depends on.
 struct Pattern {
-  std::vector<OperandPattern> operands;
-  std::vector<BindingPattern> bindings;
-  std::vector<SpecValue> specs;
+  InlineVector<OperandPattern, 6> operands;
+  InlineVector<BindingPattern, 8> bindings;
+  SpecList specs;
   int64_t segment_bytes = 0;
   bool partial = false;
   bool f16 = false;  // the module enables f16
@@ -126,9 +126,9 @@ struct Pattern {
 struct BoundDispatch {
   KernelPtr kernel;
   Pattern pattern;
-  std::vector<BoundRange> ranges;  // one for each storage binding
-  std::vector<std::byte> params;
-  std::vector<uint32_t> views;  // the words of the generated uniform `views`
+  InlineVector<BoundRange, 8> ranges;  // one for each storage binding
+  ParamBytes params;
+  InlineVector<uint32_t, 48> views;  // the words of the generated uniform `views`
   uint32_t grid[3] = {0, 0, 0};
   int32_t node = -1;
   std::string variant;
@@ -137,8 +137,9 @@ struct BoundDispatch {
 // More than one dispatch if there are more workgroups than a grid of x*y*z can have. The module text also
 // serves the views of `like`, which may have more axes: a slice that grows is simpler at some lengths than at
 // others.
-std::vector<BoundDispatch> bind_dispatch(const Dispatch& dispatch, const std::vector<Placement>& placements,
-                                         const Caps& caps, const Pattern* like = nullptr);
+using BoundParts = InlineVector<BoundDispatch, 1>;
+BoundParts bind_dispatch(const Dispatch& dispatch, const std::vector<Placement>& placements, const Caps& caps,
+                         const Pattern* like = nullptr);
 
 // The complete module.
 std::string module_text(const Kernel& kernel, const Pattern& pattern);

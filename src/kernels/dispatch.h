@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "base/inline_vector.h"
 #include "base/limits.h"
 #include "ir/dtype.h"
 #include "ir/view.h"
@@ -43,23 +43,30 @@ struct Operand {
   }
 };
 
+using OperandList = InlineVector<Operand, 6>;
+
+// The value of a spec constant. Its name is a literal, or the one in the kernel's declaration.
 struct SpecValue {
-  std::string name;
-  std::string value;  // as WGSL
+  std::string_view name;
+  uint32_t value = 0;
+  bool is_bool = false;
+
+  std::string wgsl() const { return !is_bool ? std::to_string(value) + "u" : value != 0 ? "true" : "false"; }
   friend bool operator==(const SpecValue&, const SpecValue&) = default;
 };
+inline SpecValue spec_value(std::string_view name, uint32_t v) { return {name, v, false}; }
+inline SpecValue spec_value(std::string_view name, bool v) { return {name, v ? 1u : 0u, true}; }
+using SpecList = InlineVector<SpecValue, 16>;
 
-inline SpecValue spec_value(std::string name, uint32_t v) {
-  return {std::move(name), std::to_string(v) + "u"};
-}
-inline SpecValue spec_value(std::string name, bool v) { return {std::move(name), v ? "true" : "false"}; }
+// What a kernel has as its struct Params.
+using ParamBytes = InlineVector<std::byte, 128>;
 
 // One launch of a kernel: all that binder and runtime need to know.
 struct Dispatch {
   KernelPtr kernel;
-  std::vector<Operand> operands;  // in the order of the kernel's declarations
-  std::vector<SpecValue> specs;
-  std::vector<std::byte> params;
+  OperandList operands;  // in the order of the kernel's declarations
+  SpecList specs;
+  ParamBytes params;
   int64_t groups = 0;    // workgroups; the grid is split over x, y, z by the binder
   bool partial = false;  // writes only the elements i for which owns(i) is true
   int32_t node = -1;     // of the graph, for messages and reports
@@ -68,7 +75,7 @@ struct Dispatch {
     int32_t output, input;  // operands that may share memory: only the writer of an element reads it
     friend bool operator==(const InPlace&, const InPlace&) = default;
   };
-  std::vector<InPlace> in_place;
+  InlineVector<InPlace, 4> in_place;
 };
 
 // Elements that share a 32-bit word in device memory, so that one invocation must write them together.

@@ -66,7 +66,7 @@ int32_t Scratch::take(int64_t bytes, int32_t node) {
   return storage;
 }
 
-Operand Lowering::scratch(DType dtype, std::vector<int64_t> dims) {
+Operand Lowering::scratch(DType dtype, Dims dims) {
   Operand o;
   o.dtype = dtype;
   o.view = View::contiguous(std::move(dims));
@@ -89,8 +89,8 @@ Operand Lowering::table(const Tensor& values) {
   return o;
 }
 
-Dispatch Lowering::make(KernelPtr kernel, std::vector<Operand> operands, std::span<const std::byte> params,
-                        int64_t groups, std::vector<SpecValue> specs) const {
+Dispatch Lowering::make(KernelPtr kernel, OperandList operands, std::span<const std::byte> params,
+                        int64_t groups, SpecList specs) const {
   Dispatch d;
   params = params.first(kernel->params_bytes);  // an empty struct has a size in C++
   d.params.assign(params.begin(), params.end());

@@ -44,15 +44,15 @@ class Scratch {
 
   int32_t take(int64_t bytes, int32_t node);
   // What was taken so far, and with how many bytes.
-  const std::vector<int32_t>& taken() const { return taken_; }
-  const std::vector<int64_t>& bytes() const { return bytes_; }
+  const InlineVector<int32_t, 4>& taken() const { return taken_; }
+  const InlineVector<int64_t, 4>& bytes() const { return bytes_; }
   std::vector<Storage>& storages() { return storages_; }
 
  private:
   std::vector<Storage>& storages_;
   const std::vector<int32_t>* reused_;
-  std::vector<int32_t> taken_;
-  std::vector<int64_t> bytes_;
+  InlineVector<int32_t, 4> taken_;
+  InlineVector<int64_t, 4> bytes_;
 };
 
 // Invocations per workgroup of flat kernels.
@@ -60,8 +60,8 @@ inline constexpr int64_t kFlatGroup = kernels::lib::flat::FLAT_GROUP;
 
 class Lowering {
  public:
-  Lowering(const Target& target, int32_t node, std::vector<Operand> inputs, std::vector<Operand> outputs,
-           Scratch& scratch, std::vector<Dispatch>& dispatches)
+  Lowering(const Target& target, int32_t node, OperandList inputs, OperandList outputs, Scratch& scratch,
+           std::vector<Dispatch>& dispatches)
       : target_(target),
         caps_(target.caps),
         node_(node),
@@ -81,10 +81,10 @@ class Lowering {
   // An absent operand if the input is not given.
   Operand optional_in(int64_t i) const { return i < input_count() ? in(i) : Operand{}; }
   const Operand& out(int64_t i = 0) const { return outputs_[static_cast<size_t>(i)]; }
-  const std::vector<Operand>& inputs() const { return inputs_; }
+  const OperandList& inputs() const { return inputs_; }
 
   // Memory for this node only.
-  Operand scratch(DType dtype, std::vector<int64_t> dims);
+  Operand scratch(DType dtype, Dims dims);
 
   // Constants that the kernel needs besides its inputs (twiddle factors, code books), uploaded with the plan.
   // Equal tables of a program are stored once.
@@ -96,8 +96,8 @@ class Lowering {
                 const typename K::Spec& spec = {}) const {
     return make(K::kernel(), operands.list(), std::as_bytes(std::span(&params, 1)), groups, spec.list());
   }
-  Dispatch make(KernelPtr kernel, std::vector<Operand> operands, std::span<const std::byte> params,
-                int64_t groups, std::vector<SpecValue> specs = {}) const;
+  Dispatch make(KernelPtr kernel, OperandList operands, std::span<const std::byte> params, int64_t groups,
+                SpecList specs = {}) const;
 
   // Adds the dispatch; an error with the numbers if the device cannot bind it.
   void emit(Dispatch dispatch);
@@ -159,8 +159,8 @@ class Lowering {
   const Caps& caps_;
   int32_t node_;
   std::string_view variant_;  // what label() returns
-  std::vector<Operand> inputs_;
-  std::vector<Operand> outputs_;
+  OperandList inputs_;
+  OperandList outputs_;
   Scratch& scratch_;
   std::vector<Dispatch>& dispatches_;
 };

@@ -521,7 +521,7 @@ class OperandWriter {
 };
 
 // The source with the chosen values of its spec constants.
-std::string with_specs(const Kernel& kernel, const std::vector<SpecValue>& specs) {
+std::string with_specs(const Kernel& kernel, const SpecList& specs) {
   for (const SpecValue& s : specs) {
     check(std::ranges::contains(kernel.specs, s.name, &SpecDecl::name),
           "a spec constant is in the kernel source");
@@ -531,7 +531,7 @@ std::string with_specs(const Kernel& kernel, const std::vector<SpecValue>& specs
   for (const SpecDecl& decl : kernel.specs) {
     const auto given = std::ranges::find(specs, decl.name, &SpecValue::name);
     source.append(kernel.source, at, decl.begin - at);
-    source += given == specs.end() ? decl.value : given->value;
+    source += given == specs.end() ? decl.value : given->wgsl();
     at = decl.end;
   }
   return source.append(kernel.source, at);
@@ -580,7 +580,7 @@ std::string default_module_text(const KernelPtr& kernel, DType encoding) {
   }
   Caps caps;
   caps.max_storage_buffers = 16;
-  return module_text(*kernel, bind_dispatch(d, placements, caps).at(0).pattern);
+  return module_text(*kernel, bind_dispatch(d, placements, caps)[0].pattern);
 }
 
 }  // namespace rlx

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "base/inline_vector.h"
 #include "kernels/target.h"
 
 namespace rlx {
@@ -20,7 +21,7 @@ struct Candidate {
     uint32_t value;
   };
   double ns = 0;
-  std::vector<Constant> constants = {};
+  InlineVector<Constant, 4> constants = {};
 
   uint32_t at(std::string_view name) const;
   std::string text() const;  // "ROWS=16 LANES=8"

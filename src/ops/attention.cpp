@@ -37,12 +37,12 @@ double Attention::scale_for(int64_t head) const {
 
 namespace {
 
-struct Dims {
+struct Sizes {
   Dim batch, heads, length, head;
 };
 
 // What the shape of q, k or v says in the op's layout.
-Dims read_dims(const Attention& op, const InferArgs& in, int64_t input, int64_t heads) {
+Sizes read_dims(const Attention& op, const InferArgs& in, int64_t input, int64_t heads) {
   const Shape& s = in.shape(input);
   const int64_t rank = op.layout == AttentionLayout::bsd ? 3 : 4;
   if (s.rank() != rank) fail("attention: input {} has rank {}; this layout needs {}", input, s.rank(), rank);
@@ -63,7 +63,7 @@ void expect_equal(const Dim& a, const Dim& b, std::string_view what) {
 }
 
 struct Checked {
-  Dims q, k, v;
+  Sizes q, k, v;
   int64_t heads = 0, kv_heads = 0;
 };
 
@@ -80,7 +80,7 @@ Checked check_inputs(const Attention& op, const InferArgs& in) {
   }
   c.k = read_dims(op, in, 1, c.kv_heads);
   c.v = read_dims(op, in, 2, c.kv_heads);
-  for (const Dims* d : {&c.k, &c.v}) {
+  for (const Sizes* d : {&c.k, &c.v}) {
     expect_equal(d->heads, Dim(c.kv_heads), "the heads of keys or values and the attribute kv_heads");
     expect_equal(d->batch, c.q.batch, "the batches of keys or values and of queries");
   }
@@ -93,6 +93,12 @@ Checked check_inputs(const Attention& op, const InferArgs& in) {
 
 std::vector<TensorType> Attention::infer(const InferArgs& in) const {
   in.expect_count(3, 4);
+  std::vector<TensorType> out = {in[0]};  // the output is q with another head size
+  infer_again(in, out);
+  return out;
+}
+
+void Attention::infer_again(const InferArgs& in, std::vector<TensorType>& types) const {
   in.expect_float(0);
   in.expect_same_dtype(0, 1);
   in.expect_same_dtype(0, 2);
@@ -115,15 +121,9 @@ std::vector<TensorType> Attention::infer(const InferArgs& in) const {
            in.shape(3).text(), scores.text());
     }
   }
-  switch (layout) {
-    case AttentionLayout::bhsd:
-      return {{in.dtype(0), {c.q.batch, c.heads, c.q.length, c.v.head}}};
-    case AttentionLayout::bshd:
-      return {{in.dtype(0), {c.q.batch, c.q.length, c.heads, c.v.head}}};
-    case AttentionLayout::bsd:
-      return {{in.dtype(0), {c.q.batch, c.q.length, c.v.head * Dim(c.heads)}}};
-  }
-  return {};
+  types[0] = in[0];
+  Shape& y = types[0].shape;
+  y[y.rank() - 1] = layout == AttentionLayout::bsd ? c.v.head * Dim(c.heads) : c.v.head;
 }
 
 Tolerance Attention::tolerance(std::span<const TensorType> inputs) const {
@@ -412,7 +412,7 @@ Problem gathered(Lowering& l, Problem p) {
 
 // Calls f with the two halves of the problem, along the first axis of q that can be halved.
 void halve(const Problem& p, const auto& f) {
-  const std::vector<int64_t>& dims = p.q.view.dims;
+  const Dims& dims = p.q.view.dims;
   const auto axis = std::ranges::find_if(dims, [](int64_t n) { return n > 1; }) - dims.begin();
   const int64_t length = dims[static_cast<size_t>(axis)];
   f(slice(p, axis, 0, length / 2));
@@ -478,13 +478,13 @@ void lower_written_out(Lowering& l, const Problem& p) {
     v.strides.insert(v.strides.begin() + 2, 0);
     return o.with_view(std::move(v));
   };
-  const std::vector<int64_t> dims = {p.batch(), p.kv_heads(), p.group(), p.queries(), p.keys()};
+  const Dims dims = {p.batch(), p.kv_heads(), p.group(), p.queries(), p.keys()};
   const DType type = p.op->round_scores ? p.q.dtype : DType::f32;
   const Operand product = l.scratch(type, dims);
   lower_product(l, p.q, by_group(p.k.with_view(p.k.view.permute({0, 1, 3, 2}))), product);
   std::string expr = formatted("t0=mul($0,{})", p.op->scale_for(p.head()));
   std::vector<DType> types = {type};
-  std::vector<Operand> inputs = {product};
+  OperandList inputs = {product};
   if (p.mask.present()) {
     const bool keep = p.mask.dtype == DType::bool_;
     expr += keep ? formatted("; where($1,t0,{})", p.op->masked_score)

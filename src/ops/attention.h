@@ -42,6 +42,7 @@ struct Attention final : OpOf<Attention> {
   void visit_attributes(AttributeVisitor& v) override;
   bool optional_input(int64_t input) const override { return input == 3; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
+  void infer_again(const InferArgs& in, std::vector<TensorType>& types) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;

@@ -132,7 +132,7 @@ Dispatch make_dispatch(Lowering& l, const Problem& p) {
   const std::array<Taps, 3> taps = {taps_of(p, 0), taps_of(p, 1), taps_of(p, 2)};
   std::vector<int32_t> all;
   for (const Taps& t : taps) all.insert(all.end(), t.at.begin(), t.at.end());
-  const std::vector<int64_t>& y = p.y.view.dims;
+  const Dims& y = p.y.view.dims;
   const kernels::col2im::Params params = {.elements = to_u32(p.y.view.elements()),
                                           .length0 = to_u32(y[2]),
                                           .length1 = to_u32(y[3]),
@@ -186,8 +186,10 @@ void Col2Im::lower(Lowering& l) const {
   const size_t missing = 3 - kernel.size();
   Problem p;
   p.y = l.out();
-  p.y.view.dims.insert(p.y.view.dims.begin() + 2, missing, 1);
-  p.y.view.strides.insert(p.y.view.strides.begin() + 2, missing, 0);
+  while (p.y.view.rank() < 5) {
+    p.y.view.dims.insert(p.y.view.dims.begin() + 2, 1);
+    p.y.view.strides.insert(p.y.view.strides.begin() + 2, 0);
+  }
   std::vector<int64_t> taps(missing, 1);
   taps.insert(taps.end(), kernel.begin(), kernel.end());
   std::vector<int64_t> counts(missing, 1);

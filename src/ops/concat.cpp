@@ -126,7 +126,7 @@ Dispatch join(Lowering& l, const Problem& p, size_t from, size_t to) {
   const int64_t last = p.rows == 1 ? end : p.rows * p.row;
   std::vector<uint32_t> params = {to_u32(first), to_u32(last), to_u32(p.row), to_u32(begin),
                                   to_u32(end - begin)};
-  std::vector<Operand> operands;
+  OperandList operands;
   for (size_t i = from; i < to; ++i) {
     operands.push_back(p.parts[i].x);
     params.push_back(to_u32(p.parts[i].begin));

@@ -129,9 +129,10 @@ View conv_view(const View& v, ConvLayout layout) {
     std::rotate(out.dims.begin() + 1, out.dims.end() - 1, out.dims.end());
     std::rotate(out.strides.begin() + 1, out.strides.end() - 1, out.strides.end());
   }
-  const size_t missing = 5 - out.dims.size();
-  out.dims.insert(out.dims.begin() + 2, missing, 1);
-  out.strides.insert(out.strides.begin() + 2, missing, 0);
+  while (out.rank() < 5) {
+    out.dims.insert(out.dims.begin() + 2, 1);
+    out.strides.insert(out.strides.begin() + 2, 0);
+  }
   return out;
 }
 

@@ -69,11 +69,11 @@ namespace {
 
 // Filters are rows and pixels columns if pixels are side by side in memory, else the other way round.
 Product make_product(const ConvProblem& p) {
-  const std::vector<int64_t>& dims = p.y.view.dims;
+  const Dims& dims = p.y.view.dims;
   const int64_t pixels = dims[3] * dims[4] * dims[5];
   const int64_t channels = p.x.view.dims[2];
   const bool last = p.layout == ConvLayout::channels_last;
-  const std::vector<int64_t> pixels_first = {0, 1, 3, 4, 5, 2};
+  const Dims pixels_first = {0, 1, 3, 4, 5, 2};
   const auto as_result = [&](const Operand& o) {
     return last ? Grouped{o.with_view(o.view.permute(pixels_first)), 2, 3} : Grouped{o, 2, 1};
   };

@@ -18,7 +18,7 @@ struct ConvProblem {
   ConvLayout layout = ConvLayout::channels_first;
   std::array<products::WindowAxis, 3> axes;
   Operand x, w, y;
-  std::vector<Operand> extra;
+  OperandList extra;
   Expr expr;
 };
 

@@ -170,7 +170,7 @@ void ConvTranspose::reference(RefContext& r) const {
   const std::array<Axis, 3> axes = all_axes(*this, std::ssize(y.dims));
   const std::vector<double>& x = r.in(0).real;
   const std::vector<double>& w = r.in(1).real;
-  const std::vector<int64_t>& kernel = w_view.dims;
+  const Dims& kernel = w_view.dims;
   if (const RefTensor* bias = r.optional_in(2)) {
     const int64_t filters = y_view.dims[1] * y_view.dims[2];
     const View by_filter = conv_view(View::contiguous(y.dims), layout);
@@ -292,8 +292,8 @@ bool tiles_y(const ConvProblem& p, const std::array<Axis, 3>& axes) {
 
 void lower_tiles(Lowering& l, const ConvProblem& p) {
   using products::Grouped;
-  const std::vector<int64_t>& x = p.x.view.dims;
-  const std::vector<int64_t>& w = p.w.view.dims;
+  const Dims& x = p.x.view.dims;
+  const Dims& w = p.w.view.dims;
   // [batch, groups, filters, kernel (three axes), pixels (three axes)]
   const auto tiled = [&](const Operand& o) {
     View v = o.view;

@@ -87,7 +87,7 @@ struct CustomParams::Impl {
   std::string_view op;
   const Kernel& kernel;
   std::vector<std::byte> bytes = std::vector<std::byte>(kernel.params_bytes);
-  std::vector<SpecValue> specs = {};
+  SpecList specs = {};
   std::set<std::string, std::less<>> given = {};
 
   // The number as a 32-bit word of that type.
@@ -297,7 +297,7 @@ void set_from_attributes(CustomParams::Impl& params, const NamedAttributes& attr
 // A dispatch of the kernel on all of its operands, with its parameters.
 Dispatch CustomNode::whole(Lowering& l, const CustomCall& call) const {
   const Kernel& kernel = *d_->kernel;
-  std::vector<Operand> operands(kernel.operands.size());
+  OperandList operands(kernel.operands.size());
   for (size_t i = 0; i < d_->inputs.size(); ++i) operands[d_->inputs[i]] = l.in(static_cast<int64_t>(i));
   for (size_t i = 0; i < d_->outputs.size(); ++i) operands[d_->outputs[i]] = l.out(static_cast<int64_t>(i));
   for (size_t i : d_->tables) {
@@ -342,7 +342,7 @@ bool CustomNode::emit_along_rows(Lowering& l, RowProblem problem, const Dispatch
   problem.run = [&](const Team& team) {
     Dispatch part = d;
     const bool four = use_four(*part.kernel, part.operands);
-    std::erase_if(part.specs, [](const SpecValue& s) { return s.name == "TEAM" || s.name == "FOUR"; });
+    erase_if(part.specs, [](const SpecValue& s) { return s.name == "TEAM" || s.name == "FOUR"; });
     part.specs.push_back(spec_value("TEAM", to_u32(team.size)));
     if (std::ranges::contains(part.kernel->specs, "FOUR", &SpecDecl::name))
       part.specs.push_back(spec_value("FOUR", four));

@@ -50,7 +50,7 @@ std::vector<TensorType> ElementwiseOp::infer(const InferArgs& in) const {
 }
 
 namespace {
-std::vector<DType> dtypes(const std::vector<Operand>& operands) {
+std::vector<DType> dtypes(const OperandList& operands) {
   std::vector<DType> types;
   for (const Operand& o : operands) types.push_back(o.dtype);
   return types;
@@ -82,7 +82,7 @@ namespace {
 
 struct Problem {
   const Expr& expr;
-  const std::vector<Operand>& inputs;  // broadcast to y
+  const OperandList& inputs;  // broadcast to y
   const Operand& y;
   bool cut = false;  // into parts, since the device cannot bind all of it at once
 
@@ -162,7 +162,7 @@ void add_scalar_main(Kernel& k, size_t inputs) {
 }
 
 // Four elements per invocation; `first` and `end` count groups of four.
-void add_vec4_main(Kernel& k, const std::vector<Operand>& inputs) {
+void add_vec4_main(Kernel& k, const OperandList& inputs) {
   std::string loads;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool vector = lanes(inputs[i]) == Lanes::vector;
@@ -187,7 +187,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
 // A flat kernel cuts contiguous inputs with its output and binds other inputs whole. Copies those of the
 // latter that need more than a binding. False if there are none.
-bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {
+bool gather_spread(Lowering& l, OperandList& inputs) {
   bool any = false;
   for (Operand& o : inputs) {
     if (o.view.is_contiguous() || reach_bytes(o) <= static_cast<int64_t>(l.caps().max_binding_bytes))
@@ -200,7 +200,7 @@ bool gather_spread(Lowering& l, std::vector<Operand>& inputs) {
 
 Dispatch make_dispatch(Lowering& l, const Kernel& kernel, const Problem& p,
                        const std::vector<uint32_t>& params, int64_t groups) {
-  std::vector<Operand> operands = p.inputs;
+  OperandList operands = p.inputs;
   operands.push_back(p.y);
   Dispatch d = l.make(make_kernel(kernel), std::move(operands), std::as_bytes(std::span(params)), groups);
   allow_in_place(d);
@@ -238,13 +238,13 @@ constexpr Variant<Problem, bool> kVariants[] = {
 
 }  // namespace
 
-void lower_expr(Lowering& l, const Expr& expr, const std::vector<Operand>& inputs, const Operand& y) {
+void lower_expr(Lowering& l, const Expr& expr, const OperandList& inputs, const Operand& y) {
   if (y.view.elements() == 0) return;
-  std::vector<Operand> operands;
+  OperandList operands;
   for (const Operand& o : inputs) operands.push_back(o.with_view(o.view.broadcast_to(y.view.dims)));
   Problem problem{expr, operands, y};
   if (l.choose("elementwise", kVariants, problem).make(l, problem)) return;
-  if (std::vector<Operand> gathered = inputs; gather_spread(l, gathered)) {
+  if (OperandList gathered = inputs; gather_spread(l, gathered)) {
     lower_expr(l, expr, gathered, y);
     return;
   }

@@ -55,6 +55,6 @@ struct FusedElementwise final : ElementwiseOp {
 OpPtr elementwise(std::string_view function);
 
 // Emits y = expr(inputs), each input broadcast to y.
-void lower_expr(Lowering& l, const Expr& expr, const std::vector<Operand>& inputs, const Operand& y);
+void lower_expr(Lowering& l, const Expr& expr, const OperandList& inputs, const Operand& y);
 
 }  // namespace rlx

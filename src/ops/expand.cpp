@@ -31,7 +31,7 @@ std::vector<TensorType> Expand::infer(const InferArgs& in) const {
   return {TensorType{in.dtype(0), out}};
 }
 
-std::optional<View> Expand::view(const View& input, const std::vector<int64_t>& out_dims) const {
+std::optional<View> Expand::view(const View& input, const Dims& out_dims) const {
   return input.broadcast_to(out_dims);
 }
 

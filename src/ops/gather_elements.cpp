@@ -68,7 +68,7 @@ struct GatherElements final : OpOf<GatherElements> {
 void lower_gather_elements(Lowering& l, const Operand& x, const Operand& indices, int64_t axis,
                            const Operand& y) {
   if (y.view.elements() == 0) return;
-  const std::vector<int64_t>& dims = indices.view.dims;
+  const Dims& dims = indices.view.dims;
   View from = x.view;
   for (int64_t i = 0; i < from.rank(); ++i) {
     if (i != axis) from = from.slice(i, 0, dims[static_cast<size_t>(i)]);

@@ -167,7 +167,7 @@ struct Problem {
 };
 
 Dispatch make_dispatch(const Lowering& l, const Problem& p) {
-  const std::vector<int64_t>& x = p.x.view.dims;
+  const Dims& x = p.x.view.dims;
   kernels::grid_sample::Params params = {};
   const int64_t places = p.y.view.elements() / x[0] / x[1];
   constexpr int64_t kBlock = 16;  // channels that share a place
@@ -220,7 +220,7 @@ Problem part_of(const Problem& p, int64_t axis, int64_t begin, int64_t length) {
 void emit_parts(Lowering& l, const Problem& p) {
   Dispatch d = make_dispatch(l, p);
   if (fits(d, l.caps())) return l.emit(std::move(d));
-  const std::vector<int64_t>& dims = p.y.view.dims;
+  const Dims& dims = p.y.view.dims;
   const int64_t axis = std::ranges::find_if(dims, [](int64_t n) { return n > 1; }) - dims.begin();
   if (axis >= 2 && p.rows && p.rows->end - p.rows->begin > 1) {
     const int64_t middle = (p.rows->begin + p.rows->end) / 2;
@@ -241,9 +241,10 @@ void emit_parts(Lowering& l, const Problem& p) {
 void GridSample::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   Problem p{this, l.in(0).view.rank() - 2, l.in(0), l.in(1), l.out()};
-  const auto missing = static_cast<size_t>(3 - p.axes);
-  p.x.view.dims.insert(p.x.view.dims.begin() + 2, missing, 1);
-  p.x.view.strides.insert(p.x.view.strides.begin() + 2, missing, 0);
+  while (p.x.view.rank() < 5) {
+    p.x.view.dims.insert(p.x.view.dims.begin() + 2, 1);
+    p.x.view.strides.insert(p.x.view.strides.begin() + 2, 0);
+  }
   // Parts of a transposed operand would be spread over all of its memory.
   const bool whole = fits(make_dispatch(l, p), l.caps());
   for (Operand* operand : {&p.x, &p.grid}) {

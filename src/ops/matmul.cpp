@@ -143,11 +143,11 @@ products::Grouped by_columns(const Operand& b) {
 }
 
 // y = expr(a x b, extra..) for operands [batch.., m, k], [batch.., k, n] and [batch.., m, n].
-products::Product make_product(const Operand& a, const Operand& b, const Operand& y,
-                               const std::vector<Operand>& extra, const Expr& expr) {
+products::Product make_product(const Operand& a, const Operand& b, const Operand& y, const OperandList& extra,
+                               const Expr& expr) {
   const int64_t axes = y.view.rank() - 2;
   products::Product p;
-  const std::vector<int64_t>& dims = y.view.dims;
+  const Dims& dims = y.view.dims;
   p.size = {product({dims.begin(), dims.end() - 2}), dims[dims.size() - 2], dims.back(), a.view.dims.back()};
   p.expr = expr;
   for (const Operand& e : extra) p.extra.push_back({e, axes, 1});
@@ -179,7 +179,7 @@ void MatMul::lower(Lowering& l) const {
   const std::vector<int64_t> dims = matrix_dims(out, a_vector, b_vector, m, n);
   const std::vector<int64_t> batch(dims.begin(), dims.end() - 2);
   std::vector<DType> types = {l.in(0).dtype, l.in(1).dtype};
-  std::vector<Operand> extra;
+  OperandList extra;
   for (int64_t i = 2; i < l.input_count(); ++i) {
     types.push_back(l.in(i).dtype);
     const auto as_matrix = l.in(i).view.broadcast_to(out).reshape(dims);  // only axes of length 1 are added
@@ -193,7 +193,7 @@ void MatMul::lower(Lowering& l) const {
     return;
   }
   // One store to all outputs or, if they cannot be bound together, a product for each.
-  std::vector<Operand> outputs;
+  OperandList outputs;
   for (size_t i = 0; i < splits.size(); ++i) {
     std::vector<int64_t> part = dims;
     part.back() = splits[i];
@@ -209,7 +209,7 @@ void MatMul::lower(Lowering& l) const {
     const auto columns = [&](const Operand& o) {
       return o.with_view(o.view.slice(o.view.rank() - 1, begin, length));
     };
-    std::vector<Operand> some;
+    OperandList some;
     for (const Operand& e : extra) some.push_back(columns(e));
     products::lower(l, kName, make_product(a, columns(b), y, some, tail));
     begin += length;

@@ -126,7 +126,7 @@ void NonMaxSuppression::reference(RefContext& r) const {
 
 void NonMaxSuppression::lower(Lowering& l) const {
   const Operand& scores = l.in(1);
-  const std::vector<int64_t> dims = scores.view.dims;
+  const Dims& dims = scores.view.dims;
   const int64_t rows = dims[0] * dims[1];
   const int64_t n = dims[2];
   const int64_t wanted = std::min(most, n);

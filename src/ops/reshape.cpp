@@ -47,7 +47,7 @@ std::vector<TensorType> Reshape::infer(const InferArgs& in) const {
   return {TensorType{in.dtype(0), out}};
 }
 
-std::optional<View> Reshape::view(const View& input, const std::vector<int64_t>& out_dims) const {
+std::optional<View> Reshape::view(const View& input, const Dims& out_dims) const {
   return input.reshape(out_dims);
 }
 

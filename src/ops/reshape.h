@@ -11,7 +11,7 @@ struct Reshape final : ViewOf<Reshape> {
 
   void visit_attributes(AttributeVisitor& v) override { v("shape", shape); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
-  std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;
+  std::optional<View> view(const View& input, const Dims& out_dims) const override;
 };
 
 }  // namespace rlx

@@ -365,7 +365,7 @@ void emit_parts(Lowering& l, const Pass& p) {
   const auto make =
       p.weighted() ? make_dispatch<kernels::resize_weighted> : make_dispatch<kernels::resize_nearest>;
   Dispatch d = make(l, p);
-  const std::vector<int64_t>& dims = p.y.view.dims;
+  const Dims& dims = p.y.view.dims;
   const auto found = std::ranges::find_if(dims, [](int64_t n) { return n > 1; });
   if (found == dims.end() || fits(d, l.caps())) {
     l.emit(std::move(d));

@@ -104,7 +104,7 @@ Dispatch make_dispatch(const Lowering& l, const Problem& p) {
 // the elements of a head are read together; heads are of even length, so that no word is cut.
 void emit_parts(Lowering& l, const Problem& p) {
   Dispatch d = make_dispatch(l, p);
-  const std::vector<int64_t>& dims = p.x.view.dims;
+  const Dims& dims = p.x.view.dims;
   const int64_t last = p.x.view.rank() - 1;
   const auto axis =
       std::find_if(dims.begin(), dims.begin() + last, [](int64_t n) { return n > 1; }) - dims.begin();
@@ -131,7 +131,7 @@ void Rope::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   Problem p{this, l.in(0), l.out(), l.optional_in(3), l.in(1), l.in(2), 0};
   if (p.positions.present()) {
-    const std::vector<int64_t>& dims = p.x.view.dims;
+    const Dims& dims = p.x.view.dims;
     p.positions.view = p.positions.view.broadcast_to({dims.begin(), dims.end() - 1});
   }
   // If not even one row can be bound, inputs that are not contiguous are copied first.

@@ -147,7 +147,7 @@ bool run_subgroup(Lowering& l, const RowProblem& p, const Candidate&) {
 }
 bool run_split(Lowering&, const RowProblem& p, const Candidate&) { return p.split(); }
 
-bool use_four(const Kernel& kernel, std::vector<Operand>& operands) {
+bool use_four(const Kernel& kernel, OperandList& operands) {
   bool four = true;
   for (size_t i = 0; i < operands.size(); ++i) four &= !kernel.operands[i].x4 || rows_by_four(operands[i]);
   for (Operand& o : operands) o.x4 = four;

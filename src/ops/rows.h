@@ -64,7 +64,7 @@ inline constexpr RowVariant kRowVariants[] = {kSerialRows, kWorkgroupRows, kSubg
 
 // Whether all operands that the kernel declares x4 can be read that way; else they are bound as single
 // elements.
-bool use_four(const Kernel& kernel, std::vector<Operand>& operands);
+bool use_four(const Kernel& kernel, OperandList& operands);
 // The type in which values of that type are accumulated.
 DType accumulator(DType dtype);
 
@@ -78,7 +78,7 @@ template <class K>
 Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
                       const typename K::Operands& operands, typename K::Params params,
                       typename K::Spec spec) {
-  std::vector<Operand> list = operands.list();
+  OperandList list = operands.list();
   spec.TEAM = to_u32(team.size);
   const bool four = use_four(*K::kernel(), list);
   if constexpr (requires { spec.FOUR; }) spec.FOUR = four;

@@ -76,7 +76,7 @@ struct ScatterElements final : OpOf<ScatterElements> {
  private:
   void lower_slots(Lowering& l, const Operand& slots) const {
     const Operand& indices = l.in(1);
-    const std::vector<int64_t>& x = l.in(0).view.dims;
+    const Dims& x = l.in(0).view.dims;
     const int64_t rank = indices.view.rank();
     const int64_t along = normal_axis(axis, rank);
     const View all{indices.view.dims, row_major_strides(x)};

@@ -55,7 +55,7 @@ struct ScatterNd final : OpOf<ScatterNd> {
 
   void lower(Lowering& l) const override {
     const Operand& indices = l.in(1);
-    const std::vector<int64_t>& x = l.in(0).view.dims;
+    const Dims& x = l.in(0).view.dims;
     const int64_t depth = indices.view.dims.back();
     const int64_t count = indices.view.elements() / depth;
     const Operand slots = l.scratch(DType::u32, {count});

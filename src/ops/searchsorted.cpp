@@ -69,7 +69,7 @@ struct SearchSorted final : OpOf<SearchSorted> {
     if (l.out().view.elements() == 0) return;
     const Operand& sorted = l.in(0);
     const int64_t rank = sorted.view.rank();
-    const std::vector<int64_t>& values = l.in(1).view.dims;
+    const Dims& values = l.in(1).view.dims;
     // Rows along one axis, so that they can be cut.
     const int64_t count = values_per_row(sorted.view.dims, values);
     const int64_t rows = product(values) / count;

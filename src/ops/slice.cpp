@@ -24,14 +24,19 @@ void check_slice(std::string_view what, const Dim& size, const Dim& start, const
 
 std::vector<TensorType> Slice::infer(const InferArgs& in) const {
   in.expect_count(1);
-  Shape out = in.shape(0);
-  const int64_t a = in.axis(axis, out.rank());
-  check_slice("slice", out[a], start, length, step);
-  out[a] = length;
-  return {TensorType{in.dtype(0), out}};
+  std::vector<TensorType> out = {in[0]};
+  infer_again(in, out);
+  return out;
 }
 
-std::optional<View> Slice::view(const View& input, const std::vector<int64_t>& out_dims) const {
+void Slice::infer_again(const InferArgs& in, std::vector<TensorType>& types) const {
+  types[0] = in[0];
+  Dim& sliced = types[0].shape[in.axis(axis, in.shape(0).rank())];
+  check_slice("slice", sliced, start, length, step);
+  sliced = length;
+}
+
+std::optional<View> Slice::view(const View& input, const Dims& out_dims) const {
   const int64_t a = normal_axis(axis, input.rank());
   return input.slice(a, start.value(), out_dims[static_cast<size_t>(a)], step);
 }

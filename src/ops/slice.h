@@ -19,7 +19,8 @@ struct Slice final : ViewOf<Slice> {
     v("step", step, 1);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
-  std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;
+  void infer_again(const InferArgs& in, std::vector<TensorType>& types) const override;
+  std::optional<View> view(const View& input, const Dims& out_dims) const override;
 };
 
 // Checks, as far as the symbols allow, that [start, start + length) in steps lies in an axis of that size.

@@ -16,7 +16,7 @@ Operand Staged::f32(const Operand& x) {
   return wide;
 }
 
-Operand Staged::map(std::string_view expr, const std::vector<Operand>& inputs) {
+Operand Staged::map(std::string_view expr, const OperandList& inputs) {
   std::vector<int64_t> dims(dims_.size(), 1);
   for (const Operand& o : inputs) std::ranges::transform(dims, o.view.dims, dims.begin(), std::ranges::max);
   const Operand to = l_.scratch(DType::f32, dims);

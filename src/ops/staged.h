@@ -17,7 +17,7 @@ class Staged {
   // x in f32, broadcast to the dims.
   Operand f32(const Operand& x);
   // An expression (ops/expr.h) of f32 values; its dims are the largest of theirs.
-  Operand map(std::string_view expr, const std::vector<Operand>& inputs);
+  Operand map(std::string_view expr, const OperandList& inputs);
   // Along the axes, which stay with length 1.
   Operand reduce(ReduceKind kind, const Operand& value, const std::vector<int64_t>& axes);
   // y = value, in y's type.

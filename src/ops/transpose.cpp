@@ -32,7 +32,7 @@ std::vector<TensorType> Transpose::infer(const InferArgs& in) const {
   return {TensorType{in.dtype(0), out}};
 }
 
-std::optional<View> Transpose::view(const View& input, const std::vector<int64_t>&) const {
+std::optional<View> Transpose::view(const View& input, const Dims&) const {
   return input.permute(order(input.rank()));
 }
 

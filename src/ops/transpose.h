@@ -11,7 +11,7 @@ struct Transpose final : ViewOf<Transpose> {
 
   void visit_attributes(AttributeVisitor& v) override { v("perm", perm, {}); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
-  std::optional<View> view(const View& input, const std::vector<int64_t>& out_dims) const override;
+  std::optional<View> view(const View& input, const Dims& out_dims) const override;
   // perm written out for an input of that rank, all entries in [0, rank).
   std::vector<int64_t> order(int64_t rank) const;
 };

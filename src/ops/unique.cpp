@@ -167,7 +167,7 @@ class UniqueLowering {
 
   // Where the things are, in ascending order. Compared part by part: sorted by the last part first, since
   // each sort keeps the order of equals.
-  Operand sorted_order(const std::vector<Operand>& parts, RankBits bits) {
+  Operand sorted_order(const OperandList& parts, RankBits bits) {
     Operand order;
     for (size_t p = parts.size(); p-- > 0;) {
       const Operand ranks = order.present() ? gathered(parts[p], order) : parts[p];
@@ -185,7 +185,7 @@ class UniqueLowering {
   }
 
   // Where a thing differs from the one before it.
-  Operand heads(const std::vector<Operand>& parts, const Operand& order) {
+  Operand heads(const OperandList& parts, const Operand& order) {
     Operand all;
     for (const Operand& part : parts) {
       const Operand some = row();
@@ -201,7 +201,7 @@ class UniqueLowering {
     return y;
   }
 
-  Operand mapped(std::string_view expression, const std::vector<Operand>& inputs) {
+  Operand mapped(std::string_view expression, const OperandList& inputs) {
     const Operand y = row();
     lower_expr(l_, Expr::parse(expression, std::vector<DType>(inputs.size(), DType::u32)), inputs, y);
     return y;
@@ -253,7 +253,7 @@ void Unique::lower(Lowering& l) const {
   const Operand columns = axis ? as_rows(x, {normal_axis(*axis, x.view.rank())}) : x;
   const Operand ranks =
       lower_ranks(l, columns.with_view(columns.view, axis ? columns.outer_rank : 0), false, n);
-  std::vector<Operand> parts;
+  OperandList parts;
   for (int64_t p = 0; p < by_thing.elements() / n; ++p)
     parts.push_back(ranks.with_view({{n}, {1}, ranks.view.offset + p * n}));
 
@@ -289,7 +289,7 @@ void Unique::lower(Lowering& l) const {
   u.put(counts, group, heads, l.out(3));
   if (l.out(0).view.elements() == 0) return;
   const int64_t along = axis ? normal_axis(*axis, x.view.rank()) : 0;
-  const std::vector<int64_t> dims = axis ? x.view.dims : std::vector<int64_t>{n};
+  const Dims dims = axis ? x.view.dims : Dims{n};
   std::optional<View> flat = axis ? x.view : x.view.reshape({n});
   const Operand table =
       flat ? x.with_view(*flat, along + 1) : lower_contiguous(l, x).with_view(View::contiguous({n}), 1);

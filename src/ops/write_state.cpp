@@ -15,33 +15,38 @@ std::vector<TensorType> WriteState::infer(const InferArgs& in) const {
   if (states < 1 || states > in.count())
     fail("write_state: {} inputs cannot be {} states with an update each", in.count(), states);
   in.expect_count(2 * states);
-  std::vector<TensorType> out;
-  for (int64_t s = 0; s < states; ++s) {
-    in.expect_same_dtype(s, states + s);
-    const Shape& state = in.shape(s);
-    const Shape& update = in.shape(states + s);
-    const int64_t a = in.axis(axis, state.rank());
-    Shape like = update;
-    if (update.rank() == state.rank()) like[a] = state[a];
-    if (!(like == state)) {
-      fail(
-          "write_state: the update {} does not fit the state {}; all dims except that of axis {} must be "
-          "equal",
-          update.text(), state.text(), a);
-    }
-    check_slice("write_state", state[a], start, update[a], 1);
-    out.push_back(in[s]);
-  }
+  std::vector<TensorType> out(static_cast<size_t>(states));
+  infer_again(in, out);
   return out;
 }
 
-namespace {
-
-// The entries of a state that an update of these dims replaces.
-View replaced(const WriteState& op, const View& state, const std::vector<int64_t>& update_dims) {
-  const int64_t a = normal_axis(op.axis, state.rank());
-  return state.slice(a, op.start.value(), update_dims[static_cast<size_t>(a)]);
+void WriteState::infer_again(const InferArgs& in, std::vector<TensorType>& types) const {
+  for (int64_t s = 0; s < states; ++s) {
+    check_write(in, s, states + s);
+    types[static_cast<size_t>(s)] = in[s];
+  }
 }
+
+void WriteState::check_write(const InferArgs& in, int64_t state_input, int64_t update_input) const {
+  in.expect_same_dtype(state_input, update_input);
+  const Shape& state = in.shape(state_input);
+  const Shape& update = in.shape(update_input);
+  const int64_t a = in.axis(axis, state.rank());
+  bool fits = update.rank() == state.rank();
+  for (int64_t i = 0; fits && i < state.rank(); ++i) fits = i == a || update[i] == state[i];
+  if (!fits) {
+    fail("{}: the update {} does not fit the state {}; all dims except that of axis {} must be equal",
+         in.op(), update.text(), state.text(), a);
+  }
+  check_slice(in.op(), state[a], start, update[a], 1);
+}
+
+Operand WriteState::replaced(const Operand& state, const Dims& update_dims) const {
+  const int64_t a = normal_axis(axis, state.view.rank());
+  return state.with_view(state.view.slice(a, start.value(), update_dims[static_cast<size_t>(a)]));
+}
+
+namespace {
 
 bool overlap(const Operand& a, const Operand& b) {
   const View::Range x = a.view.range();
@@ -55,7 +60,7 @@ void WriteState::reference(RefContext& r) const {
   for (int64_t s = 0; s < states; ++s) {
     const RefTensor& update = r.in(states + s);
     r.out(s) = r.in(s);
-    const View places = replaced(*this, View::contiguous(r.in(s).dims), update.dims);
+    const View places = replaced({.view = View::contiguous(r.in(s).dims)}, update.dims).view;
     std::vector<size_t> all(static_cast<size_t>(r.out(s).elements()));
     std::iota(all.begin(), all.end(), size_t{0});
     const std::vector<size_t> at = gather_view(all, places);
@@ -66,10 +71,10 @@ void WriteState::reference(RefContext& r) const {
 }
 
 void WriteState::lower(Lowering& l) const {
-  std::vector<CopyInto> writes;
+  InlineVector<CopyInto, 2> writes;
   for (int64_t s = 0; s < states; ++s) {
     const Operand& update = l.in(states + s);
-    const Operand to = l.out(s).with_view(replaced(*this, l.out(s).view, update.view.dims));
+    const Operand to = replaced(l.out(s), update.view.dims);
     if (to.view.elements() > 0) writes.push_back({update, to});
   }
   // Part of a state moved within it, or to another: no invocation may read what another has overwritten.

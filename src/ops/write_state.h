@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ir/op.h"
+#include "kernels/dispatch.h"
 
 namespace rlx {
 
@@ -18,9 +19,15 @@ struct WriteState final : OpOf<WriteState> {
     v("states", states, 1);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
+  void infer_again(const InferArgs& in, std::vector<TensorType>& types) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   bool overwrites(int64_t input) const override { return input < states; }
+
+  // An error unless this input can be written into that one.
+  void check_write(const InferArgs& in, int64_t state, int64_t update) const;
+  // The entries of a state that an update of these dims replaces.
+  Operand replaced(const Operand& state, const Dims& update_dims) const;
 };
 
 }  // namespace rlx

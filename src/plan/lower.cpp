@@ -53,9 +53,10 @@ Program lower(const SizedGraph& sized, const Target& target) {
   return program;
 }
 
-std::optional<std::string> relower(Program& program, const SizedGraph& sized, const Target& target,
-                                   const std::vector<int32_t>& nodes, bool grow,
-                                   std::vector<Relowered>& relowered) {
+std::optional<std::string> relower(Program& program, const SizedGraph& sized, Target& target,
+                                   const std::vector<int32_t>& nodes, bool grow, Relowered& relowered) {
+  relowered.nodes.clear();
+  relowered.dispatches.clear();
   const auto resize = [&](int32_t storage, int64_t bytes) {
     int64_t& planned = program.storages[static_cast<size_t>(storage)].bytes;
     if (grow) planned = std::max(planned, bytes);
@@ -75,18 +76,17 @@ std::optional<std::string> relower(Program& program, const SizedGraph& sized, co
       if (own && !resize(storage, node.bytes(i))) return n.name;
     }
   }
-  Target replaying = target;
   for (size_t w = 0; w < program.work.size(); ++w) {
     Program::Work& work = program.work[w];
     if (!std::ranges::binary_search(nodes, work.node)) continue;
     const SizedNode node = sized_node(sized, work.node);
     work.choices.replay();
-    replaying.choices = &work.choices;
-    Relowered& out = relowered.emplace_back(w);
+    target.choices = &work.choices;
+    const size_t first = relowered.dispatches.size();
     Scratch scratch(program.storages, &work.scratch);
-    NodeLowering lowering(program, sized.run_symbols, replaying, scratch, out.dispatches);
+    NodeLowering lowering(program, sized.run_symbols, target, scratch, relowered.dispatches);
     lowering.lower(node, node.operands(program.values), work.node);
-    out.code = lowering.take_code();
+    relowered.nodes.push_back({w, first, relowered.dispatches.size() - first, lowering.take_code()});
     for (size_t i = 0; i < scratch.taken().size(); ++i) {
       if (!resize(scratch.taken()[i], scratch.bytes()[i]))
         return program.names[static_cast<size_t>(work.node)].name;

@@ -23,7 +23,7 @@ int64_t SizedNode::bytes(int32_t output) const {
 Operand SizedNode::seen(int32_t output, const std::map<ValueId, Operand>& values, int32_t own) const {
   const Node& n = node();
   const TensorType& type = n.outputs[static_cast<size_t>(output)];
-  std::vector<int64_t> dims = type.shape.values();
+  Dims dims = dims_of(type.shape);
   if (n.op->overwrites(output)) return values.at(n.inputs[static_cast<size_t>(output)]);
   Operand o;
   o.storage = own;
@@ -38,7 +38,7 @@ Operand SizedNode::seen(int32_t output, const std::map<ValueId, Operand>& values
       return o;
     }
   }
-  o.view = View::contiguous(lowered().type({id, output}).shape.values());
+  o.view = View::contiguous(dims_of(lowered().type({id, output}).shape));
   o.view.dims = std::move(dims);
   return o;
 }
@@ -49,7 +49,7 @@ NodeOperands SizedNode::operands(const std::map<ValueId, Operand>& values) const
   for (ValueId v : n.inputs) out.inputs.push_back(v.is_absent() ? Operand{} : values.at(v));
   for (int32_t i = 0; i < static_cast<int32_t>(n.outputs.size()); ++i) {
     Operand& o = out.outputs.emplace_back(values.at({id, i}));
-    if (determines_size) o.view.dims = at_capacity.type({id, i}).shape.values();
+    if (determines_size) o.view.dims = dims_of(at_capacity.type({id, i}).shape);
   }
   return out;
 }
@@ -111,7 +111,7 @@ size_t NodeLowering::add(Instruction instruction) {
 // Also if there are none, for these sizes.
 void NodeLowering::close_run() {
   code_.push_back(
-      {.kind = Instruction::Kind::run, .first = in_code_, .count = dispatches_.size() - in_code_});
+      {.kind = Instruction::Kind::run, .first = in_code_ - first_, .count = dispatches_.size() - in_code_});
   in_code_ = dispatches_.size();
 }
 
@@ -135,12 +135,12 @@ Operand NodeLowering::leaf(const Node& n, int32_t name) {
   Operand o;
   o.storage = it->second;
   o.dtype = type.dtype;
-  o.view = View::contiguous(type.shape.values());
+  o.view = View::contiguous(dims_of(type.shape));
   return o;
 }
 
-std::vector<Operand> NodeLowering::lower_body(const Graph& body, const Graph& at_capacity,
-                                              std::vector<Operand> inputs, const std::string& prefix) {
+OperandList NodeLowering::lower_body(const Graph& body, const Graph& at_capacity, OperandList inputs,
+                                     const std::string& prefix) {
   std::map<ValueId, Operand> values;
   size_t next_input = 0;
   std::vector<int32_t> names;
@@ -168,7 +168,7 @@ std::vector<Operand> NodeLowering::lower_body(const Graph& body, const Graph& at
     const NodeOperands operands = node.operands(values);
     if (!node.is_free(operands)) lower(node, operands, names[static_cast<size_t>(id)]);
   }
-  std::vector<Operand> outputs;
+  OperandList outputs;
   for (const Graph::Output& o : body.outputs()) outputs.push_back(values.at(o.value));
   return outputs;
 }
@@ -185,9 +185,9 @@ void NodeLowering::lower_if(const SizedNode& node, const NodeOperands& operands,
   const auto* op = op_cast<If>(*node.node().op);
   const auto* largest = op_cast<If>(*node.at_capacity.node(node.id).op);
   const std::string prefix = program_.names[static_cast<size_t>(name)].name;
-  const std::vector<Operand> captured(operands.inputs.begin() + 1, operands.inputs.end());
+  const OperandList captured(operands.inputs.begin() + 1, operands.inputs.end());
   const auto branch = [&](const GraphPtr If::* body, std::string_view which) {
-    const std::vector<Operand> results =
+    const OperandList results =
         lower_body(*(op->*body), *(largest->*body), captured, formatted("{}/{}/", prefix, which));
     Lowering l = at(name);
     for (size_t o = 0; o < results.size(); ++o) lower_copy(l, results[o], operands.outputs[o]);
@@ -241,14 +241,14 @@ int32_t NodeLowering::lower_loop(const SizedNode& node, const NodeOperands& oper
       add({.kind = test, .word = decides ? going.storage : Instruction::kNoWord, .loop = start.loop});
 
   const size_t first = dispatches_.size();
-  std::vector<Operand> inputs = {iteration};
+  OperandList inputs = {iteration};
   inputs.insert(inputs.end(), operands.outputs.begin(), operands.outputs.begin() + op->carried);
   if (operands.inputs.size() > kFirst + carried) {
     inputs.insert(inputs.end(), operands.inputs.begin() + static_cast<int64_t>(kFirst + carried),
                   operands.inputs.end());
   }
-  const std::vector<Operand> results = lower_body(*op->body, *largest->body, std::move(inputs),
-                                                  program_.names[static_cast<size_t>(name)].name + "/");
+  const OperandList results = lower_body(*op->body, *largest->body, std::move(inputs),
+                                         program_.names[static_cast<size_t>(name)].name + "/");
   for (size_t i = 0; i < operands.outputs.size(); ++i) {
     const Operand& from = results[i + 1];
     const Operand& to = operands.outputs[i];
@@ -261,7 +261,7 @@ int32_t NodeLowering::lower_loop(const SizedNode& node, const NodeOperands& oper
     }
   }
   lower_loop_step(l, results[0], going, iteration);
-  loops_.push_back({first, dispatches_.size()});
+  loops_.push_back({first - first_, dispatches_.size() - first_});
   close_run();
   code_[at_test].masked = !writes_state(n) && !reads_words(std::span(code_).subspan(at_test + 1));
   add({.kind = next, .target = at_test, .loop = start.loop});

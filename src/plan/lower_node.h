@@ -9,7 +9,7 @@
 namespace rlx {
 
 struct NodeOperands {
-  std::vector<Operand> inputs, outputs;
+  OperandList inputs, outputs;
 };
 
 // A node in the two forms of its graph (SizedGraph).
@@ -51,8 +51,8 @@ class NodeLowering {
 
  private:
   Lowering at(int32_t name, NodeOperands operands = {});
-  std::vector<Operand> lower_body(const Graph& body, const Graph& at_capacity, std::vector<Operand> inputs,
-                                  const std::string& prefix);
+  OperandList lower_body(const Graph& body, const Graph& at_capacity, OperandList inputs,
+                         const std::string& prefix);
   void lower_if(const SizedNode& node, const NodeOperands& operands, int32_t name);
   // Returns the storage in which it counts its iterations.
   int32_t lower_loop(const SizedNode& node, const NodeOperands& operands, int32_t name);
@@ -68,7 +68,8 @@ class NodeLowering {
   Scratch& scratch_;
   std::vector<Dispatch>& dispatches_;
   std::vector<Instruction> code_;
-  size_t in_code_ = 0;  // dispatches that are in a `run`
+  const size_t first_ = dispatches_.size();  // of the node's dispatches
+  size_t in_code_ = first_;                  // the end of those that are in a `run`
   std::vector<Program::Loop> loops_;
   size_t loop_count_ = 0;
 };

@@ -90,20 +90,28 @@ struct SizedGraph {
 Program lower(const SizedGraph& graph, const Target& target);
 inline Program lower(const Graph& graph, const Target& target) { return lower({graph, graph, {}}, target); }
 
-// The dispatches of one node for other values of the symbols.
+// The dispatches of nodes for other values of the symbols.
 struct Relowered {
-  size_t work;  // its index
+  struct Node {
+    size_t work;          // its index
+    size_t first, count;  // of `dispatches`
+    std::vector<Instruction> code;
+  };
+  std::vector<Node> nodes;
   std::vector<Dispatch> dispatches;
-  std::vector<Instruction> code;
+
+  std::span<const Dispatch> of(const Node& node) const {
+    return std::span(dispatches).subspan(node.first, node.count);
+  }
 };
 
 // Lowers `nodes`, in their order, for `graph`: the one of the program, but with other sizes in these nodes.
+// What `relowered` holds is replaced; its memory is used again. `target` is given the choices of each node.
 // The same kernels are chosen where they still apply, and storages keep their numbers; a node that needs more
 // of them gets new ones. If `grow`, storages get room for these sizes too. Else the name of the first node
 // that needs more memory than it has is returned, if there is one; the values of the program are then those
 // of a part of the nodes, and lowering them once more sets this right.
-std::optional<std::string> relower(Program& program, const SizedGraph& graph, const Target& target,
-                                   const std::vector<int32_t>& nodes, bool grow,
-                                   std::vector<Relowered>& relowered);
+std::optional<std::string> relower(Program& program, const SizedGraph& graph, Target& target,
+                                   const std::vector<int32_t>& nodes, bool grow, Relowered& relowered);
 
 }  // namespace rlx

@@ -35,7 +35,7 @@ DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weigh
   }
   commands_ = std::make_unique<Commands>(device_, std::move(plan_.dispatches),
                                          [this](int32_t id) -> const gpu::Buffer& { return buffer(id); });
-  read_slots();
+  make_slots();
 }
 
 SizedGraph LoweredGraph::sized() const {
@@ -46,7 +46,10 @@ SizedGraph LoweredGraph::sized() const {
 
 void LoweredGraph::bind(const SymbolValues& now, const std::vector<int32_t>& nodes) {
   for (const auto& [name, value] : now) values[name] = value;
-  for (int32_t id : nodes) graph.replace_op(id, bind_symbols(symbolic.node(id).op, values));
+  for (int32_t id : nodes) {
+    if (const auto found = rebindable.find(id); found != rebindable.end())
+      graph.replace_op(id, found->second.bind(values));
+  }
   if (run_symbols.empty()) return;
   // Capacities may depend on other symbols, and on run symbols of earlier nodes, which have their values by
   // then.
@@ -62,29 +65,34 @@ const gpu::Buffer& DevicePlan::buffer(int32_t id) const {
                                   : buffers_[static_cast<size_t>(id - plan_.fixed_buffers)];
 }
 
-void DevicePlan::read_slots() {
-  const std::vector<InputSlot> before = std::move(inputs_);
-  inputs_.clear();
-  outputs_.clear();
-  const Graph& graph = lowered_.graph;
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    const Node& n = graph.node(id);
+void DevicePlan::make_slots() {
+  for (int32_t id = 0; id < lowered_.graph.size(); ++id) {
+    const Node& n = lowered_.graph.node(id);
     if (!n.op->is(LeafKind::input)) continue;
-    const Operand& value = lowered_.program.values.at({id, 0});
-    const TensorType& type = n.outputs[0];
-    const bool resident = !before.empty() && before[inputs_.size()].resident;
-    inputs_.push_back({n.name, type, plan_.placements[static_cast<size_t>(value.storage)],
-                       host_bytes_of(type.dtype, type.shape.elements().value()), resident});
+    inputs_.push_back(
+        {.name = n.name, .value = {id, 0}, .place = place_of(lowered_.program.values.at({id, 0}).storage)});
   }
-  for (const Program::Output& out : lowered_.program.outputs) {
-    const Operand& o = lowered_.program.operand(out);
-    const TensorType& type = graph.type(out.value);
-    const Placement& place = plan_.placements[static_cast<size_t>(o.storage)];
+  for (const Program::Output& out : lowered_.program.outputs)
+    outputs_.push_back({.name = out.name, .value = out.value});
+  size_slots();
+}
+
+void DevicePlan::size_slots() {
+  for (InputSlot& slot : inputs_) {
+    slot.type = lowered_.graph.type(slot.value);
+    slot.host_bytes = host_bytes_of(slot.type.dtype, slot.type.shape.elements().value());
+  }
+  for (OutputSlot& slot : outputs_) {
+    const Operand& o = lowered_.program.values.at(slot.value);
+    const Placement& place = place_of(o.storage);
     const auto elements = static_cast<uint64_t>(o.view.elements());
-    outputs_.push_back(
-        {out.name, type, type.shape.values(), place.buffer,
-         static_cast<uint64_t>(place.offset) + static_cast<uint64_t>(o.view.offset) * device_bytes(o.dtype),
-         elements * device_bytes(o.dtype), elements * host_bytes(o.dtype)});
+    slot.type = lowered_.graph.type(slot.value);
+    slot.dims = dims_of(slot.type.shape);
+    slot.buffer = place.buffer;
+    slot.offset =
+        static_cast<uint64_t>(place.offset) + static_cast<uint64_t>(o.view.offset) * device_bytes(o.dtype);
+    slot.device_bytes = elements * device_bytes(o.dtype);
+    slot.host_bytes = elements * host_bytes(o.dtype);
   }
 }
 
@@ -214,34 +222,33 @@ void DevicePlan::place_new_storages() {
 }
 
 std::optional<std::string> DevicePlan::relower_nodes(const std::vector<int32_t>& nodes) {
-  std::vector<Relowered> relowered;
-  if (auto node = relower(lowered_.program, lowered_.sized(), target_, nodes, false, relowered))
+  if (auto node = relower(lowered_.program, lowered_.sized(), target_, nodes, false, relowering_))
     return formatted("'{}' does not fit in the memory that was planned", *node);
   place_new_storages();
-  for (const Relowered& node : relowered) {
-    if (std::ranges::any_of(node.dispatches, [&](const Dispatch& d) { return overwrites_input(d); })) {
-      return formatted("'{}' cannot work in place", lowered_.graph.node(work()[node.work].node).name);
-    }
+  for (const Dispatch& d : relowering_.dispatches) {
+    if (overwrites_input(d))
+      return formatted("'{}' cannot work in place", names()[static_cast<size_t>(d.node)].name);
   }
-  relowered_ += std::ssize(relowered);
-  for (Relowered& node : relowered) adopt(std::move(node));
+  relowered_ += std::ssize(relowering_.nodes);
+  for (Relowered::Node& node : relowering_.nodes) adopt(node);
   commands_->flush();
-  read_slots();
+  size_slots();
   return std::nullopt;
 }
 
 // Binds the dispatches as those of the node are bound so far; where that cannot be, by other pipelines.
-void DevicePlan::adopt(Relowered node) {
+void DevicePlan::adopt(Relowered::Node& node) {
   Bound& bound = bound_[node.work];
   const auto before = std::span(dispatches()).subspan(bound.first, bound.starts.back());
-  Bound fresh{bound.first, {0}};
-  std::vector<BoundDispatch> now;
-  for (const Dispatch& d : node.dispatches) {
+  std::vector<BoundDispatch>& now = rebound_;
+  now.clear();
+  bound.starts.resize(1);
+  for (const Dispatch& d : relowering_.of(node)) {
     const bool alike = now.size() < before.size() && before[now.size()].kernel == d.kernel;
     const Pattern* const like = alike ? &before[now.size()].pattern : nullptr;
     for (BoundDispatch& b : bind_dispatch(d, plan_.placements, device_->caps(), like))
       now.push_back(std::move(b));
-    fresh.starts.push_back(now.size());
+    bound.starts.push_back(now.size());
   }
   const bool same = std::ranges::equal(now, before, [](const BoundDispatch& a, const BoundDispatch& b) {
     return a.kernel == b.kernel && a.pattern == b.pattern;
@@ -253,7 +260,6 @@ void DevicePlan::adopt(Relowered node) {
     for (size_t w = node.work + 1; w < bound_.size(); ++w) bound_[w].first += now.size() - replaced;
     commands_->replace(bound.first, replaced, std::move(now));
   }
-  bound = std::move(fresh);
   lowered_.program.work[node.work].code = std::move(node.code);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "ir/op.h"
 #include "plan/plan.h"
 #include "runtime/commands.h"
 #include "runtime/weights.h"
@@ -24,6 +25,9 @@ struct LoweredGraph {
     std::vector<int32_t> changing;
   };
   std::map<std::string, RunSymbol> run_symbols;
+
+  // The ops of those nodes that have symbols themselves, or whose inputs have.
+  std::map<int32_t, Rebindable> rebindable;
 
   Graph graph;           // with numbers for its symbols
   Graph at_capacity;     // the same with the capacities of run symbols; empty if there are none
@@ -49,15 +53,17 @@ class DevicePlan {
 
   struct InputSlot {
     std::string name;
-    TensorType type;
+    ValueId value;
+    TensorType type = {};
     Placement place;
     size_t host_bytes = 0;
     bool resident = false;  // fed by an output of an earlier run
   };
   struct OutputSlot {
     std::string name;
-    TensorType type;
-    std::vector<int64_t> dims;
+    ValueId value;
+    TensorType type = {};
+    Dims dims = {};
     int32_t buffer = 0;
     uint64_t offset = 0;
     uint64_t device_bytes = 0;  // without padding
@@ -99,11 +105,12 @@ class DevicePlan {
     std::vector<size_t> starts;  // of each dispatch, from `first`; one more at the end
   };
 
-  void read_slots();
+  void make_slots();
+  void size_slots();
   std::optional<std::string> relower_nodes(const std::vector<int32_t>& nodes);
   void place_new_storages();
   bool overwrites_input(const Dispatch& dispatch) const;
-  void adopt(Relowered node);
+  void adopt(Relowered::Node& node);
 
   std::shared_ptr<gpu::Device> device_;
   const std::vector<gpu::Buffer>& fixed_;
@@ -118,6 +125,9 @@ class DevicePlan {
   std::vector<OutputSlot> outputs_;
   SymbolValues run_values_;  // of run symbols, for which the nodes that depend on them are lowered
   int64_t relowered_ = 0;
+  // What retargeting makes, kept so that nothing is allocated when it is done again.
+  Relowered relowering_;
+  std::vector<BoundDispatch> rebound_;
 };
 
 }  // namespace rlx

@@ -75,14 +75,13 @@ void Executable::rebuild(const Device& device) {
 // --- Plans ---
 
 std::shared_ptr<DevicePlan> LoadedGraph::plan_for(const SymbolValues& values) {
-  symbols.check_complete(values);
-  return plans.get(values, symbols);
+  symbols.bind(values);
+  return plans.get(symbols);
 }
 
 std::shared_ptr<DevicePlan> LoadedGraph::plan_for(List<InputRef> inputs, SymbolList given) {
   symbols.bind(*compiled.graph, inputs, given);
-  if (auto plan = plans.current(symbols)) return plan;
-  return plans.get(symbols.values(), symbols);
+  return plans.get(symbols);
 }
 
 std::shared_ptr<DevicePlan> Executable::Impl::plan_for_run(List<InputRef> inputs, SymbolList given) {

@@ -196,22 +196,24 @@ bool GivenSymbols::equal(const SymbolValues& values) const {
   });
 }
 
-SymbolValues GivenSymbols::values() const {
+bool GivenSymbols::equal_at_capacity(const SymbolValues& values) const {
+  return std::ranges::equal(symbols_, values, [](const Symbol& s, const auto& item) {
+    return s.name == item.first && s.largest() == item.second;
+  });
+}
+
+void GivenSymbols::copy_to(SymbolValues& values) const {
+  for (const Symbol& s : symbols_) values[s.name] = s.value;
+}
+
+SymbolValues GivenSymbols::at_capacity() const {
   SymbolValues out;
-  for (const Symbol& s : symbols_) out[s.name] = s.value;
+  for (const Symbol& s : symbols_) out[s.name] = s.largest();
   return out;
 }
 
-SymbolValues GivenSymbols::at_capacity(const SymbolValues& values) const {
-  SymbolValues out = values;
-  for (const Symbol& s : symbols_) {
-    if (s.capacity > 0) out[s.name] = s.capacity;
-  }
-  return out;
-}
-
-void GivenSymbols::check_complete(const SymbolValues& values) const {
-  for (const Symbol& s : symbols_) {
+void GivenSymbols::bind(const SymbolValues& values) {
+  for (Symbol& s : symbols_) {
     const auto it = values.find(s.name);
     if (it == values.end())
       fail(ErrorKind::invalid_argument, "the plan depends on the symbol '{}'; give its value", s.name);
@@ -221,6 +223,7 @@ void GivenSymbols::check_complete(const SymbolValues& values) const {
       fail(ErrorKind::invalid_argument, "the symbol '{}' is {}, more than its capacity {}", s.name,
            it->second, s.capacity);
     }
+    s.value = it->second;
   }
 }
 

@@ -17,20 +17,25 @@ class GivenSymbols {
   // no value or two. Allocates nothing.
   void bind(const Graph& graph, List<InputRef> inputs, SymbolList given);
 
+  // Gives the symbols these values; an error that names the symbol unless all have a possible one.
+  void bind(const SymbolValues& values);
+
   bool empty() const { return symbols_.empty(); }
   // Whether the symbols have these values, all of them.
   bool equal(const SymbolValues& values) const;
-  SymbolValues values() const;
-  // The same, but symbols that have a capacity have that value: what memory is planned for.
-  SymbolValues at_capacity(const SymbolValues& values) const;
-  // An error that names the symbol unless all have a possible value.
-  void check_complete(const SymbolValues& values) const;
+  // The same where symbols that have a capacity have that value: what memory is planned for.
+  bool equal_at_capacity(const SymbolValues& values) const;
+  // Gives `values` those of the symbols. Allocates nothing if all are there.
+  void copy_to(SymbolValues& values) const;
+  SymbolValues at_capacity() const;
 
  private:
   struct Symbol {
     std::string name;
     int64_t value = -1;
     int64_t capacity = 0;  // 0: none
+
+    int64_t largest() const { return capacity > 0 ? capacity : value; }
   };
   Symbol* find(std::string_view name);
   // `from`: the input whose shape says so, "" if the caller does.

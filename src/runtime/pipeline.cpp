@@ -125,6 +125,16 @@ int64_t typical_length(int64_t capacity) {
   return capacity < 3 ? capacity : std::max<int64_t>(capacity - 1 - capacity % 2, 2);
 }
 
+// The symbols in a node's attributes and types, and in the types of its inputs.
+std::set<std::string> symbols_near(const Graph& graph, const Node& n) {
+  std::set<std::string> used = symbols_of(n);
+  for (ValueId v : n.inputs) {
+    if (v.is_absent()) continue;
+    for (const Dim& d : graph.type(v).shape) d.collect_symbols(used);
+  }
+  return used;
+}
+
 // The nodes that are lowered differently for other values of these symbols: those that have one in their
 // types or attributes, and those that read a view of such a node, which may lie elsewhere although its shape
 // is the same.
@@ -133,14 +143,10 @@ std::vector<int32_t> nodes_with(const Graph& graph, const std::set<std::string>&
   std::vector<int32_t> out;
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    std::set<std::string> used = symbols_of(n);
-    bool depends = false;
-    for (ValueId v : n.inputs) {
-      if (v.is_absent()) continue;
-      for (const Dim& d : graph.type(v).shape) d.collect_symbols(used);
-      depends |= moves[static_cast<size_t>(v.node)];
-    }
-    depends |= std::ranges::any_of(used, [&](const std::string& s) { return symbols.contains(s); });
+    const bool depends =
+        std::ranges::any_of(symbols_near(graph, n), [&](const auto& s) { return symbols.contains(s); }) ||
+        std::ranges::any_of(n.inputs,
+                            [&](ValueId v) { return !v.is_absent() && moves[static_cast<size_t>(v.node)]; });
     if (!depends) continue;
     out.push_back(id);
     moves[static_cast<size_t>(id)] = n.op->has(Trait::view);
@@ -191,6 +197,10 @@ LoweredGraph lower_graph(const CompiledGraph& compiled, SymbolValues values,
   for (const auto& [name, symbol] : run_symbols(out.symbolic))
     out.run_symbols[name] = {"", symbol.capacity, nodes_with(out.symbolic, {name})};
   name_run_symbols(out.symbolic, "", out);
+  for (int32_t id = 0; id < out.symbolic.size(); ++id) {
+    const Node& n = out.symbolic.node(id);
+    if (!symbols_near(out.symbolic, n).empty()) out.rebindable.emplace(id, n.op);
+  }
   out.bind({}, {});
   out.program = lower(out.sized(), compiled.target);
   return out;
@@ -204,17 +214,18 @@ std::optional<std::string> reserve(const CompiledGraph& compiled, LoweredGraph& 
     std::set<int32_t> all(lowered.changing.begin(), lowered.changing.end());
     for (const auto& [name, symbol] : lowered.run_symbols)
       all.insert(symbol.changing.begin(), symbol.changing.end());
-    std::vector<Relowered> nodes;
-    auto reason = relower(lowered.program, {graph, graph, lowered.sized().run_symbols}, compiled.target,
-                          {all.begin(), all.end()}, true, nodes);
-    for (const Relowered& node : nodes) {
+    Relowered relowered;
+    Target target = compiled.target;
+    auto reason = relower(lowered.program, {graph, graph, lowered.sized().run_symbols}, target,
+                          {all.begin(), all.end()}, true, relowered);
+    for (const Relowered::Node& node : relowered.nodes) {
       // Two operands may have the same layout at some lengths only (a row that is repeated once).
       const Program::Work& work = lowered.program.work[node.work];
-      for (size_t i = 0; i < std::min(work.count, node.dispatches.size()); ++i) {
-        std::erase_if(lowered.program.dispatches[work.first + i].in_place,
-                      [&](const Dispatch::InPlace& pair) {
-                        return !std::ranges::contains(node.dispatches[i].in_place, pair);
-                      });
+      const std::span<const Dispatch> now = relowered.of(node);
+      for (size_t i = 0; i < std::min(work.count, now.size()); ++i) {
+        erase_if(lowered.program.dispatches[work.first + i].in_place, [&](const Dispatch::InPlace& pair) {
+          return !std::ranges::contains(now[i].in_place, pair);
+        });
       }
     }
     return reason;

@@ -16,11 +16,9 @@ class PlanCache {
   // Both must outlive the cache.
   PlanCache(const CompiledGraph& compiled, const Weights& weights) : compiled_(compiled), weights_(weights) {}
 
-  // The plan that was used last if it is for these values, else nothing. Allocates nothing.
-  std::shared_ptr<DevicePlan> current(const GivenSymbols& symbols) const;
-  // The plan for these values: one that exists, one that can be changed to serve them (within the
-  // capacities), or a new one, for which another may have to be dropped.
-  std::shared_ptr<DevicePlan> get(const SymbolValues& values, const GivenSymbols& symbols);
+  // The plan for the values of the symbols: one that exists, one that can be changed to serve them (within
+  // the capacities), or a new one, for which another may have to be dropped.
+  std::shared_ptr<DevicePlan> get(const GivenSymbols& symbols);
   // How many were made so far.
   int64_t made() const { return made_; }
   // How many nodes were lowered again, for the plans that are kept.
@@ -33,6 +31,7 @@ class PlanCache {
   struct CachedPlan {
     std::optional<SymbolValues> capacities;  // that its values can grow to; nothing if it serves one set only
     SymbolValues values;                     // what its parameters are written for
+    bool serves = true;                      // false: not even those, since it could not be retargeted
     std::shared_ptr<DevicePlan> plan;
     std::string reason;  // why it was made although there was one for these capacities; "" if there was none
   };

@@ -1,6 +1,7 @@
 #include "runtime/transfer.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -11,19 +12,29 @@
 namespace rlx {
 namespace {
 
-std::vector<std::byte> i64_to_i32(std::span<const std::byte> host, size_t first, std::string_view what) {
-  std::vector<std::byte> out(host.size() / 2);
-  for (size_t i = 0; i < host.size() / 8; ++i) {
+// In pieces on the stack, since token ids are uploaded in every run, which allocates nothing. `first` is the
+// number of the first element in its tensor.
+void upload_i64(gpu::Device& device, const gpu::Buffer& buffer, uint64_t offset,
+                std::span<const std::byte> host, size_t first, std::string_view what) {
+  const auto element = [&](size_t i) {
     int64_t wide;
     std::memcpy(&wide, host.data() + 8 * i, 8);
+    return wide;
+  };
+  const size_t count = host.size() / 8;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t wide = element(i);
     if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max()) {
       fail(ErrorKind::invalid_argument, "{}: element {} is {}; i64 tensors are 32 bits wide on the device",
            what, first + i, wide);
     }
-    const auto short_form = static_cast<int32_t>(wide);
-    std::memcpy(out.data() + 4 * i, &short_form, 4);
   }
-  return out;
+  std::array<int32_t, 4096> piece;
+  for (size_t done = 0; done < count; done += piece.size()) {
+    const size_t length = std::min(piece.size(), count - done);
+    for (size_t i = 0; i < length; ++i) piece[i] = static_cast<int32_t>(element(done + i));
+    device.write(buffer, offset + 4 * done, std::as_bytes(std::span(piece).first(length)));
+  }
 }
 
 // A large tensor is converted in pieces, so that it is not held twice.
@@ -54,10 +65,7 @@ void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DTyp
   if (host.empty()) return;
   const auto at = static_cast<uint64_t>(offset);
   if (dtype == DType::i64) {
-    const size_t most = kPieceBytes;
-    for (size_t first = 0; first < host.size(); first += most)
-      device.write(buffer, at + first / 2,
-                   i64_to_i32(host.subspan(first, std::min(most, host.size() - first)), first / 8, what));
+    upload_i64(device, buffer, at, host, 0, what);
   } else if (is_encoded(dtype) && encoding_of(dtype).paired()) {
     upload_blocks(device, buffer, offset, encoding_of(dtype), host);
   } else {
@@ -80,6 +88,8 @@ void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DTyp
     const int64_t at = offset + static_cast<int64_t>(first * device_bytes(dtype));
     if (rounds) {
       upload(device, buffer, at, dtype, rounded_to(dtype, part), what);
+    } else if (dtype == DType::i64) {
+      upload_i64(device, buffer, static_cast<uint64_t>(at), part, first, what);
     } else {
       upload(device, buffer, at, dtype, part, what);
     }

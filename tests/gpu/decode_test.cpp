@@ -4,6 +4,7 @@
 #include "rlx/diagnostics.h"
 #include "rlx/models.h"
 #include "rlx/ops.h"
+#include "tests/support/allocations.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {
@@ -81,6 +82,17 @@ TEST_F(Decode, OnlyWhatDependsOnTheLengthIsLoweredAgain) {
   EXPECT_LE(exe_.relowered_count() - before, 3 * kSmall.layers);
   step(3);
   EXPECT_LE(exe_.relowered_count() - before, 3 * kSmall.layers);
+}
+
+// Nodes are inferred, lowered and bound again in memory that they had before.
+TEST_F(Decode, ANewLengthAllocatesNothing) {
+  if (!AllocationCounter::available()) GTEST_SKIP() << "a sanitizer allocates";
+  for (int64_t length = 1; length <= 5; ++length) step(length);
+  const int64_t lowered = exe_.relowered_count();
+  const AllocationCounter counter;
+  for (int64_t length = 6; length <= kSmall.capacity; ++length) step(length);
+  EXPECT_EQ(counter.count(), 0);
+  EXPECT_GT(exe_.relowered_count(), lowered);
 }
 
 }  // namespace

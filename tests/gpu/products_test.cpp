@@ -51,7 +51,7 @@ struct Inputs {
     return tensors.size() - 1;
   }
 };
-using Operands = std::vector<Operand>;
+using Operands = OperandList;
 
 // A matrix [batch, lines, k] and how it is loaded.
 struct Source {
@@ -280,7 +280,7 @@ Sink split(int64_t batch, int64_t m, const std::vector<int64_t>& widths) {
   Sink s{.name = "split"};
   for (const int64_t n : widths) s.outputs.push_back({batch, m, n});
   s.store = [=](const Lowering& l, const Operands&) {
-    std::vector<Operand> outputs;
+    OperandList outputs;
     for (size_t i = 0; i < widths.size(); ++i) outputs.push_back(l.out(static_cast<int64_t>(i)));
     return std::make_shared<StoreSplit>(outputs);
   };

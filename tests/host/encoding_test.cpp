@@ -190,7 +190,7 @@ TEST_P(Encodings, ASliceIsBoundInWholeBlocks) {
     Caps caps;
     caps.max_binding_bytes = 16384;  // less than the storage
     const int64_t place = 4096;
-    const BoundDispatch bound = bind_dispatch(d, {{0, place, storage}, {1, 0, 256}}, caps).at(0);
+    const BoundDispatch bound = bind_dispatch(d, {{0, place, storage}, {1, 0, 256}}, caps)[0];
     const int64_t first = place + begin * encoding().block_bytes;
     const BoundRange& range = bound.ranges[0];
     EXPECT_EQ(range.offset % 256, 0);

@@ -51,10 +51,10 @@ Program lowered(const std::string& call, DType type, const Target& target) {
 
 // "loop_staged [staged] ROWS=8 LANES=128": the label and those constants that are candidates.
 std::string text(const Dispatch& d) {
-  static const std::set<std::string> chosen = {"ROWS", "LANES", "KEYS", "QUADS", "TEAM"};
+  static const std::set<std::string_view> chosen = {"ROWS", "LANES", "KEYS", "QUADS", "TEAM"};
   std::string out = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
   for (const SpecValue& s : d.specs) {
-    if (chosen.contains(s.name)) out += " " + s.name + "=" + s.value.substr(0, s.value.size() - 1);
+    if (chosen.contains(s.name)) out += formatted(" {}={}", s.name, s.value);
   }
   return out;
 }

@@ -277,12 +277,17 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
     words.push_back(to_u32(word));
   }
 
-  std::vector<Operand> operands;
-  std::vector<SpecValue> specs = launch.specs;
+  const KernelPtr kernel = kernel_of(p, launch, four, code);
+  OperandList operands;
+  SpecList specs = launch.specs;
   const auto add = [&](Binding part_of, std::string_view name) {
     std::ranges::move(part_of.operands, std::back_inserter(operands));
     words.insert(words.end(), part_of.words.begin(), part_of.words.end());
-    for (SpecValue& s : part_of.specs) specs.push_back({for_operand(s.name, name), std::move(s.value)});
+    for (const SpecValue& s : part_of.specs) {
+      const auto decl = std::ranges::find(kernel->specs, for_operand(s.name, name), &SpecDecl::name);
+      check(decl != kernel->specs.end(), "a spec constant is in the kernel source");
+      specs.push_back({decl->name, s.value, s.is_bool});
+    }
   };
   add(p.a->bind(launch.a, {r.batch, r.rows, r.k}), "a");
   add(p.b->bind(launch.b, {r.batch, r.cols, r.k}), "b");
@@ -295,7 +300,7 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
     operands.push_back(std::move(bound));
   }
   words.insert(words.end(), code.words.begin(), code.words.end());
-  return l.make(kernel_of(p, launch, four, code), std::move(operands), std::as_bytes(std::span(words)),
+  return l.make(kernel, std::move(operands), std::as_bytes(std::span(words)),
                 ceil_div(tiles, launch.tiles_per_group), std::move(specs));
 }
 

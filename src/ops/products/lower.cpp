@@ -77,7 +77,7 @@ class Cutter {
     const Operand value = l_.scratch(type, y.operand.view.dims);
     make_product(value);
     if (p.expr.steps.empty() && type == y.operand.dtype) return lower_copy_into(l_, value, y.operand);
-    std::vector<Operand> inputs = {value};
+    OperandList inputs = {value};
     for (const Grouped& e : p.extra) inputs.push_back(e.operand);
     Expr tail = p.expr;
     if (tail.steps.empty()) {

@@ -44,9 +44,9 @@ enum class Access : uint8_t { one, four_k, four_lines };
 
 // What a load or a store adds to the kernel.
 struct Binding {
-  std::vector<Operand> operands;  // for its `//@ in` and `//@ out` lines, in order
-  std::vector<uint32_t> words;    // for its `//@ param` lines
-  std::vector<SpecValue> specs;   // named as in its text
+  OperandList operands;         // for its `//@ in` and `//@ out` lines, in order
+  std::vector<uint32_t> words;  // for its `//@ param` lines
+  SpecList specs;               // named as in its text
 };
 
 // How an operand is loaded.
@@ -121,7 +121,7 @@ struct Launch {
   bool four_columns = false;  // stores four columns at a time where it can
   int64_t tile_rows = 1, tile_cols = 1;
   int64_t tiles_per_group = 1;
-  std::vector<SpecValue> specs = {};
+  SpecList specs = {};
 };
 Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch);
 

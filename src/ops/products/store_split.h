@@ -11,7 +11,7 @@ namespace rlx::products {
 class StoreSplit final : public Store {
  public:
   // Contiguous outputs [batch.., rows.., cols], of one type.
-  explicit StoreSplit(std::vector<Operand> outputs) : outputs_(std::move(outputs)) {}
+  explicit StoreSplit(OperandList outputs) : outputs_(std::move(outputs)) {}
 
   std::string_view name() const override { return "split"; }
   std::string id() const override { return formatted("split {}", outputs_.size()); }
@@ -53,7 +53,7 @@ class StoreSplit final : public Store {
   DType dtype() const override { return outputs_[0].dtype; }
 
  private:
-  std::vector<Operand> outputs_;
+  OperandList outputs_;
 };
 
 }  // namespace rlx::products
