@@ -14,6 +14,11 @@ namespace rlx {
 
 std::vector<TensorType> Rope::infer(const InferArgs& in) const {
   in.expect_count(3, 4);
+  check_inputs(in);
+  return {in[0]};
+}
+
+void Rope::check_inputs(const InferArgs& in) const {
   for (int64_t i = 0; i < 3; ++i) in.expect_float(i);
   const Shape& x = in.shape(0);
   if (x.rank() < 2)
@@ -45,7 +50,6 @@ std::vector<TensorType> Rope::infer(const InferArgs& in) const {
       fail("rope: the positions {} do not broadcast to {}", in.shape(3).text(), rows.text());
     }
   }
-  return {in[0]};
 }
 
 void Rope::reference(RefContext& r) const {
@@ -128,8 +132,13 @@ void emit_parts(Lowering& l, const Problem& p) {
 }  // namespace
 
 void Rope::lower(Lowering& l) const {
-  if (l.out().view.elements() == 0) return;
-  Problem p{this, l.in(0), l.out(), l.optional_in(3), l.in(1), l.in(2), 0};
+  lower_rope(l, *this, l.in(0), l.in(1), l.in(2), l.optional_in(3), l.out());
+}
+
+void lower_rope(Lowering& l, const Rope& op, Operand x, Operand cos, Operand sin, Operand positions,
+                const Operand& y) {
+  if (y.view.elements() == 0) return;
+  Problem p{&op, std::move(x), y, std::move(positions), std::move(cos), std::move(sin), 0};
   if (p.positions.present()) {
     const Dims& dims = p.x.view.dims;
     p.positions.view = p.positions.view.broadcast_to({dims.begin(), dims.end() - 1});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/op.h"
+#include "kernels/dispatch.h"
 
 namespace rlx {
 
@@ -23,10 +24,15 @@ struct Rope final : OpOf<Rope> {
   }
   int64_t pairs() const { return (rotated != 0 ? rotated : head_dim) / 2; }
   bool optional_input(int64_t input) const override { return input == 3; }
+  void check_inputs(const InferArgs& in) const;
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
+
+// y = rope of x, for a contiguous y. `positions` may be absent.
+void lower_rope(Lowering& l, const Rope& op, Operand x, Operand cos, Operand sin, Operand positions,
+                const Operand& y);
 
 }  // namespace rlx

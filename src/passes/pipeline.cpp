@@ -99,7 +99,8 @@ Graph fuse(Graph g, const PassOptions& options) {
   if (options.packed_attention) g = keeping_states(g, join_ropes);
   g = pack_weights(g);  // what was joined is already in order
   g = fuse_elementwise(g, options.max_region_inputs);
-  g = keeping_states(g, join_writes);  // last: the other passes do not move or remove writes any more
+  g = keeping_states(g, join_writes);      // last: the other passes do not move or remove writes any more
+  g = keeping_states(g, fuse_rope_write);  // of ropes and writes that were joined
   if (!options.packed_attention) g = unpack_attention(g);
   return remove_dead_code(g);
 }

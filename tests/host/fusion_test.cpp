@@ -931,5 +931,93 @@ TEST(JoinWrites, JoinsTwoThatDoNotDependOnEachOther) {
       });
 }
 
+// The rope of queries and keys of a joint product, and the writes of keys and values.
+struct CacheText {
+  std::string x = "%x = input : f32[2, 1, 28]";
+  std::string turned = "slice(%x) {axis=2, start=0, length=24}";
+  std::string rope = "rope(%a, %c, %i) {head_dim=8}";
+  std::string q = "slice(%r) {axis=-1, start=0, length=16}";
+  std::string k = "slice(%r) {axis=2, start=16, length=8}";
+  std::string v = "slice(%x) {axis=2, start=24, length=4}";
+  std::string before = "";
+  std::string write = "write_state(%s, %t, %k, %v) {axis=1, start=3, states=2}";
+  std::string end = "%y = neg(%q)\noutput y = %y\n";
+
+  std::string text() const {
+    return x + "\n%s = state : f32[2, 5, 8]\n%t = state : f32[2, 5, 4]\n%c = input : f32[3, 4]\n" +
+           "%i = input : f32[3, 4]\n%p = input : i32[1]\n%a = " + turned + "\n%r = " + rope + "\n%q = " + q +
+           "\n%k = " + k + "\n%v = " + v + "\n" + before + "\n%w = " + write + "\n" + end + "output w = %w\n";
+  }
+};
+
+TEST(FuseRopeWrite, FusesWhatReadsNeighbouringColumns) {
+  const auto pass = [](const Graph& g) {
+    Graph fused = fuse_rope_write(g);
+    EXPECT_NO_THROW(schedule(fused)) << print(fused);
+    return fused;
+  };
+  expect_cases(
+      pass, " = rope_write(",
+      {
+          {"plain", CacheText{}.text(), true},
+          {"values first",
+           CacheText{.write = "write_state(%t, %s, %v, %k) {axis=1, start=3, states=2}"}.text(), true},
+          {"not from the start",
+           CacheText{.x = "%x = input : f32[2, 1, 35]",
+                     .turned = "slice(%x) {axis=2, start=3, length=24}",
+                     .v = "slice(%x) {axis=2, start=27, length=4}"}
+               .text(),
+           true},
+          {"16-bit floats",
+           "%x = input : bf16[1, 1, 24]\n%s = state : bf16[1, 5, 8]\n%t = state : bf16[1, 5, 8]\n"
+           "%c = input : f32[3, 4]\n%a = slice(%x) {axis=2, start=0, length=16}\n"
+           "%r = rope(%a, %c, %c) {head_dim=8}\n%q = slice(%r) {axis=2, start=0, length=8}\n"
+           "%k = slice(%r) {axis=2, start=8, length=8}\n%v = slice(%x) {axis=2, start=16, length=8}\n"
+           "%w = write_state(%s, %t, %k, %v) {axis=1, start=3, states=2}\n"
+           "output q = %q\noutput w = %w\n",
+           true},
+          {"interleaved", CacheText{.rope = "rope(%a, %c, %i) {head_dim=8, interleaved=true}"}.text(), true},
+          {"the values are read elsewhere too",
+           CacheText{.end = "%y = neg(%q)\n%z = exp(%v)\noutput y = %y\noutput z = %z\n"}.text(), true},
+          {"the old contents are read before",
+           CacheText{.before = "%o = exp(%s)", .end = "%y = neg(%q)\noutput y = %y\noutput o = %o\n"}.text(),
+           true},
+          {"positions", CacheText{.rope = "rope(%a, %c, %i, %p) {head_dim=8}"}.text(), false},
+          {"a gap before the values",
+           CacheText{.x = "%x = input : f32[2, 1, 29]", .v = "slice(%x) {axis=2, start=25, length=4}"}.text(),
+           false},
+          {"values of another input",
+           CacheText{.x = "%x = input : f32[2, 1, 28]\n%other = neg(%x)",
+                     .v = "slice(%other) {axis=2, start=24, length=4}"}
+               .text(),
+           false},
+          {"every second value",
+           CacheText{.x = "%x = input : f32[2, 1, 32]", .v = "slice(%x) {axis=2, start=24, length=4, step=2}"}
+               .text(),
+           false},
+          {"keys before the queries",
+           CacheText{.q = "slice(%r) {axis=2, start=8, length=16}",
+                     .k = "slice(%r) {axis=2, start=0, length=8}"}
+               .text(),
+           false},
+          {"a gap before the keys", CacheText{.q = "slice(%r) {axis=2, start=0, length=8}"}.text(), false},
+          {"the keys are read elsewhere too",
+           CacheText{.end = "%y = neg(%q)\n%z = exp(%k)\noutput y = %y\noutput z = %z\n"}.text(), false},
+          {"all of the rope is read",
+           CacheText{.end = "%y = neg(%q)\n%z = exp(%r)\noutput y = %y\noutput z = %z\n"}.text(), false},
+          {"the rope is an output", CacheText{.end = "%y = neg(%q)\noutput y = %y\noutput r = %r\n"}.text(),
+           false},
+          {"the queries are read before the write",
+           CacheText{.before = "%y = neg(%q)", .end = "output y = %y\n"}.text(), false},
+          {"a table is a part of the state",
+           CacheText{.x = "%x = input : f32[2, 1, 28]\n%table = state : f32[3, 4]",
+                     .rope = "rope(%a, %table, %i) {head_dim=8}",
+                     .before = ""}
+               .text(),
+           false},
+          {"one write alone", CacheText{.write = "write_state(%s, %k) {axis=1, start=3}"}.text(), false},
+      });
+}
+
 }  // namespace
 }  // namespace rlx::testing

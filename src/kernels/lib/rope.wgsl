@@ -1,0 +1,18 @@
+// The rotation of pairs, for kernels that have `x`, `cosines`, `sines`, the parameters width, head and pairs, and a
+// function position(row) that gives a row of the tables.
+const INTERLEAVED: bool = false;  //@ spec
+
+// Element i of x, rotated with the other one of its pair.
+fn rotated(i: u32) -> f32 {
+  let here = x_get(x_flat(i));
+  let dim = (i % params.width) % params.head;
+  if (dim >= 2u * params.pairs) { return here; }
+  // The first of a pair becomes a cos - b sin, the second b cos + a sin.
+  let second = select(dim >= params.pairs, dim % 2u == 1u, INTERLEAVED);
+  let pair = select(dim - select(0u, params.pairs, second), dim / 2u, INTERLEAVED);
+  let apart = select(params.pairs, 1u, INTERLEAVED);
+  let other = x_get(x_flat(select(i + apart, i - apart, second)));
+  let t = position(i / params.width) * params.pairs + pair;
+  let turned = other * sines_get(sines_flat(t));
+  return fma(here, cosines_get(cosines_flat(t)), select(-turned, turned, second));
+}
