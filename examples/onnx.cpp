@@ -1,4 +1,4 @@
-// Runs an ONNX model whose inputs are floats on zeros: example_onnx model.onnx
+// Runs an ONNX model on zeros, with 1 for every size that it leaves open: example_onnx model.onnx
 #include <cstdio>
 
 #include "rlx/onnx.h"
@@ -11,7 +11,9 @@ int main(int argc, char** argv) {
   }
   try {
     const rlx::onnx::Model model = rlx::onnx::load(argv[1]);
-    rlx::Executable exe = rlx::compile(model.graph);
+    rlx::CompileOptions options;
+    for (const std::string& symbol : model.graph.symbols()) options.symbols[symbol] = 1;
+    rlx::Executable exe = rlx::compile(model.graph, rlx::Device::open(), options);
     exe.set_params(model.weights);
     rlx::NamedTensors inputs;
     for (const rlx::TensorInfo& in : exe.inputs())

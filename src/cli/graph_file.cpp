@@ -173,9 +173,9 @@ void ModelFlags::add_inputs_to(Command& command) {
 
 bool ModelFlags::is_onnx() const {
   if (file.empty()) throw Misuse("the name of the file is empty");
-  if (file.ends_with(".onnx") || file.ends_with(".rlx")) return file.ends_with(".onnx");
   const FileBytes bytes(file);
   const auto start = bytes.bytes().first(std::min<size_t>(bytes.bytes().size(), 4096));
+  if (start.empty()) fail(ErrorKind::invalid_file, "{}: the file is empty", file);
   // Texts have line ends and tabs, but no other control characters; an ONNX file begins with one.
   return std::ranges::any_of(start, [](std::byte b) {
     const auto c = static_cast<unsigned char>(b);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <random>
 
+#include "base/fail.h"
 #include "base/hash.h"
+#include "cli/arguments.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
 
@@ -37,11 +39,18 @@ int64_t type_bound(onnx::ElementType type) {
   return int64_t{1} << (onnx::is_unsigned(type) ? bits : bits - 1);
 }
 
+// More than this is not made up: nobody would wait for it.
+constexpr int64_t kMostRandom = int64_t{1} << 30;
+
 Tensor random_leaf(const Graph& graph, int32_t id, uint64_t seed, onnx::ElementType carried) {
   const Node& n = graph.node(id);
   const TensorType& type = n.outputs[0];
   const std::vector<int64_t> dims = type.shape.values();
   const auto count = static_cast<size_t>(type.shape.elements().value());
+  if (type.shape.elements().value() > kMostRandom) {
+    throw Misuse(formatted("'{}' is {}, which has {} elements; random values are made for up to {} of them",
+                           n.name, type.text(), count, kMostRandom));
+  }
   // The distributions of <random> differ between libraries; the engine itself does not.
   std::mt19937_64 engine(Hash().number(seed).text(n.name).value());
   if (is_float(value_dtype(type.dtype)) || type.dtype == DType::c64) {

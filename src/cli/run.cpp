@@ -25,13 +25,14 @@ struct Options {
   int64_t repeat = 1;
 };
 
-// Where the values come from, unless all are random anyway.
+// Where the values come from.
 void print_sources(const Options& o, const ReadyModel& model) {
   const LeafValues& leaves = model.leaves;
   const size_t all = leaves.inputs.size() + leaves.params.size();
-  if (leaves.random.size() == all && o.values.load.empty()) return;
   print(formatted("{} of {} inputs and params are given", all - leaves.random.size(), all));
-  print(leaves.random.empty() ? "\n" : formatted("; random: {}\n", excerpt(joined(leaves.random), 200)));
+  print(leaves.random.empty() ? "\n"
+                              : formatted("; random, with the seed {}: {}\n", o.values.seed,
+                                          excerpt(joined(leaves.random), 200)));
 }
 
 void print_outputs(const NamedTensors& outputs, const std::map<std::string, std::string>& files) {

@@ -118,6 +118,15 @@ void GivenSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
 
 namespace {
 
+[[noreturn]] void fail_no_input(const Graph& graph, std::string_view name) {
+  std::vector<std::string> inputs;
+  for (const Node& n : graph.nodes()) {
+    if (n.op->is(LeafKind::input)) inputs.push_back(n.name);
+  }
+  fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'; it has: {}", graph.name, name,
+       excerpt(joined(inputs), 500));
+}
+
 [[noreturn]] void fail_undetermined(const Graph& graph, const std::string& symbol, List<InputRef> given) {
   for (const Node& n : graph.nodes()) {
     if (!n.op->is(LeafKind::input) || std::ranges::contains(given, n.name, &InputRef::name)) continue;
@@ -138,8 +147,7 @@ void GivenSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList gi
   for (const auto& [name, value] : given) set(name, value, "");
   for (const InputRef& in : inputs) {
     const int32_t node = graph.find(in.name);
-    if (node < 0 || !graph.node(node).op->is(LeafKind::input))
-      fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'", graph.name, in.name);
+    if (node < 0 || !graph.node(node).op->is(LeafKind::input)) fail_no_input(graph, in.name);
     const Shape& shape = graph.node(node).outputs[0].shape;
     if (shape.is_static()) continue;
     if (in.shape.empty()) {

@@ -247,7 +247,7 @@ TEST_F(Npy, ArchivesThatAreNotWhole) {
 
 std::string little_endian(uint64_t number, size_t bytes) {
   std::string out;
-  for (size_t i = 0; i < bytes; ++i) out += static_cast<char>(number >> (8 * i));
+  for (size_t i = 0; i < bytes; ++i) out += static_cast<char>(i < 8 ? number >> (8 * i) : 0);
   return out;
 }
 

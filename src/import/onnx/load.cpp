@@ -24,9 +24,30 @@ Error refusal(const std::string& file, const std::vector<ImportProblem>& problem
 
 namespace {
 
+// That the shapes of the inputs name.
+std::set<std::string> symbols_of(const GraphProto& graph) {
+  std::set<std::string> out;
+  for (const ValueInfo& info : graph.inputs) {
+    for (const DimProto& d : info.shape.value_or(std::vector<DimProto>())) {
+      try {
+        if (!d.param.empty()) Dim::parse(d.param).collect_symbols(out);
+      } catch (const Error&) {  // a name that dims cannot have has become another
+      }
+    }
+  }
+  return out;
+}
+
 Model load(ModelFile file, const LoadOptions& options) {
   ImportOptions import_options{.values = options.values, .symbols = {}};
-  for (const auto& [name, value] : options.symbols) import_options.symbols[name] = value;
+  const std::set<std::string> symbols = symbols_of(file.model.graph);
+  for (const auto& [name, value] : options.symbols) {
+    if (!symbols.contains(name)) {
+      fail(ErrorKind::invalid_argument, "{}: the inputs have no symbol named '{}'; they have: {}", file.name,
+           name, excerpt(joined(symbols), 500));
+    }
+    import_options.symbols[name] = value;
+  }
   const auto import = [&] {
     try {
       return import_model(file.model, file.data, import_options);

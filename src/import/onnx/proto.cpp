@@ -469,8 +469,11 @@ auto checked(std::span<const std::byte> bytes, std::string_view file, Parse&& pa
   try {
     Parser parser(file);
     return parse(parser, pbf_reader(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  } catch (const protozero::exception& e) {
-    fail(ErrorKind::invalid_file, "{}: not a whole ONNX file ({})", file, e.what());
+  } catch (const protozero::end_of_buffer_exception&) {
+    fail(ErrorKind::invalid_file, "{}: not a whole ONNX file: after {} bytes it ends within a message", file,
+         bytes.size());
+  } catch (const protozero::exception&) {
+    fail(ErrorKind::invalid_file, "{}: not a whole ONNX file: its bytes are no protobuf messages", file);
   }
 }
 
