@@ -17,7 +17,7 @@ std::vector<int64_t> padding(const Call& c, const Shape& x, const std::vector<in
   for (size_t i = 0; i < axes; ++i) {
     const Dim& size = x[static_cast<int64_t>(i) + 2];
     if (strides[i] < 1) fail("its stride on axis {} is {}", i + 2, strides[i]);
-    const int64_t reach = checked_add(checked_mul(kernel[i] - 1, dilations[i]), 1);
+    const int64_t reach = checked_add(checked_mul(checked_add(kernel[i], -1), dilations[i]), 1);
     int64_t all = checked_add(reach, -strides[i]);  // for any size that is a multiple of the stride
     if (size.is_static()) {
       const int64_t over = size.value() % strides[i];  // of the last step, which may reach beyond the end

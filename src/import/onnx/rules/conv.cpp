@@ -1,4 +1,5 @@
 // Convolutions and their relatives.
+#include "base/checked.h"
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
 
@@ -49,8 +50,8 @@ void fit_output(Call& c, const Shape& x, const std::vector<int64_t>& kernel, Con
     const Dim& size = x[static_cast<int64_t>(i) + 2];
     const int64_t stride = options.strides[i];
     const Dim wanted = shape.empty() ? size * Dim(stride) : Dim(shape[i]);
-    const Dim all = (size - Dim(1)) * Dim(stride) +
-                    Dim(options.output_padding[i] + (kernel[i] - 1) * options.dilations[i] + 1) - wanted;
+    const int64_t reach = checked_add(checked_mul(kernel[i] - 1, options.dilations[i]), 1);
+    const Dim all = (size - Dim(1)) * Dim(stride) + Dim(reach) + Dim(options.output_padding[i]) - wanted;
     if (!all.is_static()) {
       c.refuse(Refusal::other, "its padding depends on the size {}, which is known only when it runs",
                size.text());
@@ -58,7 +59,8 @@ void fit_output(Call& c, const Shape& x, const std::vector<int64_t>& kernel, Con
     const int64_t cut = std::max<int64_t>(all.value(), 0);
     options.pads[i] = how == "SAME_UPPER" ? cut / 2 : cut - cut / 2;
     options.pads[i + axes] = cut - options.pads[i];
-    options.output_padding[i] += cut - all.value();
+    if (all.value() < 0)
+      options.output_padding[i] = checked_add(options.output_padding[i], checked_mul(all.value(), -1));
   }
 }
 

@@ -83,8 +83,8 @@ void max_unpool_rule(Call& c) {
          pads.size(), axes);
   Shape size;
   for (size_t i = 0; i < axes; ++i) {
-    size.push_back((x.shape()[static_cast<int64_t>(i) + 2] - Dim(1)) * Dim(strides[i]) +
-                   Dim(kernel[i] - pads[i] - pads[axes + i]));
+    size.push_back((x.shape()[static_cast<int64_t>(i) + 2] - Dim(1)) * Dim(strides[i]) + Dim(kernel[i]) -
+                   Dim(pads[i]) - Dim(pads[axes + i]));
   }
   Value y = max_unpool(x, c.in(1), size, PoolIndices::tensor);
   if (c.has(2)) {
@@ -93,7 +93,7 @@ void max_unpool_rule(Call& c) {
       fail("its output shape has {} numbers for {} axes", wanted.size(), y.shape().rank());
     std::vector<int64_t> after;
     for (size_t i = 0; i < wanted.size(); ++i)
-      after.push_back(wanted[i] - y.shape()[static_cast<int64_t>(i)].value());
+      after.push_back((Dim(wanted[i]) - y.shape()[static_cast<int64_t>(i)]).value());
     y = pad(y, std::vector<int64_t>(wanted.size(), 0), after);
   }
   c.out(y);
