@@ -28,6 +28,8 @@ CASES = {
     "elementwise": 3e-3,
     "bert-base": 1e-4,
 }
+MODEL_ERROR = 1e-4  # the same for a model of --models
+SIDES = {"rlx": "rlx", "ort": "ORT", "ort_cpu": "ORT on CPU"}
 
 
 class Failure(Exception):
@@ -40,15 +42,26 @@ def read_arguments():
         description="rlx and ONNX Runtime's WebGPU provider on the same work and the same device, in turns.",
     )
     parser.add_argument("cases", metavar="CASE", nargs="*", help=f"which cases; all without any: {', '.join(CASES)}")
+    parser.add_argument(
+        "--models",
+        metavar="DIRECTORY",
+        type=Path,
+        help="measure its ONNX files instead, also in ONNX Runtime's CPU provider; a CASE is then a file's name "
+        "without .onnx",
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the results, with those of each round")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side has its turn in a case (default 3)")
     parser.add_argument("--seconds", type=float, default=1, help="how long one turn measures (default 1)")
     parser.add_argument("--rlx", metavar="PROGRAM", type=Path, help="a built program, instead of this checkout's own")
     parser.add_argument("--packages", type=Path, required=True, help=argparse.SUPPRESS)  # from the launcher
     arguments = parser.parse_args()
+    known = sorted(file.stem for file in arguments.models.glob("*.onnx")) if arguments.models else list(CASES)
+    if not known:
+        parser.error(f"--models: there is no ONNX file in {arguments.models}")
     for name in arguments.cases:
-        if name not in CASES:
-            parser.error(f"there is no case '{name}'; the cases are: {', '.join(CASES)}")
+        if name not in known:
+            parser.error(f"there is no case '{name}'; the cases are: {', '.join(known)}")
+    arguments.cases = arguments.cases or known
     if arguments.json and not arguments.json.absolute().parent.is_dir():
         parser.error(f"--json: the directory {arguments.json.absolute().parent} does not exist")
     if arguments.rounds < 1:
@@ -80,15 +93,16 @@ def json_of(command, what):
 
 
 class Rlx:
-    def __init__(self, program, seconds):
-        self.program, self.seconds = program.resolve() if program else build_rlx(), seconds
+    def __init__(self, program, models, seconds):
+        self.program, self.models, self.seconds = program.resolve() if program else build_rlx(), models, seconds
         devices = [self.program, "devices", "--backend", "vulkan", "--json"]
         self.adapter = one_adapter(json_of(devices, "rlx devices"))
 
     def measure(self, case):
         flags = ["--backend", "vulkan", "--seconds", self.seconds, "--json", "-"]
-        result = json_of([self.program, "bench", case, *flags], f"rlx bench {case}")["cases"][0]
-        return {key: result[key] for key in ("wall_ms", "cpu_ms", "runs")}
+        work = self.models / f"{case}.onnx" if self.models else case
+        result = json_of([self.program, "bench", work, *flags], f"rlx bench {work}")["cases"][0]
+        return {key: result[key] for key in ("wall_ms", "cpu_ms", "runs", "dispatches")}
 
 
 def build_rlx():
@@ -110,9 +124,9 @@ def one_adapter(adapters):
 
 
 class OnnxRuntime:
-    def __init__(self, packages, seconds):
+    def __init__(self, packages, models, seconds):
         self.packages, self.seconds = packages, seconds
-        self.models = models_in(packages.parent)
+        self.models = models or models_in(packages.parent)
         about = json.loads((packages / "node_modules/onnxruntime-node/package.json").read_text())
         self.version = about["version"]
 
@@ -121,19 +135,19 @@ class OnnxRuntime:
         script = ["node", "--no-js-float16array", BENCH / "ort_case.mjs", self.packages]
         return json_of([*script, self.models / f"{case}.onnx", *words], f"ONNX Runtime ({words[0]} {case})")
 
-    def measure(self, case):
-        return self.call(case, "measure", self.seconds)
+    def measure(self, case, provider):
+        return self.call(case, "measure", self.seconds, provider)
 
-    def check(self, case):
+    def check(self, case, allowed):
         """The largest error of the WebGPU provider against the CPU provider, as a fraction of the largest value."""
         result = self.call(case, "check")
         if result["error"] is None:
             raise Failure(f"{case}: the outputs of ONNX Runtime's WebGPU provider are not all finite")
         error = result["error"] / result["largest"]
-        if error > CASES[case]:
+        if error > allowed:
             raise Failure(
                 f"{case}: ONNX Runtime's WebGPU provider differs from its CPU provider by {error:.2g} of the largest "
-                f"value; {CASES[case]:.2g} is allowed"
+                f"value; {allowed:.2g} is allowed"
             )
         return error
 
@@ -165,15 +179,19 @@ def middle(rounds):
 
 
 def run_case(case, rlx, ort, rounds):
-    error = ort.check(case)
-    turns = {"rlx": [], "ort": []}
+    allowed = MODEL_ERROR if rlx.models else CASES[case]
+    error = ort.check(case, allowed)
+    sides = {"rlx": lambda: rlx.measure(case), "ort": lambda: ort.measure(case, "webgpu")}
+    if rlx.models:
+        sides["ort_cpu"] = lambda: ort.measure(case, "cpu")
+    turns = {side: [] for side in sides}
     for number in range(rounds):
         note(f"{case}, round {number + 1} of {rounds}")
-        turns["rlx"].append(rlx.measure(case))
-        turns["ort"].append(ort.measure(case))
-    result = {"name": case, "rlx": middle(turns["rlx"]), "ort": middle(turns["ort"])}
+        for side, measure in sides.items():
+            turns[side].append(measure())
+    result = {"name": case} | {side: middle(of_side) for side, of_side in turns.items()}
     result["cpu_ratio"] = result["ort"]["cpu_ms"] / result["rlx"]["cpu_ms"]
-    return result | {"ort_error": error, "ort_error_allowed": CASES[case]}
+    return result | {"ort_error": error, "ort_error_allowed": allowed}
 
 
 def ms_text(ms):
@@ -181,10 +199,13 @@ def ms_text(ms):
 
 
 def print_table(results):
-    rows = [["case", "rlx wall ms", "rlx CPU ms", "ORT wall ms", "ORT CPU ms", "ORT CPU / rlx CPU"]]
+    sides = [side for side in SIDES if side in results[0]]
+    times = [f"{SIDES[side]} {time} ms" for side in sides for time in ("wall", "CPU")]
+    rows = [["case", *times, "dispatches", "ORT CPU / rlx CPU"]]
     for r in results:
-        times = [ms_text(r[side][key]) for side in ("rlx", "ort") for key in ("wall_ms", "cpu_ms")]
-        rows.append([r["name"], *times, f"{r['cpu_ratio']:.2f}"])
+        times = [ms_text(r[side][key]) for side in sides for key in ("wall_ms", "cpu_ms")]
+        dispatches = str(r["rlx"]["rounds"][0]["dispatches"])
+        rows.append([r["name"], *times, dispatches, f"{r['cpu_ratio']:.2f}"])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
@@ -204,14 +225,17 @@ def print_spread(results):
 
 def main():
     arguments = read_arguments()
-    rlx = Rlx(arguments.rlx, arguments.seconds)
-    ort = OnnxRuntime(arguments.packages, arguments.seconds)
-    results = [run_case(case, rlx, ort, arguments.rounds) for case in arguments.cases or CASES]
+    rlx = Rlx(arguments.rlx, arguments.models, arguments.seconds)
+    ort = OnnxRuntime(arguments.packages, arguments.models, arguments.seconds)
+    results = [run_case(case, rlx, ort, arguments.rounds) for case in arguments.cases]
     print(f"{rlx.adapter}; ONNX Runtime {ort.version}, WebGPU provider")
     print(f"warm runs, inputs uploaded and outputs read back in each; median of rounds: {arguments.rounds}\n")
     print_table(results)
     print()
     print_spread(results)
+    mixed = [r["name"] for r in results if not r["ort"]["rounds"][0]["all_webgpu"]]
+    if mixed:
+        print(f"with nodes that ONNX Runtime's WebGPU provider leaves to the CPU: {', '.join(mixed)}")
     worst = max(results, key=lambda r: r["ort_error"] / r["ort_error_allowed"])
     limits = f"{worst['ort_error']:.1e} of the largest value, {worst['ort_error_allowed']:.0e} is allowed"
     print("ONNX Runtime's WebGPU provider agrees with its CPU provider in these cases; nearest to its limit is")
