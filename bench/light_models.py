@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Gives ONNX's light image networks weights: light_models.py DIRECTORY, for bench/beside_ort --models DIRECTORY.
 
-In Debian's libonnx-testdata each weight is a ConstantOfShape, one repeated number. rlx keeps such a value as one number and
-never reads a tensor of it, which real weights would not allow: here each becomes a tensor of seeded random numbers.
+In Debian's libonnx-testdata each weight is a ConstantOfShape, one repeated number. rlx keeps such a value as one number
+where its kernels allow, which real weights would not: here each becomes a tensor of seeded random numbers.
 """
 import sys
 from pathlib import Path
