@@ -270,7 +270,7 @@ TEST(Executable, WrongCallsSayWhatIsWrongAndChangeNothing) {
   EXPECT_EQ(message([&] { exe.run({{"x", Tensor::of<int32_t>({4}, {1, 1, 1, 1})}}); }),
             "the input 'x' has type f32, but i32 values were given");
   EXPECT_EQ(message([&] { exe.run({{"x", floats({1, 1, 1, 1})}, {"z", floats({1})}}); }),
-            "the graph 'scale' has no input named 'z'");
+            "the graph 'scale' has no input named 'z'; it has: x");
   EXPECT_EQ(message([&] { exe.run_async(in, {"q"}); }), "the graph 'scale' has no output named 'q'");
   EXPECT_EQ(exe.run(in).at("y").to_vector<float>()[0], 2);
 }
