@@ -2,6 +2,7 @@
 // of a gelu, x * sigmoid(x). A product then has one reader, which can become its epilogue.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ops/elementwise.h"
 #include "ops/product_op.h"
@@ -46,8 +47,11 @@ class Fuser {
     std::vector<int32_t> nodes;
     std::map<ValueId, size_t> unread = {{tip, readers->second.size()}};
     int64_t cost = 0;
-    for (int32_t id = *std::ranges::min_element(readers->second); id >= 0 && id < graph_.size(); ++id) {
-      if (!reads(id, unread)) continue;
+    std::set<int32_t> open(readers->second.begin(), readers->second.end());  // readers of what is unread
+    while (!open.empty()) {
+      const int32_t id = *open.begin();
+      open.erase(open.begin());
+      if (id < 0) return {};  // an output
       const Node& n = graph_.node(id);
       if (!joins(n, tip, unread) || (cost += expr_of(n).cost()) > kRegionBudget) return {};
       nodes.push_back(id);
@@ -56,14 +60,11 @@ class Fuser {
       }
       if (unread.empty()) return nodes;
       const auto own = uses_.find({id, 0});
-      unread[{id, 0}] = own == uses_.end() ? 0 : own->second.size();
-      if (own == uses_.end() || std::ranges::contains(own->second, -1)) return {};
+      if (own == uses_.end()) return {};
+      unread[{id, 0}] = own->second.size();
+      open.insert(own->second.begin(), own->second.end());
     }
     return {};
-  }
-
-  bool reads(int32_t id, const std::map<ValueId, size_t>& values) const {
-    return std::ranges::any_of(graph_.node(id).inputs, [&](ValueId v) { return values.contains(v); });
   }
 
   bool joins(const Node& n, ValueId tip, const std::map<ValueId, size_t>& values) const {

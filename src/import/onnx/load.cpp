@@ -61,7 +61,11 @@ Model load(ModelFile file, const LoadOptions& options) {
   if (options.cache_capacity > 0) {
     try {
       import_options.symbols.merge(total_lengths(imports.graph, find_caches(imports.graph)));
-      imports = import();
+    } catch (const Error& e) {
+      throw e.within(file.name);
+    }
+    imports = import();
+    try {
       std::tie(imports.graph, caches) = caches_as_states(imports.graph, options.cache_capacity);
     } catch (const Error& e) {
       throw e.within(file.name);
