@@ -110,7 +110,7 @@ struct DispatchCommand {
 
 // Offsets and length are multiples of 4.
 struct Copy {
-  const Buffer* from = nullptr;
+  const Buffer* from = nullptr;  // null: zeros
   uint64_t from_offset = 0;
   const Buffer* to = nullptr;  // null: into the readback of the same submit
   uint64_t to_offset = 0;

@@ -22,7 +22,11 @@ void encode(const wgpu::CommandEncoder& encoder, std::span<const Copy> copies,
             const Readback::Impl* staging) {
   for (const Copy& copy : copies) {
     if (copy.bytes == 0) continue;
-    if (copy.from == nullptr || !*copy.from) fail(ErrorKind::invalid_argument, "a copy has no source buffer");
+    if (copy.from == nullptr) {
+      encoder.ClearBuffer(target_of(copy, staging), copy.to_offset, copy.bytes);
+      continue;
+    }
+    if (!*copy.from) fail(ErrorKind::invalid_argument, "a copy has no source buffer");
     encoder.CopyBufferToBuffer(copy.from->impl()->buffer, copy.from_offset, target_of(copy, staging),
                                copy.to_offset, copy.bytes);
   }

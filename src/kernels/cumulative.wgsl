@@ -7,6 +7,7 @@
 //@ out y any x4
 //@ out total any
 //@ out restarts any
+//@ out overflow int atomic
 //@ use team_serial four put_four
 
 const TEAM: u32 = 1u;  //@ spec
@@ -32,7 +33,11 @@ alias team_t = vec2<x_t>;  // merged elements, and whether there is a head among
 
 fn is_nan_value(v: x_t) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u; }
 
+fn left_range() { overflow_max(0u, 1); }
+
 fn joined(a: x_t, b: x_t) -> x_t {
+  if (overflow_present && KIND == SUM) { return x_t(add_i64(i32(a), i32(b))); }
+  if (overflow_present && KIND == PROD) { return x_t(mul_i64(i32(a), i32(b))); }
   if (KIND == SUM) { return a + b; }
   if (KIND == PROD) { return a * b; }
   let best = select(min(a, b), max(a, b), KIND == MAX);

@@ -66,6 +66,14 @@ int32_t Scratch::take(int64_t bytes, int32_t node) {
   return storage;
 }
 
+int32_t Scratch::overflow() {
+  if (overflow_ < 0) {
+    overflow_ = static_cast<int32_t>(storages_.size());
+    storages_.push_back({.overflow = true});
+  }
+  return overflow_;
+}
+
 Operand Lowering::scratch(DType dtype, Dims dims) {
   Operand o;
   o.dtype = dtype;
@@ -86,6 +94,16 @@ Operand Lowering::table(const Tensor& values) {
     storages.push_back({std::nullopt, storage_bytes(o.dtype, o.view.elements()), node_,
                         std::make_shared<const Tensor>(values)});
   }
+  return o;
+}
+
+Operand Lowering::overflow(DType dtype) {
+  Operand o;
+  if (dtype != DType::i64) return o;
+  o.storage = scratch_.overflow();
+  o.dtype = DType::i32;
+  o.view = View::contiguous({1});
+  o.view.offset = node_;
   return o;
 }
 

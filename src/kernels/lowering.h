@@ -28,7 +28,9 @@ struct Storage {
   int32_t node = -1;
   std::shared_ptr<const Tensor> table = {};  // its contents, if it is a table (Lowering::table)
 
-  bool is_intermediate() const { return !leaf && !table; }
+  bool overflow = false;  // the words of all nodes (Lowering::overflow)
+
+  bool is_intermediate() const { return !leaf && !table && !overflow; }
 };
 
 inline int64_t storage_bytes(DType dtype, int64_t elements) {
@@ -39,17 +41,21 @@ inline int64_t storage_bytes(DType dtype, int64_t elements) {
 // Gives storages for scratch memory: new ones, or first those that were given before, one after the other.
 class Scratch {
  public:
-  explicit Scratch(std::vector<Storage>& storages, const std::vector<int32_t>* reused = nullptr)
-      : storages_(storages), reused_(reused) {}
+  // `overflow` is Program::overflow.
+  explicit Scratch(std::vector<Storage>& storages, int32_t& overflow,
+                   const std::vector<int32_t>* reused = nullptr)
+      : storages_(storages), overflow_(overflow), reused_(reused) {}
 
   int32_t take(int64_t bytes, int32_t node);
   // What was taken so far, and with how many bytes.
   const InlineVector<int32_t, 4>& taken() const { return taken_; }
   const InlineVector<int64_t, 4>& bytes() const { return bytes_; }
   std::vector<Storage>& storages() { return storages_; }
+  int32_t overflow();  // a storage that is made when it is first needed
 
  private:
   std::vector<Storage>& storages_;
+  int32_t& overflow_;
   const std::vector<int32_t>* reused_;
   InlineVector<int32_t, 4> taken_;
   InlineVector<int64_t, 4> bytes_;
@@ -89,6 +95,11 @@ class Lowering {
   // Constants that the kernel needs besides its inputs (twiddle factors, code books), uploaded with the plan.
   // Equal tables of a program are stored once.
   Operand table(const Tensor& values);
+
+  // Where a kernel reports that a result needs more bits than the device has for its type: a word of this
+  // node that becomes 1, and then the run fails. Present for i64, which has 32 bits; others wrap as they
+  // should. Kernels compute with the functions of lib/math/i64.wgsl if it is.
+  Operand overflow(DType dtype);
 
   // A dispatch of kernel K with named operands and parameters; emit it, or let split() try sizes.
   template <class K>

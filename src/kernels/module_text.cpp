@@ -133,6 +133,9 @@ class OperandWriter {
     if (decl_.calls.has) has(out);
     if (decl_.out) out += formatted("fn {0}_put(p: u32, v: {0}_t) {{}}\n", x_);
     if (decl_.out && decl_.x4) out += formatted("fn {0}_put4(p: u32, v: vec4<{0}_t>) {{}}\n", x_);
+    for (std::string_view f : {"add", "min", "max", "exchange"}) {
+      if (decl_.atomic) out += formatted("fn {0}_{1}(p: u32, v: {0}_t) -> {0}_t {{ return v; }}\n", x_, f);
+    }
   }
 
   // Strides are added modulo 2^32, so a negative one counts backwards.
@@ -333,7 +336,7 @@ class OperandWriter {
   }
 
   void put(std::string& out) const {
-    const bool by_words = kernel_.flat;
+    const bool by_words = kernel_.flat && !decl_.atomic;  // which is no place for element(i)
     if (!reads() && !decl_.x4 && pattern_.partial) raw(out);
     if (packed() && !by_words) {
       put_atomic(out);

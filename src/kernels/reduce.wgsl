@@ -2,6 +2,7 @@
 // t % rows, so that neighbouring tasks work on neighbouring rows of the same part (columns are read side by side).
 //@ in x any x4
 //@ out y any
+//@ out overflow int atomic
 //@ use team_serial four
 
 const TEAM: u32 = 1u;  //@ spec
@@ -12,6 +13,7 @@ const FOUR: bool = false;  //@ spec
 const SUM: u32 = 0u;
 const MAX: u32 = 1u;
 const MIN: u32 = 2u;
+const PROD: u32 = 3u;
 
 struct Params {
   first: u32,
@@ -27,7 +29,11 @@ alias team_t = x_t;
 
 fn is_nan_value(v: x_t) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u; }
 
+fn left_range() { overflow_max(0u, 1); }
+
 fn merge(a: x_t, b: x_t) -> x_t {
+  if (overflow_present && KIND == SUM) { return x_t(add_i64(i32(a), i32(b))); }
+  if (overflow_present && KIND == PROD) { return x_t(mul_i64(i32(a), i32(b))); }
   if (KIND == SUM) { return a + b; }
   if (KIND == MAX || KIND == MIN) {
     let best = select(min(a, b), max(a, b), KIND == MAX);
@@ -38,7 +44,7 @@ fn merge(a: x_t, b: x_t) -> x_t {
 }
 
 fn merge4(a: vec4<x_t>, b: vec4<x_t>) -> vec4<x_t> {
-  if (KIND == SUM) { return a + b; }
+  if (KIND == SUM && !overflow_present) { return a + b; }
   return vec4<x_t>(merge(a.x, b.x), merge(a.y, b.y), merge(a.z, b.z), merge(a.w, b.w));
 }
 

@@ -3,6 +3,7 @@
 //@ in slots any
 //@ in updates any
 //@ out y any atomic
+//@ out overflow int atomic
 const KIND: u32 = 0u;  //@ spec
 const ADD: u32 = 0u;
 const MAX: u32 = 1u;
@@ -13,6 +14,8 @@ struct Params {
 }
 
 const GROUP: u32 = 256u;
+
+fn left_range() { overflow_max(0u, 1); }
 
 @compute @workgroup_size(GROUP)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -25,7 +28,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (!y_has(to)) { return; }
   let v = y_t(updates_at(i));
   if (KIND == ADD) {
-    y_add(to, v);
+    let was = y_add(to, v);
+    if (overflow_present) { _ = add_i64(i32(was), i32(v)); }
   } else if (KIND == MAX) {
     y_max(to, v);
   } else {

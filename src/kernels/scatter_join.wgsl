@@ -3,6 +3,7 @@
 //@ in last int
 //@ in updates any
 //@ out y any
+//@ out overflow int atomic
 //@ use flat slices
 const PRODUCT: bool = false;  //@ spec
 
@@ -12,11 +13,15 @@ struct Params {
   inner: u32,  // elements of a slice
 }
 
+fn left_range() { overflow_max(0u, 1); }
+
 fn element(i: u32) -> y_t {
   let value = x_get(x_flat(i));
   let update = last_at(slot_of(i));
   if (update < 0) { return value; }
   let joined = x_t(updates_get(update_place(update, i)));
+  if (overflow_present && PRODUCT) { return y_t(mul_i64(i32(value), i32(joined))); }
+  if (overflow_present) { return y_t(add_i64(i32(value), i32(joined))); }
   return y_t(select(value + joined, value * joined, PRODUCT));
 }
 

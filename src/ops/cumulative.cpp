@@ -152,6 +152,7 @@ class ScanLowering {
   // The task of each part of `chunk` elements of each row; `base` and `total` are theirs.
   Dispatch task(const Piece& piece, const Operand& restarts, const Team& team, int64_t tasks,
                 int64_t chunk) const {
+    const bool grows = kind_ == ScanKind::sum || kind_ == ScanKind::prod;
     return row_dispatch<kernels::cumulative>(
         l_, team, tasks,
         {.x = piece.x,
@@ -159,7 +160,8 @@ class ScanLowering {
          .base = piece.base,
          .y = piece.y,
          .total = piece.total,
-         .restarts = restarts},
+         .restarts = restarts,
+         .overflow = grows ? l_.overflow(type_) : Operand{}},
         {.rows = to_u32(row_count(piece.x)),
          .length = to_u32(row_length(piece.x)),
          .chunk = to_u32(chunk),
@@ -298,11 +300,12 @@ void register_cumulative(OpTable& table) {
     info.operands = "x";
     info.types = "f32 f16 bf16 i32 u32 i64 i8 u8";
     info.variants = names_of(kVariants);
-    // Long products of other numbers vanish.
+    // Products of larger integers leave their range, and long ones of other floats vanish.
+    const std::string small = kind == ScanKind::prod ? " in -2..1" : "";
     const std::string range = kind == ScanKind::prod ? " in 0.98..1.02" : "";
-    info.samples = {name + "(T[3,17])",
+    info.samples = {name + "(T[3,17]" + small + ")",
                     name + "(T[2,5,7]) {axis=1, exclusive=true}",
-                    name + "(T[257]) {reverse=true}",
+                    name + "(T[257]" + (small.empty() ? "" : " in -1..1") + ") {reverse=true}",
                     name + "(T[1]) {exclusive=true, reverse=true}",
                     name + "(T[0,4])",
                     name + "(T[4,0])",

@@ -138,11 +138,15 @@ Kernel expression_kernel(const Expr& expr, std::vector<uint32_t>& params) {
     k.operands.push_back({formatted("a{}", i), OperandDecl::Kind::any, false, false});
   }
   k.operands.push_back({"y", OperandDecl::Kind::any, true, false});
+  if (expr.may_overflow()) {
+    k.operands.push_back({.name = "overflow", .kind = OperandDecl::Kind::int_, .out = true, .atomic = true});
+    k.source = "fn left_range() { overflow_max(0u, 1); }\n";
+  }
   const ExprCode code = generate(expr, names);
   std::string members = "  first: u32,\n  end: u32,\n";
   for (const std::string& m : code.params) members += "  " + m + ",\n";
-  k.source = formatted("struct Params {{\n{}}}\nfn compute({}) -> y_t {{\n{}  return {};\n}}\n", members,
-                       signature, code.statements, code.result);
+  k.source += formatted("struct Params {{\n{}}}\nfn compute({}) -> y_t {{\n{}  return {};\n}}\n", members,
+                        signature, code.statements, code.result);
   params.assign({0, 0});
   params.insert(params.end(), code.words.begin(), code.words.end());
   return k;
@@ -170,7 +174,7 @@ void add_vec4_main(Kernel& k, const OperandList& inputs) {
     loads += vector ? formatted("  let v{0} = a{0}_get4(a{0}_flat(i));\n", i)
                     : formatted("  let v{0} = vec4<a{0}_t>(a{0}_at(i));\n", i);
   }
-  k.operands.back().x4 = true;
+  k.operands[inputs.size()].x4 = true;
   k.source += formatted(
       R"(@compute @workgroup_size({})
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -202,6 +206,7 @@ Dispatch make_dispatch(Lowering& l, const Kernel& kernel, const Problem& p,
                        const std::vector<uint32_t>& params, int64_t groups) {
   OperandList operands = p.inputs;
   operands.push_back(p.y);
+  if (p.expr.may_overflow()) operands.push_back(l.overflow(DType::i64));
   Dispatch d = l.make(make_kernel(kernel), std::move(operands), std::as_bytes(std::span(params)), groups);
   allow_in_place(d);
   return d;
@@ -286,7 +291,7 @@ void register_elementwise(OpTable& table) {
   OpInfo cast{
       .formula =
           "x as another type: floats to nearest even; floats to integers truncated and saturated, NaN to 0; "
-          "integers modulo 2^n (u32 to i64 saturated: it has 32 bits on the device)",
+          "integers modulo 2^n; to i64: an error beyond the 32 bits it has on the device",
       .operands = "x",
       .types = all,
       .variants = names_of(kVariants),

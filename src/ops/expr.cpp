@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/half.h"
 #include "base/parallel.h"
+#include "ops/integer_range.h"
 
 namespace rlx {
 
@@ -95,6 +96,14 @@ int64_t Expr::cost() const {
   return sum;
 }
 
+bool Expr::may_overflow() const {
+  return std::ranges::any_of(steps, [&](const Step& s) {
+    const DType from = arg_type(s, s.args.size() - 1);
+    if (s.fn) return from == DType::i64 && !s.fn->i64.empty();
+    return s.type == DType::i64 && (is_float(from) || from == DType::c64 || from == DType::u32);
+  });
+}
+
 ExprAttr Expr::untyped() const {
   std::vector<ExprAttr::Step> all;
   all.reserve(steps.size());
@@ -144,6 +153,7 @@ std::string substitute(std::string_view form, const std::vector<std::string>& ar
 
 std::string_view form_for(const ScalarFn& fn, DType dtype) {
   const std::string_view type = wgsl_type(dtype);
+  if (dtype == DType::i64 && !fn.i64.empty()) return fn.i64;
   if (type == "i32") return fn.i32;
   if (type == "u32") return fn.u32;
   if (type == "bool") return fn.boolean;
@@ -171,10 +181,10 @@ std::string cast_text(const std::string& value, DType from, DType to) {
   if (a == "f32") {
     if (to == DType::i8) return "clamp(f32_to_i32(" + value + "), -128, 127)";
     if (to == DType::u8) return "min(f32_to_u32(" + value + "), 255u)";
+    if (to == DType::i64) return "f32_to_i64(" + value + ")";
     return std::string(b == "i32" ? "f32_to_i32(" : "f32_to_u32(") + value + ")";
   }
-  // The device's i64 has 32 bits, whose range ends below that of a u32.
-  if (from == DType::u32 && to == DType::i64) return "i32(min(" + value + ", 0x7fffffffu))";
+  if (from == DType::u32 && to == DType::i64) return "u32_to_i64(" + value + ")";
   return wrapped(formatted("{}({})", b, value), to);  // between integers: modulo, as NumPy does
 }
 
@@ -234,34 +244,15 @@ ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, cons
 
 namespace {
 
-int64_t wrap(int64_t value, DType type) {
-  switch (type) {
-    case DType::i32:
-    case DType::i64:  // has 32 bits on the device
-      return static_cast<int32_t>(value);
-    case DType::u32:
-      return static_cast<uint32_t>(value);
-    case DType::i8:
-      return static_cast<int8_t>(value);
-    case DType::u8:
-      return static_cast<uint8_t>(value);
-    case DType::bool_:
-      return value != 0;
-    default:
-      return value;
-  }
-}
-
 int64_t saturated(double value, DType type) {
-  static constexpr std::pair<double, double> limits[] = {
-      {-2147483648.0, 2147483647.0}, {0, 4294967295.0}, {-128, 127}, {0, 255}};
   if (std::isnan(value)) return 0;
-  // i64 is i32 on the device, so a float saturates there.
-  const auto& [low, high] = limits[type == DType::u32  ? 1
-                                   : type == DType::i8 ? 2
-                                   : type == DType::u8 ? 3
-                                                       : 0];
-  return static_cast<int64_t>(std::trunc(std::clamp(value, low, high)));
+  if (type == DType::i64) {
+    constexpr double kEnd = 0x1p63;
+    return value >= kEnd ? INT64_MAX : value < -kEnd ? INT64_MIN : static_cast<int64_t>(value);
+  }
+  const IntegerRange range = integer_range(type);
+  return static_cast<int64_t>(
+      std::clamp(value, static_cast<double>(range.low), static_cast<double>(range.high)));
 }
 
 Expr::Scalar cast_value(const Expr::Scalar& v, DType from, DType to) {
@@ -279,8 +270,7 @@ Expr::Scalar cast_value(const Expr::Scalar& v, DType from, DType to) {
                : to == DType::bf16 ? float_from_bf16(bf16_from_double(real))
                                    : real;
   } else {
-    const bool too_wide = from == DType::u32 && to == DType::i64;  // which has 32 bits on the device
-    out.integer = from_real || too_wide ? saturated(real, to) : wrap(v.integer, to);
+    out.integer = from_real ? saturated(real, to) : wrapped(v.integer, to);
   }
   return out;
 }
@@ -335,7 +325,7 @@ Expr::Scalar Expr::evaluate(const Scalar* values) const {
         out.real = s.fn->real(real);
       }
     } else {
-      out.integer = wrap(s.fn->integer(integer), s.type);
+      out.integer = wrapped(s.fn->integer(integer), s.type);
     }
   }
   return results[steps.size() - 1];

@@ -44,6 +44,9 @@ struct Expr {
   // rounding to it on the way.
   double ulps() const;
   int64_t cost() const;  // the steps' costs added up
+  // Whether a step may give an i64 that needs more than 32 bits. Its code then calls left_range(), and the
+  // kernel has Lowering::overflow as an operand.
+  bool may_overflow() const;
 
   // One value on the host; the type determines which member is used.
   struct Scalar {

@@ -27,11 +27,11 @@ constexpr IntegerRange integer_range(DType dtype) {
   }
 }
 
-// What a register of that type keeps of a number.
+// What a value of that type keeps of a number. An i64 keeps all: the device reports those that need more than
+// 32 bits (Lowering::overflow).
 constexpr int64_t wrapped(int64_t v, DType dtype) {
   switch (dtype) {
     case DType::i32:
-    case DType::i64:
       return static_cast<int32_t>(v);
     case DType::u32:
       return static_cast<uint32_t>(v);
@@ -39,6 +39,8 @@ constexpr int64_t wrapped(int64_t v, DType dtype) {
       return static_cast<int8_t>(v);
     case DType::u8:
       return static_cast<uint8_t>(v);
+    case DType::bool_:
+      return v != 0;
     default:
       return v;
   }

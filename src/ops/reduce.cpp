@@ -180,17 +180,18 @@ class ReduceLowering {
     const auto kernel_kind = [&]() -> uint32_t {
       switch (kind_) {
         case ReduceKind::max:
-          return 1;
+          return kernels::reduce::MAX;
         case ReduceKind::min:
-          return 2;
+          return kernels::reduce::MIN;
         case ReduceKind::prod:
-          return 3;
+          return kernels::reduce::PROD;
         default:
-          return 0;
+          return kernels::reduce::SUM;
       }
     };
+    const bool grows = kind_ == ReduceKind::sum || kind_ == ReduceKind::prod;
     return row_dispatch<kernels::reduce>(
-        l_, team, tasks, {.x = x, .y = y},
+        l_, team, tasks, {.x = x, .y = y, .overflow = grows ? l_.overflow(type_) : Operand{}},
         {.rows = to_u32(row_count(x)),
          .length = to_u32(row_length(x)),
          .chunk = to_u32(chunk),

@@ -155,6 +155,7 @@ bool use_four(const Kernel& kernel, OperandList& operands) {
 }
 
 DType accumulator(DType dtype) {
+  if (dtype == DType::i64) return dtype;
   return is_float(dtype) ? DType::f32 : is_signed_integer(dtype) ? DType::i32 : DType::u32;
 }
 

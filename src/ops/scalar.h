@@ -23,6 +23,8 @@ struct ScalarFn {
   // Functions that are called are in kernels/lib/math. f16 and bf16 are computed as f32; i64 and i8 as
   // i32; u8 as u32.
   std::string_view f32 = "", i32 = "", u32 = "", boolean = "", c64 = "";
+  // Where a result of i64 may need more than the 32 bits it has on the device (kernels/lib/math/i64.wgsl).
+  std::string_view i64 = "";
 
   // The same on the host. Where a pointer is null the function is not defined for that kind.
   double (*real)(const double* a) = nullptr;

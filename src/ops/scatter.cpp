@@ -151,11 +151,14 @@ void lower_atomic(Lowering& l, const ScatterProblem& p) {
   convert(p.x, sums, false);
   const Operand updates = l.scratch(type, {p.slots.view.dims[0], p.inner});
   convert(p.updates, updates, false);
-  const uint32_t kind = p.reduction == ScatterReduction::add ? 0 : largest ? kernels::scatter_atomic::MAX : 2;
+  const uint32_t kind = p.reduction == ScatterReduction::add ? kernels::scatter_atomic::ADD
+                        : largest                            ? kernels::scatter_atomic::MAX
+                                                             : 2;
+  const Operand overflow = kind == kernels::scatter_atomic::ADD ? l.overflow(type) : Operand{};
   split_for_windows(l, p.slots.view.dims[0], sums, [&](int64_t begin, int64_t length, const Operand& to) {
     const auto part = [&](const Operand& o) { return o.with_view(o.view.slice(0, begin, length)); };
     return l.make<kernels::scatter_atomic>(
-        {.slots = part(p.slots), .updates = part(updates), .y = to},
+        {.slots = part(p.slots), .updates = part(updates), .y = to, .overflow = overflow},
         {.count = to_u32(length * p.inner), .inner = to_u32(p.inner)},
         ceil_div(length * p.inner, int64_t{kernels::scatter_atomic::GROUP}), {.KIND = kind});
   });
@@ -196,8 +199,9 @@ void lower_in_order(Lowering& l, const ScatterProblem& p) {
                  .heads = heads.with_view({{p.inner, count}, {0, 1}}, 1)});
   const Operand last = l.scratch(DType::i32, {slices});
   lower_last(l, slots, last);
-  l.flat<kernels::scatter_join>({.x = p.x, .last = last, .updates = sums, .y = p.y},
-                                {.inner = to_u32(p.inner)}, {.PRODUCT = product});
+  l.flat<kernels::scatter_join>(
+      {.x = p.x, .last = last, .updates = sums, .y = p.y, .overflow = l.overflow(p.x.dtype)},
+      {.inner = to_u32(p.inner)}, {.PRODUCT = product});
 }
 
 }  // namespace

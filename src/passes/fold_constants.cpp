@@ -60,10 +60,16 @@ Graph fold_constants(const Graph& graph, int64_t max_elements) {
     std::vector<const RefTensor*> inputs;
     for (size_t i = 0; i < values.size(); ++i)
       inputs.push_back(n.inputs[i].is_absent() ? nullptr : &values[i]);
-    const std::vector<RefTensor> outputs = run_reference(n, inputs);
+    std::vector<Tensor> outputs;
+    for (const RefTensor& out : run_reference(n, inputs)) outputs.push_back(out.to_tensor());
+    // The device reports it.
+    if (!std::ranges::all_of(outputs, fits_device)) {
+      rewriter.copy(id);
+      continue;
+    }
     for (size_t o = 0; o < outputs.size(); ++o) {
       auto op = std::make_shared<Constant>();
-      op->value = outputs[o].to_tensor();
+      op->value = std::move(outputs[o]);
       const std::string name = o == 0 ? n.name : n.name + "." + std::to_string(o);
       rewriter.map({id, static_cast<int32_t>(o)}, rewriter.target().add(op, {}, name));
     }

@@ -67,13 +67,18 @@ class Fuser {
   struct Growth {
     int32_t root;
     int64_t cost = 0;
+    bool may_overflow = false;  // which takes another binding
     std::vector<int32_t> nodes;
     std::map<ValueId, int32_t, std::greater<>> inputs;
   };
 
   // The nodes that can be computed with `root`: each is read by nodes of the region only.
   std::vector<int32_t> grow(int32_t root) const {
-    Growth g{.root = root, .cost = cost(root), .nodes = {root}, .inputs = {}};
+    Growth g{.root = root,
+             .cost = expr(root).cost(),
+             .may_overflow = expr(root).may_overflow(),
+             .nodes = {root},
+             .inputs = {}};
     add_inputs(g, root);
     for (auto it = g.inputs.begin(); it != g.inputs.end();) {
       const auto [v, used] = *it;
@@ -81,7 +86,8 @@ class Fuser {
         ++it;
         continue;
       }
-      g.cost += cost(v.node);
+      g.cost += expr(v.node).cost();
+      g.may_overflow |= expr(v.node).may_overflow();
       g.nodes.push_back(v.node);
       add_inputs(g, v.node);  // all come before v
       it = g.inputs.erase(it);
@@ -90,9 +96,9 @@ class Fuser {
     return std::move(g.nodes);
   }
 
-  int64_t cost(int32_t id) const {
+  Expr expr(int32_t id) const {
     const Node& n = graph_.node(id);
-    return as_elementwise(*n.op)->expr(input_types(graph_, n)).cost();
+    return as_elementwise(*n.op)->expr(input_types(graph_, n));
   }
 
   bool is_number(ValueId v) const {
@@ -110,7 +116,7 @@ class Fuser {
     if (!as_elementwise(*n.op) || !(n.outputs[0].shape == graph_.node(g.root).outputs[0].shape)) return false;
     // What the load phase computes once must not be computed in each run.
     if (weights_[static_cast<size_t>(v.node)] != weights_[static_cast<size_t>(g.root)]) return false;
-    if (use_count_[static_cast<size_t>(v.node)] != used || g.cost + cost(v.node) > kRegionBudget)
+    if (use_count_[static_cast<size_t>(v.node)] != used || g.cost + expr(v.node).cost() > kRegionBudget)
       return false;
     // It would read where the root is, and by then a write may have changed what it reads.
     const auto readable = [&](ValueId in) { return states_.readable_at(in, g.root); };
@@ -119,7 +125,8 @@ class Fuser {
     for (ValueId in : n.inputs) {
       if (!g.inputs.contains(in) && !is_number(in)) fresh.insert(in);
     }
-    return static_cast<int64_t>(g.inputs.size() - 1 + fresh.size()) <= max_inputs_;
+    const bool may_overflow = g.may_overflow || expr(v.node).may_overflow();
+    return static_cast<int64_t>(g.inputs.size() - 1 + fresh.size()) + may_overflow <= max_inputs_;
   }
 
   void emit(int32_t root, const std::vector<int32_t>& nodes) {

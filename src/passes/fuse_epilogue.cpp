@@ -77,7 +77,7 @@ class Fuser {
     region.splice(op.expr(types), args);
     // Its own inputs and y are bound besides the extra inputs.
     if (static_cast<int64_t>(region.inputs.size() - 1 + own) + 1 > max_inputs_ + 1) return false;
-    if (region.expr.cost() > kRegionBudget) return false;
+    if (region.expr.cost() > kRegionBudget || region.expr.may_overflow()) return false;
     std::vector<ValueId> inputs(
         producer.inputs.begin(),
         producer.inputs.begin() + static_cast<int64_t>(std::min(own, producer.inputs.size())));

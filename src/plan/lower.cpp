@@ -12,6 +12,13 @@ SizedNode sized_node(const SizedGraph& sized, int32_t id) {
   return {sized.graph, sized.at_capacity, id, sized.run_symbols.contains(sized.graph.node(id).name)};
 }
 
+// A word for each name; those of nodes in bodies are known when all is lowered.
+void size_overflow(Program& program) {
+  if (program.overflow < 0) return;
+  program.storages[static_cast<size_t>(program.overflow)].bytes =
+      storage_bytes(DType::i32, std::ssize(program.names));
+}
+
 }  // namespace
 
 Program lower(const SizedGraph& sized, const Target& target) {
@@ -38,7 +45,7 @@ Program lower(const SizedGraph& sized, const Target& target) {
     if (node.is_free(operands)) continue;
     Program::Work work{.node = id, .first = program.dispatches.size(), .count = 0};
     recording.choices = &work.choices;
-    Scratch scratch(program.storages);
+    Scratch scratch(program.storages, program.overflow);
     std::vector<Dispatch> dispatches;
     NodeLowering lowering(program, sized.run_symbols, recording, scratch, dispatches);
     lowering.lower(node, operands, id);
@@ -49,6 +56,7 @@ Program lower(const SizedGraph& sized, const Target& target) {
     std::ranges::move(dispatches, std::back_inserter(program.dispatches));
     program.work.push_back(std::move(work));
   }
+  size_overflow(program);
   for (const Graph::Output& out : graph.outputs()) program.outputs.push_back({out.name, out.value});
   return program;
 }
@@ -83,7 +91,7 @@ std::optional<std::string> relower(Program& program, const SizedGraph& sized, Ta
     work.choices.replay();
     target.choices = &work.choices;
     const size_t first = relowered.dispatches.size();
-    Scratch scratch(program.storages, &work.scratch);
+    Scratch scratch(program.storages, program.overflow, &work.scratch);
     NodeLowering lowering(program, sized.run_symbols, target, scratch, relowered.dispatches);
     lowering.lower(node, node.operands(program.values), work.node);
     relowered.nodes.push_back({w, first, relowered.dispatches.size() - first, lowering.take_code()});
@@ -93,6 +101,7 @@ std::optional<std::string> relower(Program& program, const SizedGraph& sized, Ta
     }
     if (scratch.taken().size() > work.scratch.size()) work.scratch = scratch.taken();
   }
+  size_overflow(program);
   return std::nullopt;
 }
 

@@ -132,13 +132,14 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
     life.last = steps;
   }
   extend_over_loops(program, lives);
-  // Inputs and tables stay for the life of the plan.
-  std::vector<bool> table(count), input(count), temporary(count);
+  // Inputs, tables and words for overflow stay for the life of the plan.
+  std::vector<bool> table(count), input(count), overflow(count), temporary(count);
   for (size_t s = 0; s < count; ++s) {
     input[s] = program.storages[s].leaf == LeafKind::input;
     table[s] = program.storages[s].table != nullptr;
+    overflow[s] = program.storages[s].overflow;
     temporary[s] = program.storages[s].is_intermediate() && lives[s].used();
-    if (table[s] || input[s] || (options.keep_all && temporary[s])) lives[s] = {0, steps};
+    if (table[s] || input[s] || overflow[s] || (options.keep_all && temporary[s])) lives[s] = {0, steps};
   }
   const auto place = [&](const std::vector<bool>& wanted, bool share) {
     const std::vector<Block> blocks = make_blocks(program, program.dispatches, lives, wanted, share);
@@ -157,6 +158,7 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   };
   plan.input_bytes = place(input, false).first;
   plan.table_bytes = place(table, false).first;
+  place(overflow, false);
   std::tie(plan.arena_bytes, plan.lower_bound_bytes) = place(temporary, !options.keep_all);
 
   for (const Dispatch& d : program.dispatches) {

@@ -74,6 +74,10 @@ struct Program {
   // Storages of params and states by name: a body has those of the executable.
   std::map<std::string, int32_t> leaves;
 
+  // The storage with a word for each of `names` that becomes 1 if an i64 needs more than 32 bits there; -1 if
+  // no kernel could report that.
+  int32_t overflow = -1;
+
   const Operand& operand(const Output& output) const { return values.at(output.value); }
 };
 

@@ -140,6 +140,12 @@ Tensor DevicePlan::read_value(std::string_view node, int32_t output) const {
   return Tensor(o.dtype, o.view.dims, std::move(out));
 }
 
+OverflowWords DevicePlan::overflow() const {
+  if (lowered_.program.overflow < 0) return {};
+  const Placement& place = place_of(lowered_.program.overflow);
+  return {&buffer(place.buffer), static_cast<uint64_t>(place.offset), static_cast<uint64_t>(place.bytes)};
+}
+
 DevicePlan::Range DevicePlan::commands_of(size_t work, size_t first, size_t count) const {
   const Bound& bound = bound_[work];
   return {bound.first + bound.starts[first], bound.starts[first + count] - bound.starts[first]};

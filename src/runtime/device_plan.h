@@ -9,6 +9,7 @@
 #include "ir/op.h"
 #include "plan/plan.h"
 #include "runtime/commands.h"
+#include "runtime/overflow.h"
 #include "runtime/weights.h"
 
 namespace rlx {
@@ -89,6 +90,8 @@ class DevicePlan {
   // Where a word lies that the host reads.
   Placement place_of(int32_t storage) const { return plan_.placements[static_cast<size_t>(storage)]; }
   const std::vector<BoundDispatch>& dispatches() const { return commands_->dispatches(); }
+  // The words for overflow; zeros at the start of a run.
+  OverflowWords overflow() const;
   // What a node of the graph holds, after a run of a plan that keeps intermediates.
   Tensor read_value(std::string_view node, int32_t output) const;
 

@@ -44,6 +44,8 @@ struct Executable::Impl {
   void upload_inputs(DevicePlan& plan, List<InputRef> inputs);
   // Adds a copy of an output to the readback, after the `total` bytes so far.
   void add_readback(const DevicePlan& plan, const DevicePlan::OutputSlot& slot, uint64_t& total);
+  // The words for overflow, behind what is read so far; returns where they begin.
+  uint64_t add_overflow(const DevicePlan& plan, uint64_t& total);
   void add_feeds(DevicePlan& plan);
   // Encodes and submits with the copies that were added and those of the feeds.
   void submit(DevicePlan& plan, gpu::Readback* readback);

@@ -42,6 +42,12 @@ void Executable::Impl::add_readback(const DevicePlan& plan, const DevicePlan::Ou
   total += bytes;
 }
 
+uint64_t Executable::Impl::add_overflow(const DevicePlan& plan, uint64_t& total) {
+  const OverflowWords words = plan.overflow();
+  if (words.buffer) copies.push_back({words.buffer, words.offset, nullptr, total, words.bytes});
+  return std::exchange(total, total + words.bytes);
+}
+
 void Executable::Impl::add_feeds(DevicePlan& plan) {
   for (const Feed& feed : feeds) {
     const DevicePlan::OutputSlot& from = plan.output(feed.output);
@@ -57,7 +63,12 @@ void Executable::Impl::add_feeds(DevicePlan& plan) {
 void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
   loaded->weights.finish_loading();
   add_feeds(plan);
-  const gpu::Work work{.dispatches = plan.commands(), .after = copies, .readback = readback};
+  const OverflowWords words = plan.overflow();
+  const gpu::Copy clear = words.clearing();
+  const gpu::Work work{.before = {&clear, words.buffer ? 1u : 0u},
+                       .dispatches = plan.commands(),
+                       .after = copies,
+                       .readback = readback};
   ++submits;
   if (diagnostics && diagnostics->traces()) {
     const double start_us = diagnostics->now_us();
@@ -176,6 +187,8 @@ Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::str
           {slot.name, slot.type.dtype, slot.dims, total, slot.device_bytes, slot.host_bytes});
       self.add_readback(*plan, slot, total);
     }
+    if (plan->overflow().buffer) run->plan = plan;
+    run->overflow_offset = self.add_overflow(*plan, total);
     if (run->zeros) self.copies.clear();
     if (total > 0 && !run->zeros) run->readback = self.loaded->compiled.device->readback(total);
     return run->readback ? &run->readback : nullptr;
@@ -191,9 +204,11 @@ Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::str
 void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols) {
   Impl& self = impl();
   gpu::Readback readback;
+  std::shared_ptr<DevicePlan> plan;
+  uint64_t overflow_offset = 0;
   {
     const std::lock_guard lock(self.mutex);
-    const std::shared_ptr<DevicePlan> plan = self.plan_for_run(inputs, symbols);
+    plan = self.plan_for_run(inputs, symbols);
     const auto check_outputs = [&] {
       for (const OutputRef& out : outputs) {
         const DevicePlan::OutputSlot& slot = plan->output(out.name);
@@ -208,6 +223,7 @@ void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList 
       uint64_t total = 0;
       check_outputs();
       for (const OutputRef& out : outputs) self.add_readback(*plan, plan->output(out.name), total);
+      overflow_offset = self.add_overflow(*plan, total);
       if (self.loaded->compiled.options.debug.dispatch_only) {
         self.copies.clear();
       } else if (total > 0) {
@@ -232,6 +248,7 @@ void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList 
     return;
   }
   const std::span<const std::byte> bytes = readback.wait();
+  check_overflow(bytes.subspan(overflow_offset), plan->names());
   uint64_t offset = 0;
   for (const OutputRef& out : outputs) {
     const uint64_t size = out.bytes / host_bytes(out.dtype) * device_bytes(out.dtype);

@@ -46,6 +46,7 @@ Run::Impl::Impl(const std::vector<Graph::Output>& outputs, const std::vector<std
 NamedTensors Run::Impl::get() {
   if (runner) runner->advance(true);
   const std::span<const std::byte> bytes = readback ? readback.wait() : std::span<const std::byte>();
+  if (plan && readback) check_overflow(bytes.subspan(overflow_offset), plan->names());
   NamedTensors out;
   for (const Slot& slot : slots) {
     std::vector<std::byte> host(slot.host_bytes);

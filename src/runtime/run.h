@@ -27,6 +27,8 @@ struct Run::Impl {
   std::shared_ptr<Runner> runner;  // null if everything has been submitted
   gpu::Readback readback;          // empty when nothing is to be read
   std::vector<Slot> slots;
+  std::shared_ptr<DevicePlan> plan;  // that has words for overflow, which follow the slots from here on
+  uint64_t overflow_offset = 0;
   bool zeros = false;  // DebugOptions::dispatch_only
 
  private:

@@ -20,7 +20,9 @@ Runner::Runner(std::shared_ptr<gpu::Device> device, std::shared_ptr<DevicePlan> 
     : device_(std::move(device)),
       plan_(std::move(plan)),
       submit_(std::move(submit)),
-      finish_(std::move(finish)) {}
+      finish_(std::move(finish)) {
+  if (const OverflowWords words = plan_->overflow(); words.buffer) before_.push_back(words.clearing());
+}
 
 bool Runner::advance(bool wait) {
   const std::lock_guard lock(mutex_);
@@ -61,7 +63,7 @@ bool Runner::step() {
     }
   }
   list_pending();
-  finish_(pending_, {.dispatches = commands_});
+  finish_(pending_, {.before = before_, .dispatches = commands_});
   return true;
 }
 
@@ -165,7 +167,8 @@ void Runner::list_pending() {
 
 void Runner::submit_pending(gpu::Readback* readback) {
   list_pending();
-  submit_(pending_, {.dispatches = commands_, .after = copies_, .readback = readback});
+  submit_(pending_, {.before = before_, .dispatches = commands_, .after = copies_, .readback = readback});
+  before_.clear();
   pending_.clear();
 }
 

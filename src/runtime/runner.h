@@ -56,6 +56,7 @@ class Runner {
   std::vector<gpu::DispatchCommand> commands_;  // of the pending ones
   gpu::Readback word_;
   std::vector<gpu::Copy> copies_;
+  std::vector<gpu::Copy> before_;  // the first submit
   bool done_ = false;
   std::exception_ptr error_;
 };

@@ -63,8 +63,7 @@ void check_integers(OutputCheck& check, const Tensor& got, const RefTensor& want
   int64_t moved = 0;
   for (size_t i = 0; i < want.ints.size(); ++i) {
     const auto found = got.integer(static_cast<int64_t>(i));
-    // i64 is 32 bits wide on the device.
-    const int64_t wanted = want.dtype == DType::i64 ? static_cast<int32_t>(want.ints[i]) : want.ints[i];
+    const int64_t wanted = want.ints[i];
     if (std::ranges::any_of(trials, [&](const RefTensor* t) { return t->ints[i] != want.ints[i]; })) {
       ++moved;
       ++check.unclear;

@@ -81,12 +81,22 @@ Weights::Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, co
   load_names_ = program.names;
   const std::vector<Cone> cones = find_cones(program, split.load);
   add_leaves(split.load);
-  const std::vector<Placement> placements = place_load_phase(packer, program, cones);
-  packer.close();  // states are written by kernels, weights are not: they must not share a buffer
+  std::vector<Placement> placements = place_load_phase(packer, program, cones);
+  packer.close();  // what follows is written by kernels, weights are not: they must not share a buffer
+  if (program.overflow >= 0) {
+    const auto words = static_cast<size_t>(program.overflow);
+    placements[words] = packer.place(program.storages[words].bytes, "overflow");
+    packer.close();
+  }
   for (auto& [name, e] : entries_) {
     if (e.kind == LeafKind::state) state_bytes_ += place(packer, name, e);
   }
   for (int64_t bytes : packer.sizes) buffers_.push_back(create_storage(*device_, bytes, "weights"));
+  if (program.overflow >= 0) {
+    const Placement& place = placements[static_cast<size_t>(program.overflow)];
+    overflow_ = {&buffer(place.buffer), static_cast<uint64_t>(place.offset),
+                 static_cast<uint64_t>(place.bytes)};
+  }
   for (const Cone& cone : cones) bind_cone(program, cone, placements);
   for (size_t s = 0; s < placements.size(); ++s) {
     if (const std::shared_ptr<const Tensor>& table = program.storages[s].table)
@@ -141,7 +151,7 @@ std::vector<Placement> Weights::place_load_phase(Packer& packer, const Program& 
       if (e.place.buffer < 0 && !e.staged && user[s] != kNoCone)
         weight_bytes_ += place(packer, name_of(storage), e);
       placements[s] = e.place;
-    } else if (placements[s].buffer < 0 && (user[s] == kSeveralCones || storage.table)) {
+    } else if (placements[s].buffer < 0 && !storage.overflow && (user[s] == kSeveralCones || storage.table)) {
       placements[s] = packer.place(storage.bytes, name_of(storage));
       derived_bytes_ += storage.bytes;
     }
@@ -159,6 +169,8 @@ void Weights::bind_cone(const Program& program, const Cone& cone, std::vector<Pl
   for (size_t i : cone.dispatches) {
     for (BoundDispatch& d : bind_dispatch(program.dispatches[i], placements, device_->caps()))
       load_dispatches_.push_back(std::move(d));
+    if (overflow_.buffer)
+      made.before.push_back(overflow_.clearing(static_cast<size_t>(program.dispatches[i].node), 1));
   }
   made.count = load_dispatches_.size() - made.first;
   for (size_t s = 0; s < placements.size(); ++s) {
@@ -222,7 +234,7 @@ void Weights::begin_loading() {
 
 void Weights::run_cone(size_t cone) {
   const LoadCone& c = cones_[cone];
-  device_->submit({.dispatches = loading_->all().subspan(c.first, c.count)});
+  device_->submit({.before = c.before, .dispatches = loading_->all().subspan(c.first, c.count)});
 }
 
 // Runs the cones that wait, and lets go of what is needed for loading only.
@@ -232,11 +244,15 @@ void Weights::end_loading() {
   }
   loading_.reset();
   loading_buffers_.clear();
+  overflowed_.resize(overflow_.bytes);
+  if (overflow_.buffer) device_->read(*overflow_.buffer, overflow_.offset, overflowed_);
+  if (std::ranges::all_of(overflowed_, [](std::byte b) { return b == std::byte{0}; })) overflowed_.clear();
 }
 
 void Weights::finish_loading() {
   if (missing_ > 0) fail_missing();
   if (loading_) end_loading();
+  check_overflow(overflowed_, load_names_);
 }
 
 std::vector<Placement> Weights::placements(const Program& program, const Graph& graph) const {

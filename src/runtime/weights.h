@@ -14,6 +14,7 @@
 #include "plan/cones.h"
 #include "plan/program.h"
 #include "runtime/commands.h"
+#include "runtime/overflow.h"
 
 namespace rlx {
 
@@ -82,9 +83,12 @@ class Weights {
   int64_t state_bytes_ = 0;
 
   std::vector<Program::NodeName> load_names_;
+  OverflowWords overflow_;
+  std::vector<std::byte> overflowed_;  // the words after the last loading, if one was set
   struct LoadCone {
-    size_t first, count;  // of load_dispatches_
-    bool dirty = false;   // it must run: a param has changed since it did, or it never did
+    size_t first, count;                 // of load_dispatches_
+    bool dirty = false;                  // it must run: a param has changed since it did, or it never did
+    std::vector<gpu::Copy> before = {};  // clear its words for overflow
   };
   std::vector<LoadCone> cones_;
   std::vector<BoundDispatch> load_dispatches_;

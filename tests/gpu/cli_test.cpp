@@ -488,6 +488,9 @@ TEST_F(Cli, CarriedTypesAreThoseOfTheFile) {
       "the input 'int16': " + path("bad.npy") + ": element 1 is 32768, which does not fit in int16");
   expect_complaint(with("uint64", Tensor::of<int64_t>({2}, {0, 1LL << 32})), 2, "element 1 is 4294967296");
   expect_complaint(with("uint16", Tensor::of<int64_t>({2}, {-1, 0})), 2, "element 0 is -1");
+  const std::string large = write("large.npy", Tensor::of<uint32_t>({2}, {7, 1u << 30}), Type::uint64);
+  expect_complaint(rlx("run " + file + " --random 1 --input uint64=" + large), 1,
+                   "the node 'twice_uint64' computes an i64 that does not fit in 32 bits");
   expect_complaint(with("int16", Tensor::of<float>({2}, {0, 1})), 2,
                    "float32, which cannot be taken for int16");
   expect_complaint(rlx("run " + std::string(kNodeTests) + "test_gather_0/model.onnx --input indices=" +

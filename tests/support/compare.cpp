@@ -44,9 +44,7 @@ bool close_value(double got, double want, DType dtype, const Tolerance& t, doubl
       good = close_value(got.real(i), want.real[p], want.dtype, tolerance, &allowed);
       if (!good) text = formatted("{} instead of {} (allowed error {})", got.real(i), want.real[p], allowed);
     } else {
-      // i64 is 32 bits wide on the device, where arithmetic wraps.
-      const int64_t wanted = want.dtype == DType::i64 ? static_cast<int32_t>(want.ints[p]) : want.ints[p];
-      good = got.integer(i) == wanted;
+      good = got.integer(i) == want.ints[p];
       if (!good) text = formatted("{} instead of {}", got.integer(i), want.ints[p]);
     }
     if (!good && wrong++ == 0) first = formatted("element {}: {}", i, text);

@@ -46,7 +46,7 @@ const Imported& Call::imported(int64_t i) const {
 Value Call::in(int64_t i) {
   Imported& input = *inputs_[static_cast<size_t>((imported(i), i))];
   if (!input.value) input.value = materialize(*input.ints, input.type);
-  return input.value;
+  return input.type == ElementType::uint64 ? cast(input.value, DType::i64) : input.value;
 }
 
 std::vector<Value> Call::all() {
@@ -230,7 +230,11 @@ bool Call::wants(int64_t i) const {
 
 void Call::out(int64_t i, Value value, ElementType type) {
   if (i >= output_count()) return;  // nobody asked for it
-  check(value_dtype(value.dtype()) == carried(type), "a rule makes values of the carrier of their type");
+  if (type == ElementType::uint64 && value.dtype() == DType::i64) {
+    // Negative numbers leave the range of i64 here, which is noticed.
+    value = cast(value + minimum(value, 0.0) * static_cast<double>(INT32_MIN), DType::u32);
+  }
+  check(value_dtype(value.dtype()) == carrier(type), "a rule makes values of the carrier of their type");
   outputs_[static_cast<size_t>(i)] = {.type = type, .value = std::move(value)};
 }
 
@@ -254,11 +258,12 @@ DType Call::carried(ElementType type) const {
     refuse(type == ElementType::string ? Refusal::not_a_tensor : Refusal::element_type,
            "the element type {} is not supported", to_string(type));
   }
-  return *dtype;
+  return type == ElementType::uint64 ? DType::i64 : *dtype;
 }
 
 Value Call::materialize(const Ints& ints, ElementType type) const {
-  const DType dtype = carried(type);
+  carried(type);  // or refused
+  const DType dtype = *carrier(type);
   if (ints.is_static()) return graph().constant(Tensor::from_ints(dtype, ints.shape, ints.numbers()));
   // Each is a node of its own.
   if (std::ssize(ints.values) > kMaxSymbolic)

@@ -98,7 +98,8 @@ class Call {
   // Integers of 2, 4 and 16 bits are carried in larger ones: what arithmetic makes of them is brought back
   // into their range as a register of that width would.
   Value wrapped(Value value, ElementType type) const;
-  // The type's carrier; refuses types that have none.
+  // The type that rules compute with: the carrier, but i64 for uint64, so that what leaves its range is
+  // noticed. Refuses types that have none.
   DType carried(ElementType type) const;
   static int64_t normalized(int64_t axis, int64_t rank);
   // What is well formed but cannot be done; the message follows the node's name.
