@@ -83,15 +83,15 @@ double weight(const ResizeOptions& o, double distance) {
 }
 
 // The kernel is as wide as an element of x or, against aliasing, as one of y.
-struct Kernel {
+struct Filter {
   double shrink = 1;
   int64_t first = 0;  // tap, relative to the element before the place
   int64_t count = 1;
 };
 
-Kernel kernel_of(const ResizeOptions& o, const Fraction& scale) {
+Filter filter_of(const ResizeOptions& o, const Fraction& scale) {
   if (o.mode == ResizeMode::nearest) return {};
-  Kernel k;
+  Filter k;
   if (o.antialias) {
     k.shrink = std::min(static_cast<double>(scale.numerator) / static_cast<double>(scale.denominator), 1.0);
   }
@@ -102,7 +102,7 @@ Kernel kernel_of(const ResizeOptions& o, const Fraction& scale) {
 }
 
 // The taps of one element, added to `taps`.
-void add_weighted(const ResizeOptions& o, const Kernel& k, double at, int64_t length, Taps& taps) {
+void add_weighted(const ResizeOptions& o, const Filter& k, double at, int64_t length, Taps& taps) {
   const double before = std::ceil(at) - 1;
   double sum = 0;
   const size_t first = taps.weight.size();
@@ -121,7 +121,7 @@ void add_weighted(const ResizeOptions& o, const Kernel& k, double at, int64_t le
 }  // namespace
 
 Taps resize_taps(const ResizeOptions& o, const ResizeAxis& axis) {
-  const Kernel k = kernel_of(o, axis.scale);
+  const Filter k = filter_of(o, axis.scale);
   Taps taps{.count = k.count, .index = {}, .weight = {}};
   const auto last = static_cast<double>(axis.in - 1);
   for (int64_t i = 0; i < axis.out; ++i) {
