@@ -88,7 +88,12 @@ Value bitwise_not(Value x);
 Value left_shift(Argument a, Argument n);
 Value right_shift(Argument a, Argument n);
 
-Value round(Value x);  // ties to even
+Value round(Value x);                     // ties to even
+Value round_div(Argument a, Argument b);  // of the quotient, ties to even
+// The nearest number of a float of 8 or 4 bits: float8e4m3fn (format 0), float8e4m3fnuz (1), float8e5m2 (2),
+// float8e5m2fnuz (3), float4e2m1 (4). What is too large becomes the largest one, or infinite or NaN if
+// `saturate` is 0.
+Value round_to_format(Argument x, Argument format, Argument saturate);
 Value floor(Value x);
 Value ceil(Value x);
 Value trunc(Value x);
@@ -510,6 +515,23 @@ std::vector<Value> loop(const std::vector<Value>& carried, Graph body, const Loo
 // carried, slices = body(carried, scanned[i], captured). Results as above.
 std::vector<Value> scan(const std::vector<Value>& carried, const std::vector<Value>& scanned, Graph body,
                         const std::vector<Value>& captured = {});
+
+// --- Quantisation ---
+
+struct QuantizeOptions {
+  DType to = DType::i8;
+  int64_t axis = 1;   // along which scales differ, if they are not a single number
+  int64_t block = 0;  // this many neighbours along the axis share a scale; 0: scales are [x's size there]
+  int64_t low = 0, high = 0;  // the range of the results; both 0: that of the type
+};
+// round(x / scale) + zero_point, ties to even, brought into the range. `scale` and `zero_point` (of the type
+// `to`, or absent) are scalars, vectors along the axis or, for blocks, of x's rank.
+Value quantize(Value x, Value scale, Value zero_point = {}, const QuantizeOptions& options = {});
+// (x - zero_point) scale, of the type of `scale`.
+Value dequantize(Value x, Value scale, Value zero_point = {}, int64_t axis = 1, int64_t block = 0);
+// x as u8 with a scale and a zero point of its own, for the range of its elements and 0: {y, scale,
+// zero_point}.
+std::vector<Value> dynamic_quantize(Value x);
 
 // --- Sizes that only the run knows ---
 

@@ -216,6 +216,13 @@ std::string run_and_compare(onnx::Imports& imports, const Data& data, const Devi
   return {};
 }
 
+// Tests whose data contradict ONNX's text: QLinearMatMul saturates, but there -236 is expected to be 20. ONNX
+// Runtime leaves them out as well.
+constexpr std::string_view kDisputed[] = {
+    "test_qlinearmatmul_2D_int8_float16", "test_qlinearmatmul_2D_int8_float32",
+    "test_qlinearmatmul_3D_int8_float16", "test_qlinearmatmul_3D_int8_float32"};
+constexpr const char* kDisputedReason = "expected data that contradict ONNX's text";
+
 CaseResult run_case(const Case& c, const Device& device) {
   onnx::ModelFile file = onnx::ModelFile::open(c.model.string());
   const size_t sets = c.output.empty() ? c.data.size() : 1;
@@ -238,8 +245,10 @@ CaseResult run_case(const Case& c, const Device& device) {
     options.values = data.inputs;
     onnx::Imports imports = onnx::import_model(file.model, file.data, options);
     if (!imports.problems.empty()) return refused(c, imports.problems);
-    if (const std::string wrong = run_and_compare(imports, data, device); !wrong.empty())
+    if (const std::string wrong = run_and_compare(imports, data, device); !wrong.empty()) {
+      if (std::ranges::contains(kDisputed, c.name)) return {c.name, Outcome::refused, wrong, kDisputedReason};
       return {c.name, Outcome::wrong, wrong};
+    }
   }
   return {c.name, Outcome::passed};
 }
@@ -436,7 +445,9 @@ void add_conformance(Arguments& arguments) {
   o->device.add_to(command);
   command.footer(
       "A test is refused only for an op or an element type that is missing, for strings, sequences,\n"
-      "optionals, random numbers and foreign domains. Anything else that is not passed is wrong.\n\n"
+      "optionals, random numbers, foreign domains, and four tests whose data wrap an int8 where ONNX's text "
+      "says that "
+      "QLinearMatMul saturates. Anything else that is not passed is wrong.\n\n"
       "Examples:\n"
       "  rlx conformance --json conformance.json\n"
       "  rlx conformance --suite node --only softmax");

@@ -15,6 +15,7 @@
 #include "import/file_bytes.h"
 #include "import/new_file.h"
 #include "import/zip.h"
+#include "ops/scalar.h"
 #include "rlx/npy.h"
 #include "rlx/shape.h"
 
@@ -203,7 +204,7 @@ NpyArray parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void>
 
 // NumPy's type that holds all values of a type.
 Type in_numpy(Type type) {
-  if (type == Type::bfloat16) return Type::float32;
+  if (type == Type::bfloat16 || onnx::small_float_format(type)) return Type::float32;
   if (type == Type::int4 || type == Type::int2) return Type::int8;
   if (type == Type::uint4 || type == Type::uint2) return Type::uint8;
   return type;
@@ -315,8 +316,13 @@ Tensor floats(const NpyArray& a, std::vector<std::byte> bytes, Type wanted) {
   std::vector<int64_t> shape = a.shape;
   if (complex) shape.push_back(2);
   Tensor out = Tensor::from_doubles(complex ? DType::f32 : *onnx::carrier(wanted), shape, values);
+  const std::optional<int> format = onnx::small_float_format(wanted);
   for (size_t i = 0; i < values.size(); ++i) {
-    const double made = out.real(static_cast<int64_t>(i));
+    double made = out.real(static_cast<int64_t>(i));
+    if (format) {
+      const double operands[] = {made, static_cast<double>(*format), 0};
+      made = find_scalar("round_to_format")->real(operands);
+    }
     if (made == values[i] || std::isnan(values[i])) continue;
     const size_t at = complex ? i / 2 : i;
     if (!std::isfinite(made)) does_not_fit(a, at, formatted("{:.17g}", values[i]), wanted);

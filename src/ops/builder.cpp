@@ -87,6 +87,10 @@ Value logical_and(Argument a, Argument b) { return apply("logical_and", std::vec
 Value logical_or(Argument a, Argument b) { return apply("logical_or", std::vector<Argument>{a, b}); }
 Value logical_xor(Argument a, Argument b) { return apply("logical_xor", std::vector<Argument>{a, b}); }
 Value logical_not(Value x) { return rlx::apply("logical_not", std::vector<Value>{x}); }
+Value round_div(Argument a, Argument b) { return apply("round_div", std::vector<Argument>{a, b}); }
+Value round_to_format(Argument x, Argument format, Argument saturate) {
+  return apply("round_to_format", std::vector<Argument>{x, format, saturate});
+}
 Value round(Value x) { return rlx::apply("round", std::vector<Value>{x}); }
 Value floor(Value x) { return rlx::apply("floor", std::vector<Value>{x}); }
 Value ceil(Value x) { return rlx::apply("ceil", std::vector<Value>{x}); }

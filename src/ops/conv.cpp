@@ -82,7 +82,7 @@ Shape output_shape(const Conv& op, const Shape& x, const Shape& w) {
 std::vector<TensorType> Conv::infer(const InferArgs& in) const {
   if (in.count() < 2)
     fail("conv: takes x, a weight, a bias and the inputs of its epilogue, not {}", in.count());
-  in.expect_float(0);
+  in.expect_dtype(0, is_float(in.dtype(0)) || in.dtype(0) == DType::i32, "a float type or i32");
   in.expect_same_dtype(0, 1);
   const Shape& x = in.shape(0);
   const Shape& w = in.shape(1);
@@ -220,6 +220,9 @@ void register_conv(OpTable& table) {
            "conv(T[2,0,5,5], T[4,0,3,3], T[4])",
            "conv(T[1,2,0,3], T[4,2,1,1], T[4]) {pads=[1,0,1,0]}",
            "conv(T[1,1,1,1], T[1,1,1,1])",
+           "conv(i32[2,3,9,8], i32[5,3,3,3], i32[5]) {strides=[2,1], pads=[1,1,1,1]}",
+           "conv(i32[1,4,9,8], i32[4,1,3,3]) {groups=4}",
+           "conv(i32[1,9,8,6], i32[4,6,3,3], i32[4]) {layout=\"channels_last\"}",
            // Epilogues: a residual, without a bias, and a result of another type.
            "conv(T[2,4,9,7], T[6,4,3,3], T[6], T[2,6,9,7]) {pads=[1,1,1,1], epilogue=\"t0=add($0,$1); "
            "relu(t0)\"}",

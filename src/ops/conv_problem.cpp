@@ -21,11 +21,12 @@ using products::StoreStrided;
 // $0 becomes the sum without the bias, which is $1, in the type in which it is summed.
 Expr with_bias(const Expr& tail, DType type) {
   Expr out;
-  out.inputs = {DType::f32, type};
+  const DType sum = is_float(type) ? DType::f32 : type;
+  out.inputs = {sum, type};
   out.inputs.insert(out.inputs.end(), tail.inputs.begin() + 1, tail.inputs.end());
-  const Expr::Arg bias = type == DType::f32 ? Expr::input(1) : out.cast(Expr::input(1), DType::f32);
+  const Expr::Arg bias = type == sum ? Expr::input(1) : out.cast(Expr::input(1), sum);
   Expr::Arg result = out.apply(*find_scalar("add"), {Expr::input(0), bias});
-  if (type != DType::f32) result = out.cast(result, type);
+  if (type != sum) result = out.cast(result, type);
   std::vector<Expr::Arg> made;  // by the steps of the tail
   for (const Expr::Step& step : tail.steps) {
     std::vector<Expr::Arg> args;

@@ -5,6 +5,7 @@
 #include "ir/reference.h"
 #include "ops/conv.h"
 #include "ops/epilogue.h"
+#include "ops/integer_range.h"
 
 namespace rlx {
 namespace {
@@ -19,12 +20,16 @@ struct Padded {
   }
 };
 
+std::vector<double> numbers(const RefTensor& t) {
+  return is_float(t.dtype) ? t.real : std::vector<double>(t.ints.begin(), t.ints.end());
+}
+
 Padded padded_input(const ConvSizes& s, const RefTensor& x, ConvLayout layout) {
   Padded p;
   for (size_t i = 0; i < 3; ++i) p.dims[i] = s.before[i] + s.in[i] + s.after[i];
   const int64_t images = s.batch * s.groups * s.channels;
   p.values.resize(static_cast<size_t>(images * p.dims[0] * p.dims[1] * p.dims[2]));
-  const std::vector<double> source = gather_view(x.real, conv_view(View::contiguous(x.dims), layout));
+  const std::vector<double> source = gather_view(numbers(x), conv_view(View::contiguous(x.dims), layout));
   auto from = source.begin();
   for (int64_t image = 0; image < images; ++image) {
     for (int64_t i = 0; i < s.in[0]; ++i) {
@@ -65,7 +70,10 @@ void Conv::reference(RefContext& r) const {
   const ConvSizes s = conv_sizes(*this, r.in(0).dims, w.dims);
   const Padded x = padded_input(s, r.in(0), layout);
   const RefTensor* bias = r.optional_in(2);
-  RefTensor y = RefTensor::zeros(r.in(0).dtype, r.out().dims);
+  // Sums of integers of 32 bits are exact in double up to 2^53.
+  const std::vector<double> weights = numbers(w);
+  const std::vector<double> biases = bias ? numbers(*bias) : std::vector<double>();
+  RefTensor y = RefTensor::zeros(DType::f32, r.out().dims);
   const View to = conv_view(View::contiguous(y.dims), layout);
   const int64_t filters = s.groups * s.filters;
   const int64_t rows = s.out[0] * s.out[1];
@@ -75,13 +83,18 @@ void Conv::reference(RefContext& r) const {
       const int64_t m = index / rows % filters;
       const int64_t i = index % rows / s.out[1];
       const int64_t j = index % s.out[1];
-      std::vector<double> row(static_cast<size_t>(s.out[2]), bias ? bias->real[static_cast<size_t>(m)] : 0);
-      add_row(s, x, w.real.data(), n, m, i, j, row);
+      std::vector<double> row(static_cast<size_t>(s.out[2]), bias ? biases[static_cast<size_t>(m)] : 0);
+      add_row(s, x, weights.data(), n, m, i, j, row);
       double* at =
           y.real.data() + n * to.strides[0] + m * to.strides[1] + i * to.strides[2] + j * to.strides[3];
       for (size_t o = 0; o < row.size(); ++o) at[static_cast<int64_t>(o) * to.strides[4]] = row[o];
     }
   });
+  y.dtype = r.in(0).dtype;
+  if (!is_float(y.dtype)) {
+    for (double v : y.real) y.ints.push_back(wrapped(static_cast<int64_t>(v), y.dtype));
+    y.real.clear();
+  }
   std::vector<DType> types = {y.dtype, y.dtype, y.dtype};
   for (int64_t i = 3; i < r.input_count(); ++i) types.push_back(r.in(i).dtype);
   reference_epilogue(typed_epilogue(types), std::move(y), 3, r);

@@ -58,6 +58,31 @@ int64_t power(int64_t base, int64_t exponent) {
 int64_t shift_left(int64_t a, int64_t n) { return n < 0 || n > 63 ? 0 : wrap(bits(a) << n); }
 int64_t shift_right(int64_t a, int64_t n) { return a >> (n < 0 || n > 63 ? 63 : n); }
 
+struct SmallFloat {
+  int bits, low;  // after the point; the least exponent of a normal number
+  double largest;
+  bool infinite, unsigned_zero;
+};
+
+double round_to_format(double x, double format, double saturate) {
+  static constexpr SmallFloat formats[] = {{3, -6, 448, false, false},
+                                           {3, -7, 240, false, true},
+                                           {2, -14, 57344, true, false},
+                                           {2, -15, 57344, false, true},
+                                           {1, 0, 6, false, false}};
+  constexpr size_t kFourBits = 4;  // which has no NaN
+  const auto which = format >= 1 && format < 5 ? static_cast<size_t>(format) : 0;
+  const SmallFloat& f = formats[which];
+  if (std::isnan(x)) return which == kFourBits ? -0.0 : x;
+  double r = HUGE_VAL;
+  if (std::isfinite(x)) {
+    const int step = std::max(x == 0 ? f.low : std::ilogb(x), f.low) - f.bits;
+    r = std::ldexp(std::nearbyint(std::ldexp(std::fabs(x), -step)), step);
+  }
+  if (r > f.largest) r = saturate != 0 || which == kFourBits ? f.largest : f.infinite ? HUGE_VAL : NAN;
+  return r == 0 && f.unsigned_zero ? 0 : std::copysign(r, x);
+}
+
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus(double x) { return max_nan(x, 0) + std::log1p(std::exp(-std::abs(x))); }
 double celu(double x, double alpha) {
@@ -266,6 +291,16 @@ const ScalarFn kComparisons[] = {
 };
 
 const ScalarFn kRounding[] = {
+    {.name = "round_div", .arity = 2, .formula = "the f32 quotient a / b rounded to the nearest integer, ties to even",
+     .f32 = "round_div_f32($0, $1)",
+     .real = [](R a) { return std::nearbyint(static_cast<double>(static_cast<float>(a[0] / a[1]))); },
+     .cost = 8, .ulps = 0},
+    {.name = "round_to_format", .arity = 3, .operands = "x format saturate",
+     .formula = "the nearest number of float8e4m3fn (format 0), float8e4m3fnuz (1), float8e5m2 (2), float8e5m2fnuz (3) or "
+                "float4e2m1 (4); what is too large becomes the largest, or infinite or NaN if saturate is 0",
+     .f32 = "round_to_format_f32($0, $1, $2)",
+     .real = [](R a) { return round_to_format(a[0], a[1], a[2]); },
+     .cost = 16, .ulps = 0},
     {.name = "round", .formula = "the nearest integer, ties to even", .onnx = "Round",
      .f32 = "round($0)", .i32 = "($0)", .u32 = "($0)",
      .real = [](R a) { return std::nearbyint(a[0]); },

@@ -42,7 +42,7 @@ class Fuser {
       const Node& producer = rewriter_.target().producer(rewriter_.mapped(n.inputs[i]));
       const ProductOp* const product = as_product(*producer.op);
       if (!product || producer.outputs.size() != 1 || uses_.at(n.inputs[i]).size() != 1 ||
-          !is_float(producer.outputs[0].dtype))
+          !(is_float(producer.outputs[0].dtype) || producer.outputs[0].dtype == DType::i32))
         continue;
       if (!(producer.outputs[0].shape == n.outputs[0].shape)) continue;
       // What the load phase computes once must not be computed in each run.

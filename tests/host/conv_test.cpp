@@ -156,11 +156,12 @@ TEST(Conv, RefusesAttributes) {
 TEST(Conv, RefusesInputs) {
   const std::string leaves =
       "%x = input : f32[1,2,5] %w = input : f32[3,2,3] %b = input : f32[3] %h = input : f16[3] %i = input : "
-      "i32[3,2,3] %e = input : f32[1,3,3] %t = input : f32[2,3,3]";
+      "i32[3,2,3] %u = input : u8[3,2,3] %e = input : f32[1,3,3] %t = input : f32[2,3,3]";
   EXPECT_SAYS(graph_of("conv(%x)", leaves),
               "conv: takes x, a weight, a bias and the inputs of its epilogue, not 1");
   EXPECT_SAYS(graph_of("conv(%x, none)", leaves), "conv: input 1 is not optional");
-  EXPECT_SAYS(graph_of("conv(%i, %i)", leaves), "conv: input 0 has type i32; it must have a float type");
+  EXPECT_SAYS(graph_of("conv(%u, %u)", leaves),
+              "conv: input 0 has type u8; it must have a float type or i32");
   EXPECT_SAYS(graph_of("conv(%x, %i)", leaves), "conv: inputs 0 and 1 have the types f32 and i32");
   EXPECT_SAYS(graph_of("conv(%x, %w, %h)", leaves), "conv: inputs 0 and 2 have the types f32 and f16");
   EXPECT_SAYS(graph_of("conv(%x, %w, %e)", leaves),

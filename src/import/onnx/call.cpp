@@ -274,7 +274,8 @@ Value Call::materialize(const Ints& ints, ElementType type) const {
   return cast(reshape(flat, Shape(ints.shape)), dtype);
 }
 
-Value Call::wrapped(Value value, ElementType type) const {
+Value Call::wrapped(Value value, ElementType type, bool saturate) const {
+  if (const auto format = small_float_format(type)) return round_to_format(value, *format, saturate);
   if (!is_narrowed(type)) return value;
   const DType dtype = value.dtype();
   const double range = static_cast<double>(int64_t{1} << bits_of(type));

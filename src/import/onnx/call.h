@@ -96,8 +96,8 @@ class Call {
   // Known integers as a tensor on the device.
   Value materialize(const Ints& ints, ElementType type) const;
   // Integers of 2, 4 and 16 bits are carried in larger ones: what arithmetic makes of them is brought back
-  // into their range as a register of that width would.
-  Value wrapped(Value value, ElementType type) const;
+  // into their range as a register of that width would, and floats of 8 and 4 bits are rounded.
+  Value wrapped(Value value, ElementType type, bool saturate = true) const;
   // The type that rules compute with: the carrier, but i64 for uint64, so that what leaves its range is
   // noticed. Refuses types that have none.
   DType carried(ElementType type) const;

@@ -1,5 +1,9 @@
 #include "import/onnx/element_type.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "base/fail.h"
 
 namespace rlx::onnx {
@@ -33,13 +37,13 @@ constexpr Row kRows[] = {
     {"complex64", 64, Family::complex, DType::c64},
     {"complex128", 128, Family::complex, std::nullopt},
     {"bfloat16", 16, Family::floating, DType::bf16},
-    {"float8e4m3fn", 8, Family::floating, std::nullopt},
-    {"float8e4m3fnuz", 8, Family::floating, std::nullopt},
-    {"float8e5m2", 8, Family::floating, std::nullopt},
-    {"float8e5m2fnuz", 8, Family::floating, std::nullopt},
+    {"float8e4m3fn", 8, Family::floating, DType::f32},
+    {"float8e4m3fnuz", 8, Family::floating, DType::f32},
+    {"float8e5m2", 8, Family::floating, DType::f32},
+    {"float8e5m2fnuz", 8, Family::floating, DType::f32},
     {"uint4", 4, Family::unsigned_integer, DType::u8},
     {"int4", 4, Family::integer, DType::i8},
-    {"float4e2m1", 4, Family::floating, std::nullopt},
+    {"float4e2m1", 4, Family::floating, DType::f32},
     {"float8e8m0", 8, Family::floating, std::nullopt},
     {"uint2", 2, Family::unsigned_integer, DType::u8},
     {"int2", 2, Family::integer, DType::i8},
@@ -92,6 +96,45 @@ bool is_integer(ElementType type) {
 }
 bool is_unsigned(ElementType type) { return row(type).family == Family::unsigned_integer; }
 bool is_float(ElementType type) { return row(type).family == Family::floating; }
+std::optional<int> small_float_format(ElementType type) {
+  switch (type) {
+    case ElementType::float8e4m3fn:
+      return 0;
+    case ElementType::float8e4m3fnuz:
+      return 1;
+    case ElementType::float8e5m2:
+      return 2;
+    case ElementType::float8e5m2fnuz:
+      return 3;
+    case ElementType::float4e2m1:
+      return 4;
+    default:
+      return std::nullopt;
+  }
+}
+
+float small_float(ElementType type, unsigned bits) {
+  struct Layout {
+    unsigned mantissa_bits, exponent_bits;
+    int bias;
+  };
+  static constexpr Layout layouts[] = {{3, 4, 7}, {3, 4, 8}, {2, 5, 15}, {2, 5, 16}, {1, 2, 1}};
+  const auto& [mantissa_bits, exponent_bits, bias] = layouts[small_float_format(type).value()];
+  const unsigned sign = bits >> (mantissa_bits + exponent_bits);
+  const unsigned exponent = bits >> mantissa_bits & ((1u << exponent_bits) - 1);
+  const unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
+  const bool fnuz = type == ElementType::float8e4m3fnuz || type == ElementType::float8e5m2fnuz;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  if (fnuz && bits == 0x80) return kNan;
+  if (type == ElementType::float8e4m3fn && (bits & 0x7f) == 0x7f) return kNan;
+  float magnitude =
+      std::ldexp(static_cast<float>(mantissa | (exponent > 0 ? 1u << mantissa_bits : 0u)),
+                 static_cast<int>(std::max(exponent, 1u)) - bias - static_cast<int>(mantissa_bits));
+  if (type == ElementType::float8e5m2 && exponent == 31)
+    magnitude = mantissa == 0 ? std::numeric_limits<float>::infinity() : kNan;
+  return sign != 0 ? -magnitude : magnitude;
+}
+
 bool is_narrowed(ElementType type) { return is_integer(type) && (bits_of(type) == 16 || bits_of(type) < 8); }
 
 }  // namespace rlx::onnx

@@ -47,8 +47,8 @@ std::optional<ElementType> element_type_of(int32_t number);
 std::string_view to_string(ElementType type);
 
 // The type of our own that holds its values: int16 is i32, wrapped after arithmetic; float64 is f32, which
-// ONNX's tolerance allows; the 4- and 2-bit integers are bytes. Nothing where there is none: strings,
-// complex128, floats of 8 and 4 bits.
+// ONNX's tolerance allows; the 4- and 2-bit integers are bytes; floats of 8 and 4 bits are f32, rounded after
+// arithmetic. Nothing where there is none: strings, complex128, float8e8m0.
 std::optional<DType> carrier(ElementType type);
 // The ONNX type of a type of our own.
 ElementType element_type_of(DType type);
@@ -57,6 +57,10 @@ int64_t bits_of(ElementType type);  // of one element in raw data; 0 for strings
 bool is_integer(ElementType type);  // bool is not
 bool is_unsigned(ElementType type);
 bool is_float(ElementType type);
+// What round_to_format (rlx/ops.h) calls a float of 8 or 4 bits.
+std::optional<int> small_float_format(ElementType type);
+// The number that such a float has these bits for.
+float small_float(ElementType type, unsigned bits);
 // Whether integers of this type need to be wrapped after arithmetic in their carrier.
 bool is_narrowed(ElementType type);
 

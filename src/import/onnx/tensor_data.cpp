@@ -181,6 +181,13 @@ Tensor TensorData::tensor(const TensorProto& t) {
     wrong(t, "of type {}{} needs {} bytes, but has {}", to_string(t.type), Shape(t.dims).text(), needed,
           stored.view.size());
   }
+  if (small_float_format(t.type)) {
+    return converted<float>(t, [stored, type = t.type](size_t i) {
+      const bool whole = bits_of(type) == 8;
+      const auto byte = static_cast<unsigned>(stored.view[whole ? i : i / 2]);
+      return small_float(type, whole ? byte : byte >> (i % 2 * 4) & 15);
+    });
+  }
   switch (t.type) {
     case ElementType::float64:
       return converted<double, float>(t, stored);

@@ -11,4 +11,7 @@ namespace rlx::onnx {
 std::vector<int64_t> padding(const Call& c, const Shape& x, const std::vector<int64_t>& kernel,
                              const std::vector<int64_t>& strides, const std::vector<int64_t>& dilations);
 
+// The attributes of a convolution of x with the weight w.
+ConvOptions conv_options(const Call& c, const Shape& x, const Shape& w);
+
 }  // namespace rlx::onnx

@@ -16,7 +16,7 @@ void cast_to(Call& c, ElementType to) {
   x = value_dtype(x.dtype()) == carrier ? x
       : is_narrowed(to)                 ? cast(c.wrapped(cast(x, DType::i32), to), carrier)
                                         : cast(x, carrier);
-  c.out(0, c.wrapped(x, to), to);
+  c.out(0, c.wrapped(x, to, c.flag("saturate", true)), to);
 }
 
 void cast_rule(Call& c) {

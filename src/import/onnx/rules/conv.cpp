@@ -7,17 +7,16 @@ namespace rlx::onnx {
 namespace {
 
 // The spatial sizes of a weight.
-std::vector<int64_t> kernel_of(const Value& w) {
-  if (w.shape().rank() < 3) fail("its weight {} has no spatial axes", w.shape().text());
+std::vector<int64_t> kernel_of(const Shape& w) {
+  if (w.rank() < 3) fail("its weight {} has no spatial axes", w.text());
   std::vector<int64_t> kernel;
-  for (int64_t i = 2; i < w.shape().rank(); ++i) kernel.push_back(w.shape()[i].value());
+  for (int64_t i = 2; i < w.rank(); ++i) kernel.push_back(w[i].value());
   return kernel;
 }
 
-void conv_rule(Call& c) {
-  c.expect_inputs(2, 3);
-  const Value x = c.in(0);
-  const Value w = c.in(1);
+}  // namespace
+
+ConvOptions conv_options(const Call& c, const Shape& x, const Shape& w) {
   const std::vector<int64_t> kernel = kernel_of(w);
   const size_t axes = kernel.size();
   const std::vector<int64_t> ones(axes, 1);
@@ -27,8 +26,17 @@ void conv_rule(Call& c) {
   if (options.strides.size() != axes || options.dilations.size() != axes)
     fail("it has {} strides and {} dilations for {} spatial axes", options.strides.size(),
          options.dilations.size(), axes);
-  options.pads = padding(c, x.shape(), kernel, options.strides, options.dilations);
-  c.out(conv(x, w, c.optional(2), options));
+  options.pads = padding(c, x, kernel, options.strides, options.dilations);
+  return options;
+}
+
+namespace {
+
+void conv_rule(Call& c) {
+  c.expect_inputs(2, 3);
+  const Value x = c.in(0);
+  const Value w = c.in(1);
+  c.out(conv(x, w, c.optional(2), conv_options(c, x.shape(), w.shape())));
 }
 
 // Padding that makes the result as large as `output_shape` says or, with auto_pad, a multiple of x.
@@ -68,7 +76,7 @@ void conv_transpose_rule(Call& c) {
   c.expect_inputs(2, 3);
   const Value x = c.in(0);
   const Value w = c.in(1);
-  const std::vector<int64_t> kernel = kernel_of(w);
+  const std::vector<int64_t> kernel = kernel_of(w.shape());
   const size_t axes = kernel.size();
   const std::vector<int64_t> ones(axes, 1);
   ConvTransposeOptions options{.strides = c.integers("strides", ones),
