@@ -195,11 +195,35 @@ Dim Dim::extremum(AtomKind kind, const Dim& a, const Dim& b) {
 Dim Dim::min(const Dim& a, const Dim& b) { return extremum(AtomKind::minimum, a, b); }
 Dim Dim::max(const Dim& a, const Dim& b) { return extremum(AtomKind::maximum, a, b); }
 
+// The term of the highest degree; of several, the last in the order of their atoms.
+Dim Dim::leading_term() const {
+  if (!terms_) return Dim(constant_);
+  const auto less = [](const Term& a, const Term& b) {
+    if (a.atoms.size() != b.atoms.size()) return a.atoms.size() < b.atoms.size();
+    return std::ranges::lexicographical_compare(a.atoms, b.atoms);
+  };
+  return from_terms(0, {*std::ranges::max_element(terms(), less)});
+}
+
+// By a sum of several terms: leading terms are divided one after the other.
+std::optional<Dim> Dim::long_division(const Dim& a, const Dim& b) {
+  constexpr int kMostSteps = 64;
+  const Dim divisor = b.leading_term();
+  Dim quotient = 0;
+  Dim rest = a;
+  for (int step = 0; step < kMostSteps && !rest.is(0); ++step) {
+    const std::optional<Dim> part = exact_div(rest.leading_term(), divisor);
+    if (!part) return std::nullopt;
+    quotient = quotient + *part;
+    rest = rest - *part * b;
+  }
+  return rest.is(0) ? std::optional(quotient) : std::nullopt;
+}
+
 std::optional<Dim> Dim::exact_div(const Dim& a, const Dim& b) {
   if (b.is(0)) return std::nullopt;
   if (a == b) return Dim(1);
-  // Only division by a number or a single term is needed: products of dims over products of dims.
-  if (b.terms().size() > 1 || (b.terms_ && b.constant_ != 0)) return std::nullopt;
+  if (b.terms().size() > 1 || (b.terms_ && b.constant_ != 0)) return long_division(a, b);
   const int64_t number = b.terms_ ? b.terms()[0].coefficient : b.constant_;
   std::vector<Atom> divisor_atoms;
   if (b.terms_) divisor_atoms = b.terms()[0].atoms;

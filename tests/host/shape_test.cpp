@@ -41,6 +41,10 @@ TEST(Dim, ExactDivision) {
   EXPECT_EQ(Dim::exact_div(b * s * 768, s * 768), b);
   EXPECT_EQ(Dim::exact_div(b * s, 2), std::nullopt);
   EXPECT_EQ(Dim::exact_div(b * s + s, s), b + 1);
+  EXPECT_EQ(Dim::exact_div(b * s * 6 - b * 12, b * s - b * 2), Dim(6));
+  EXPECT_EQ(Dim::exact_div((b + s + 1) * (b * 2 - 3), b + s + 1), b * 2 - 3);
+  EXPECT_EQ(Dim::exact_div(b * s + 1, b + s), std::nullopt);
+  EXPECT_EQ(Dim::exact_div(b * b + s, b + 1), std::nullopt);
   EXPECT_EQ(Dim::exact_div(b, Dim(0)), std::nullopt);
 }
 
