@@ -49,6 +49,14 @@ def read_arguments():
         help="measure its ONNX files instead, also in ONNX Runtime's CPU provider; a CASE is then a file's name "
         "without .onnx",
     )
+    parser.add_argument(
+        "--allowed",
+        metavar="FRACTION",
+        type=float,
+        default=MODEL_ERROR,
+        help=f"with --models: how much of the largest value ONNX Runtime's two providers may differ by "
+        f"(default {MODEL_ERROR:g})",
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the results, with those of each round")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side has its turn in a case (default 3)")
     parser.add_argument("--seconds", type=float, default=1, help="how long one turn measures (default 1)")
@@ -178,8 +186,8 @@ def middle(rounds):
     return times | {"rounds": rounds}
 
 
-def run_case(case, rlx, ort, rounds):
-    allowed = MODEL_ERROR if rlx.models else CASES[case]
+def run_case(case, rlx, ort, rounds, model_error):
+    allowed = model_error if rlx.models else CASES[case]
     error = ort.check(case, allowed)
     sides = {"rlx": lambda: rlx.measure(case), "ort": lambda: ort.measure(case, "webgpu")}
     if rlx.models:
@@ -227,7 +235,7 @@ def main():
     arguments = read_arguments()
     rlx = Rlx(arguments.rlx, arguments.models, arguments.seconds)
     ort = OnnxRuntime(arguments.packages, arguments.models, arguments.seconds)
-    results = [run_case(case, rlx, ort, arguments.rounds) for case in arguments.cases]
+    results = [run_case(case, rlx, ort, arguments.rounds, arguments.allowed) for case in arguments.cases]
     print(f"{rlx.adapter}; ONNX Runtime {ort.version}, WebGPU provider")
     print(f"warm runs, inputs uploaded and outputs read back in each; median of rounds: {arguments.rounds}\n")
     print_table(results)

@@ -24,8 +24,11 @@ struct LoadOptions {
   // the model is loaded: such an input is taken from here, and is no input of the graph any more. Load the
   // model again for another value. Inputs that decide nothing are left alone.
   NamedTensors values = {};
-  // Values of symbols (dim_param), which are numbers in the graph then.
-  SymbolValues symbols = {};
+  // What stands for the symbols of the inputs' shapes (dim_param): numbers, or other dims. An encoder that
+  // halves a picture and a decoder that doubles it agree only for some sizes, and the graph can be made for
+  // those: {{"height", 32 * "h"_dim}, {"width", 640}}. A name that no symbol can have is one with '_' in the
+  // place of every other character than letters and digits.
+  std::map<std::string, Dim, std::less<>> symbols = {};
   // Above 0: the caches of a decoder become states with room for this many positions. A cache is an input and
   // an output whose names differ in past.. and present.. (past_key_values.0.key and present.0.key, past_0 and
   // present_0), where the output is the input with new entries behind it. All other sizes of it must be
@@ -75,7 +78,7 @@ struct Info {
   std::map<std::string, int64_t> ops;     // how often each is used, sub-graphs and functions included
   std::vector<std::string> inputs;        // "name: float[batch, 3, 224, 224]"
   std::vector<std::string> outputs;
-  int64_t parameters = 0;  // elements of all initializers
+  int64_t parameters = 0;  // elements of all initializers and constants
   int64_t bytes = 0;
   std::vector<Problem> problems;  // why it cannot be imported; empty if it can
 };

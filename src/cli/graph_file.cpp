@@ -128,16 +128,40 @@ LoadedModel load_text(const ModelFlags& flags) {
   return out;
 }
 
-LoadedModel load_onnx(const ModelFlags& flags) {
+// The sizes that --dim and the inputs give to the symbols of a graph, whether or not all of it was imported.
+SymbolValues known_sizes(const Graph& graph, const NamedTensors& inputs, const SymbolValues& sizes) {
+  SymbolValues out;
+  for (const Node& n : graph.nodes()) {
+    if (!n.op->is(LeafKind::input)) continue;
+    const Shape& shape = n.outputs[0].shape;
+    const auto given = inputs.find(n.name);
+    for (int64_t axis = 0; axis < shape.rank(); ++axis) {
+      const auto symbol = shape[axis].as_symbol();
+      if (!symbol) continue;
+      if (const auto size = sizes.find(*symbol); size != sizes.end()) out.insert(*size);
+      if (given != inputs.end()) out.emplace(*symbol, given->second.shape()[static_cast<size_t>(axis)]);
+    }
+  }
+  return out;
+}
+
+LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
   onnx::ModelFile file = onnx::ModelFile::open(flags.file);
-  const onnx::ImportOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph))};
-  onnx::Imports imports = [&] {
+  onnx::ImportOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph))};
+  const auto import = [&] {
     try {
       return onnx::import_model(file.model, file.data, options);
     } catch (const Error& e) {
       throw e.within(flags.file);
     }
-  }();
+  };
+  onnx::Imports imports = import();
+  SymbolValues fixed;
+  if (!imports.problems.empty()) {
+    fixed = known_sizes(imports.graph, options.values, sizes);
+    for (const auto& [name, size] : fixed) options.symbols[name] = size;
+    if (!fixed.empty()) imports = import();
+  }
   if (!imports.problems.empty()) {
     const Error error = onnx::refusal(flags.file, imports.problems);
     const auto lacks_value = [](const onnx::ImportProblem& p) { return p.why == onnx::Refusal::host_value; };
@@ -147,7 +171,8 @@ LoadedModel load_onnx(const ModelFlags& flags) {
   LoadedModel out{.graph = std::move(imports.graph),
                   .weights = std::move(imports.weights),
                   .fixed_inputs = std::move(imports.host_inputs),
-                  .types = std::move(imports.types)};
+                  .types = std::move(imports.types),
+                  .fixed_symbols = std::move(fixed)};
   for (const auto& [name, value] : options.values) {
     if (!out.fixed_inputs.contains(name)) out.inputs.emplace(name, value);
   }
@@ -183,15 +208,17 @@ bool ModelFlags::is_onnx() const {
   });
 }
 
-LoadedModel ModelFlags::load() const {
+LoadedModel ModelFlags::load(const SymbolValues& sizes) const {
   const bool onnx = is_onnx();
   const Progress progress(formatted("loading {}", file));
-  return onnx ? load_onnx(*this) : load_text(*this);
+  return onnx ? load_onnx(*this, sizes) : load_text(*this);
 }
 
-onnx::Info ModelFlags::inspect() const {
+onnx::Info ModelFlags::inspect(const SymbolValues& sizes) const {
   const onnx::ModelFile model = onnx::ModelFile::open(file);
-  return onnx::inspect(file, {.values = given_inputs(inputs, declared_inputs(model.model.graph))});
+  onnx::LoadOptions options{.values = given_inputs(inputs, declared_inputs(model.model.graph))};
+  for (const auto& [name, size] : sizes) options.symbols[name] = size;
+  return onnx::inspect(file, options);
 }
 
 }  // namespace rlx::cli

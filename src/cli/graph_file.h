@@ -20,6 +20,8 @@ struct LoadedModel {
   NamedTensors inputs, fixed_inputs;
   // Of inputs and outputs, where the file says so: several are carried in another type.
   std::map<std::string, onnx::ElementType> types;
+  // Symbols of the file that are numbers in the graph: it could not be made for any size.
+  SymbolValues fixed_symbols;
 
   onnx::ElementType type_of(const std::string& name, DType dtype) const;
 };
@@ -35,10 +37,11 @@ struct ModelFlags {
   // By the ending of its name, otherwise by what it holds.
   bool is_onnx() const;
   // Errors name the file and, of a text, the line. Inputs that do not fit the model are Misuse, and so is one
-  // that is missing although it decides a shape.
-  LoadedModel load() const;
+  // that is missing although it decides a shape. A model that cannot be made for any size is made for those
+  // of the inputs that are given, and for these.
+  LoadedModel load(const SymbolValues& sizes = {}) const;
   // What an ONNX file has, whether or not it can be loaded.
-  onnx::Info inspect() const;
+  onnx::Info inspect(const SymbolValues& sizes = {}) const;
 };
 
 }  // namespace rlx::cli

@@ -66,9 +66,7 @@ class Binding {
  public:
   explicit Binding(const Graph& graph) : graph_(graph), of_run_(run_symbols(graph)) {}
 
-  void by_flag(const std::string& item) {
-    const auto [name, text] = parse_pair(item, "--dim", "NAME=N, such as batch=4");
-    const int64_t value = parse_dim(item, text);
+  void by_flag(const std::string& name, int64_t value) {
     if (!graph_.symbols().contains(name)) {
       const std::string known = joined(graph_.symbols());
       throw Misuse(formatted("--dim: the graph has no symbol named '{}'{}", name,
@@ -78,7 +76,6 @@ class Binding {
       throw Misuse(formatted("--dim: the node '{}' determines the symbol '{}' in each run",
                              it->second.graph->node(it->second.node).name, name));
     }
-    if (values_.contains(name)) throw Misuse(formatted("--dim gives the symbol '{}' twice", name));
     set(name, value, "--dim");
   }
 
@@ -127,6 +124,16 @@ void check_shapes(const LoadedModel& loaded, const SymbolValues& symbols) {
 
 }  // namespace
 
+SymbolValues parse_dims(const std::vector<std::string>& items) {
+  SymbolValues out;
+  for (const std::string& item : items) {
+    const auto [name, text] = parse_pair(item, "--dim", "NAME=N, such as batch=4");
+    if (!out.emplace(name, parse_dim(item, text)).second)
+      throw Misuse(formatted("--dim gives the symbol '{}' twice", name));
+  }
+  return out;
+}
+
 void GraphFlags::add_to(Command& command) {
   model.add_to(command);
   add_flags_to(command);
@@ -155,7 +162,9 @@ void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
 SymbolValues GraphFlags::symbols(const LoadedModel& loaded) const {
   const Graph& graph = loaded.graph;
   Binding binding(graph);
-  for (const std::string& item : dims) binding.by_flag(item);
+  for (const auto& [name, value] : parse_dims(dims)) {
+    if (!loaded.fixed_symbols.contains(name)) binding.by_flag(name, value);
+  }
   for (const auto& [name, value] : loaded.inputs)
     binding.by_input(name, graph.node(graph.find(name)).outputs[0].shape, value.shape());
   SymbolValues out = binding.take();

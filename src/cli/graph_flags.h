@@ -9,12 +9,17 @@
 
 namespace rlx::cli {
 
+// The values of --dim, each NAME=N.
+SymbolValues parse_dims(const std::vector<std::string>& items);
+
 struct GraphFlags {
   ModelFlags model;
   std::vector<std::string> dims;     // symbol=number
   std::vector<std::string> kernels;  // op=variant
   std::string precision = "exact";
   bool no_optimize = false;
+
+  LoadedModel load() const { return model.load(parse_dims(dims)); }
 
   void add_to(Command& command);  // with the file
   void add_flags_to(Command& command);

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
-#include "cli/graph_file.h"
+#include "cli/graph_flags.h"
 #include "cli/text.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
@@ -13,6 +13,7 @@ namespace {
 
 struct Options {
   ModelFlags model;
+  std::vector<std::string> dims;
   std::string json;
 };
 
@@ -103,7 +104,7 @@ void show(const onnx::Info& info, const std::string& file, bool is_onnx) {
 
 void show_info(const Options& o) {
   const bool is_onnx = o.model.is_onnx();
-  const onnx::Info info = is_onnx ? o.model.inspect() : info_of(o.model.load().graph);
+  const onnx::Info info = is_onnx ? o.model.inspect(parse_dims(o.dims)) : info_of(o.model.load().graph);
   const std::string json = to_json(info, o.model.file, is_onnx).text(2) + "\n";
   if (o.json == "-") {
     print(json);
@@ -119,9 +120,13 @@ void add_info(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("info", "What a model has, and what in it cannot run");
   o->model.add_to(command);
+  command.list("--dim", o->dims, "The size that a symbol of the inputs has, for models that fit only some",
+               {.value = "NAME=N"});
   command.text("--json", o->json, "Also write it as JSON; - prints nothing else", {.value = "FILE"});
   command.footer(
-      "Needs no device. A shape that depends on the value of an input needs that value: --input.\n"
+      "Needs no device. A shape that depends on the value of an input needs that value: --input. Networks "
+      "that\n"
+      "halve and double a picture can often run with some sizes only: --dim says which.\n"
       "\n"
       "Examples:\n"
       "  rlx info model.onnx\n"

@@ -63,7 +63,7 @@ void print_steps(const char* title, const std::vector<StepReport>& steps) {
 }
 
 void show_plan(const Options& o) {
-  const LoadedModel model = o.graph.model.load();
+  const LoadedModel model = o.graph.load();
   const CompileOptions compile_options = o.graph.options(model);
   const Device device = o.device.open();
   Executable exe = compile(model.graph, device, compile_options);

@@ -30,7 +30,7 @@ NamedTensors given_values(const LoadedModel& loaded, const std::string& path) {
 
 ReadyModel ready_model(const GraphFlags& graph, const ValueFlags& values, const CompileOptions& options) {
   const Stopwatch watch;
-  ReadyModel out{.loaded = graph.model.load()};
+  ReadyModel out{.loaded = graph.load()};
   out.load_ms = watch.ms();
   out.options = graph.options(out.loaded, options);
   out.graph =

@@ -128,9 +128,11 @@ Imports Importer::run() {
   Frame frame{.scope = scope_, .opsets = model_.opsets};
   check_opset(opset(frame, ""));
   collect_functions();
-  collect_symbols();
+  collect_input_symbols();
   add_initializers(scope_, model_.graph);
   declare_inputs();
+  check_given_symbols();
+  for (const auto& [name, dim] : options_.symbols) dim.collect_symbols(symbols_);
   nodes(frame, model_.graph.nodes);
   declare_outputs();
   return {std::move(graph_), std::move(weights_), std::move(host_inputs_), std::move(types_),
@@ -220,7 +222,7 @@ void Importer::add_initializers(Scope& scope, const GraphProto& graph) {
 }
 
 // The symbols that texts of dimensions mean, before any is made up.
-void Importer::collect_symbols() {
+void Importer::collect_input_symbols() {
   for (const ValueInfo& info : model_.graph.inputs) {
     for (const DimProto& d : info.shape.value_or(std::vector<DimProto>())) {
       if (d.value || d.param.empty()) continue;
@@ -308,6 +310,14 @@ void Importer::declare_inputs() {
     }
     types_[std::string(info.name)] = info.type;
     scope_.values.emplace(info.name, std::move(in));
+  }
+}
+
+void Importer::check_given_symbols() const {
+  for (const auto& [name, dim] : options_.symbols) {
+    if (symbols_.contains(name)) continue;
+    fail(ErrorKind::invalid_argument, "the inputs have no symbol named '{}'{}", excerpt(name),
+         symbols_.empty() ? "" : formatted("; they have: {}", excerpt(joined(symbols_), 500)));
   }
 }
 
@@ -554,6 +564,9 @@ void Importer::evaluate(const Graph& graph, int32_t id) {
     std::vector<RefTensor>& out = known[at];
     spend(1 + std::ssize(n.inputs));
     if (!n.op->subgraphs().empty() || !std::ranges::all_of(n.outputs, is_small)) continue;
+    std::set<std::string> symbols;
+    collect_symbols(*n.op, symbols);
+    if (!symbols.empty()) continue;
     if (const auto* constant = op_cast<Constant>(*n.op)) {
       spend(constant->value.elements());
       out = {RefTensor::from(constant->value)};

@@ -43,7 +43,7 @@ struct ImportOptions {
   // Values of graph inputs that may be needed to know a shape.
   NamedTensors values = {};
   // What stands for a symbol of the file's shapes.
-  std::map<std::string, Dim> symbols = {};
+  std::map<std::string, Dim, std::less<>> symbols = {};
 };
 
 struct Imports {
@@ -103,6 +103,7 @@ class Importer {
 
  private:
   void declare_inputs();
+  void check_given_symbols() const;
   void collect_functions();
   void check_opset(int64_t version) const;
   void add_initializers(Scope& scope, const GraphProto& graph);
@@ -112,7 +113,7 @@ class Importer {
   bool call_function(Frame& frame, const NodeProto& node);
   void bind_outputs(Frame& frame, const NodeProto& node, std::vector<Imported> outputs, int32_t first_node);
   void declare_outputs();
-  void collect_symbols();
+  void collect_input_symbols();
   Dim symbol(const std::string& text);
   Shape input_shape(const ValueInfo& info);
   std::string weight_name(std::string_view wanted);

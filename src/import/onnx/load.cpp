@@ -24,30 +24,8 @@ Error refusal(const std::string& file, const std::vector<ImportProblem>& problem
 
 namespace {
 
-// That the shapes of the inputs name.
-std::set<std::string> symbols_of(const GraphProto& graph) {
-  std::set<std::string> out;
-  for (const ValueInfo& info : graph.inputs) {
-    for (const DimProto& d : info.shape.value_or(std::vector<DimProto>())) {
-      try {
-        if (!d.param.empty()) Dim::parse(d.param).collect_symbols(out);
-      } catch (const Error&) {  // a name that dims cannot have has become another
-      }
-    }
-  }
-  return out;
-}
-
 Model load(ModelFile file, const LoadOptions& options) {
-  ImportOptions import_options{.values = options.values, .symbols = {}};
-  const std::set<std::string> symbols = symbols_of(file.model.graph);
-  for (const auto& [name, value] : options.symbols) {
-    if (!symbols.contains(name)) {
-      fail(ErrorKind::invalid_argument, "{}: the inputs have no symbol named '{}'; they have: {}", file.name,
-           name, excerpt(joined(symbols), 500));
-    }
-    import_options.symbols[name] = value;
-  }
+  ImportOptions import_options{.values = options.values, .symbols = options.symbols};
   const auto import = [&] {
     try {
       return import_model(file.model, file.data, import_options);
@@ -83,6 +61,22 @@ Model load(ModelFile file, const LoadOptions& options) {
   }
   out.caches = std::move(caches);
   return out;
+}
+
+void count_parameters(const TensorProto& t, Info& into) {
+  const int64_t elements = Shape(t.dims).elements().value();
+  into.parameters = checked_add(into.parameters, elements);
+  into.bytes = checked_add(into.bytes, checked_mul(elements, bits_of(t.type)) / 8);
+}
+
+// Some exporters write weights as Constant nodes.
+void count_constants(const std::vector<NodeProto>& nodes, Info& into) {
+  for (const NodeProto& n : nodes) {
+    for (const AttributeProto& a : n.attributes) {
+      if (n.op == "Constant" && a.t) count_parameters(*a.t, into);
+      if (a.g) count_constants(a.g->nodes, into);
+    }
+  }
 }
 
 void count_ops(const std::vector<NodeProto>& nodes, std::map<std::string, int64_t>& into) {
@@ -134,12 +128,10 @@ Info inspect(const std::string& path, const LoadOptions& options) {
   }
   for (const ValueInfo& v : file.model.graph.outputs) info.outputs.push_back(text_of(v));
   try {
-    for (const TensorProto& t : file.model.graph.initializers) {
-      const int64_t elements = Shape(t.dims).elements().value();
-      info.parameters = checked_add(info.parameters, elements);
-      info.bytes = checked_add(info.bytes, checked_mul(elements, bits_of(t.type)) / 8);
-    }
-    for (const ImportProblem& p : import_model(file.model, file.data, {.values = options.values}).problems)
+    for (const TensorProto& t : file.model.graph.initializers) count_parameters(t, info);
+    count_constants(file.model.graph.nodes, info);
+    const ImportOptions import_options{.values = options.values, .symbols = options.symbols};
+    for (const ImportProblem& p : import_model(file.model, file.data, import_options).problems)
       info.problems.push_back({p.node, p.op, p.reason});
   } catch (const Error& e) {
     // Not about one node: too old or too new a set of ops, an initializer that is not whole.

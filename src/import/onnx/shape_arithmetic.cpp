@@ -336,25 +336,26 @@ struct Fold {
   std::optional<Ints> (*compute)(Call&);
   std::optional<ElementType> type = std::nullopt;  // that of input 0 otherwise
   bool any_input = false;                          // the values of the inputs do not matter
+  bool moves = false;                              // every result is one of the inputs' values
 };
 
 constexpr Fold kFolds[] = {
     {"Shape", shape_of, ElementType::int64, true},
     {"Size", [](Call& c) { return std::optional(Ints::scalar(c.shape(0).elements())); }, ElementType::int64,
      true},
-    {"Concat", concatenate},
-    {"Gather", gather_ints},
-    {"Slice", slice_ints},
-    {"Reshape", reshaped},
-    {"Squeeze", reshaped},
-    {"Unsqueeze", reshaped},
-    {"Identity", reshaped},
+    {"Concat", concatenate, {}, false, true},
+    {"Gather", gather_ints, {}, false, true},
+    {"Slice", slice_ints, {}, false, true},
+    {"Reshape", reshaped, {}, false, true},
+    {"Squeeze", reshaped, {}, false, true},
+    {"Unsqueeze", reshaped, {}, false, true},
+    {"Identity", reshaped, {}, false, true},
     {"ReduceProd", reduced},
     {"ReduceSum", reduced},
     {"ReduceMin", reduced},
     {"ReduceMax", reduced},
     {"Range", range_of},
-    {"Expand", expanded},
+    {"Expand", expanded, {}, false, true},
     {"Neg", negated},
     {"Not", negated},
 };
@@ -371,13 +372,14 @@ bool all_known(Call& c) {
   return c.input_count() > 0;
 }
 
-bool give(Call& c, std::optional<Ints> ints, ElementType type) {
-  if (!ints || (type == ElementType::int32 && !ints->is_static())) return false;
+// Sizes are below 2^31, and so fit int32 as long as nothing is computed from them (`moved`).
+bool give(Call& c, std::optional<Ints> ints, ElementType type, bool moved = false) {
+  if (!ints || (type == ElementType::int32 && !moved && !ints->is_static())) return false;
   if (std::ssize(ints->shape) > kMaxRank)
     fail("its result has {} axes; {} are the most", ints->shape.size(), kMaxRank);
   c.importer().spend(std::ssize(ints->values));
   if (type == ElementType::int32 && !std::ranges::all_of(ints->values, [](const Dim& d) {
-        return d.value() >= INT32_MIN && d.value() <= INT32_MAX;
+        return !d.is_static() || (d.value() >= INT32_MIN && d.value() <= INT32_MAX);
       })) {
     return false;  // it wraps: on the device, as ONNX does
   }
@@ -389,11 +391,7 @@ bool fold_cast(Call& c) {
   const ElementType to = c.op() == "Cast" ? c.element_type("to") : c.type(1);
   const Ints* x = c.known(0);
   if (!x) return false;
-  if (to == ElementType::int64 || (to == ElementType::int32 && x->is_static())) return give(c, *x, to);
-  if (to == ElementType::int32) {  // sizes are below 2^31
-    c.out(0, *x, to);
-    return true;
-  }
+  if (to == ElementType::int64 || to == ElementType::int32) return give(c, *x, to, true);
   if (to != ElementType::boolean || !x->is_static()) return false;
   Ints out = *x;
   for (Dim& d : out.values) d = Dim(d.is(0) ? 0 : 1);
@@ -417,7 +415,7 @@ bool fold_ints(Call& c) {
   }
   if (const auto* fold = std::ranges::find(kFolds, op, &Fold::op); fold != std::end(kFolds)) {
     if (!fold->any_input && !all_known(c)) return false;
-    return give(c, fold->compute(c), fold->type.value_or(c.type(0)));
+    return give(c, fold->compute(c), fold->type.value_or(c.type(0)), fold->moves);
   }
   if (const auto* binary = std::ranges::find(kBinary, op, &Binary::op); binary != std::end(kBinary)) {
     if (!all_known(c)) return false;
