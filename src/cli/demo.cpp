@@ -1,148 +1,91 @@
-#include <algorithm>
-#include <cmath>
-
 #include "base/fail.h"
 #include "cli/commands.h"
-#include "cli/device_flags.h"
-#include "cli/measure.h"
+#include "cli/demo_bert.h"
+#include "cli/demo_picture.h"
+#include "cli/picture_text.h"
 #include "cli/text.h"
-#include "ir/reference.h"
-#include "rlx/compile.h"
-#include "rlx/models.h"
 
 namespace rlx::cli {
 namespace {
 
 struct Options {
-  DeviceFlags device;
-  int64_t layers = 12;
-  int64_t tokens = 128;
-  bool no_check = false;
+  BertDemo bert;
+  std::string which = "text";
+  std::string models;
+  std::string boxes = "demo-boxes.png";
 };
-
-constexpr uint64_t kSeed = 20240607;
-
-NamedTensors demo_inputs(int64_t tokens, int64_t vocab) {
-  std::vector<int64_t> ids;
-  for (int64_t i = 0; i < tokens; ++i) ids.push_back(1000 + i * 7919 % (vocab - 1000));
-  const std::vector<int64_t> dims = {1, tokens};
-  return {{"input_ids", Tensor::of<int64_t>(dims, ids)},
-          {"token_type_ids", Tensor::full(DType::i64, dims, 0)},
-          {"attention_mask", Tensor::full(DType::i64, dims, 1)}};
-}
 
 void line(const char* title, const std::string& text) { print(formatted("  {:12} {}\n", title, text)); }
 
-struct Difference {
-  double largest = 0;  // |got - want|
-  double largest_want = 0;
-  double mean = 0;
-};
-
-Difference compare(const Tensor& got, const RefTensor& want) {
-  Difference d;
-  const std::vector<double> values = got.doubles();
-  for (size_t i = 0; i < values.size(); ++i) {
-    // Not std::max, which would drop a NaN.
-    const double error = std::fabs(values[i] - want.real[i]);
-    if (!(error <= d.largest)) d.largest = error;
-    d.largest_want = std::max(d.largest_want, std::fabs(want.real[i]));
-    d.mean += error / static_cast<double>(values.size());
-  }
-  return d;
+std::string dispatches_text(const Executable& exe) {
+  return formatted("{} dispatches", exe.dispatch_count());
 }
 
-// Each layer ends in a LayerNorm over sums of up to 3072 products, each a few roundings of f32 next to values
-// of a few units: eps * 4 * sqrt(3072) per layer, layers adding up like a random walk.
-double allowed_error(const Options& o, const Difference& d) {
-  const double layer = epsilon(DType::f32) * 4 * std::sqrt(3072.0);
-  return layer * std::sqrt(static_cast<double>(std::max<int64_t>(o.layers, 1))) *
-         std::max(d.largest_want, 1.0);
-}
-
-void check_against_reference(const Options& o, const Graph& graph, const NamedTensors& leaves,
-                             const Tensor& got) {
+void run_text_demo(const Options& o, const vision::TextModels& models) {
+  const vision::Image image = vision::decode_image(demo_picture(), "the demo's picture");
+  print(formatted("Text in a picture ({}, {} x {}), read by PP-OCRv4\n\n", kDemoPictureName, image.width,
+                  image.height));
+  const Device device = o.bert.device.open();
+  const AdapterInfo& adapter = device.info();
+  line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, to_string(adapter.caps.kind)));
   const Stopwatch watch;
-  std::map<std::string, RefTensor> want;
+  vision::TextReader reader(device, models);
+  line("networks", formatted("detector, classifier, recogniser: {:.2f} million weights, ready after {}",
+                             static_cast<double>(reader.parameters()) / 1e6, ms_text(watch.ms())));
+  PictureText first;
+  PictureText warm;
   {
-    Progress progress("computing the same on the CPU in double precision, node");
-    want = run_reference(graph, leaves, [&](int64_t done) { progress.update(done, graph.size()); });
+    const Progress progress("reading the picture");
+    first = read_text(reader, image);
+    warm = read_text(reader, image);
   }
-  const Difference d = compare(got, want.at("last_hidden_state"));
-  const double allowed = allowed_error(o, d);
-  line("reference", formatted("{} on the CPU, in double precision", ms_text(watch.ms())));
-  line("max error", formatted("{:.3g} (mean {:.2g}) on values up to {:.3g}; {:.2g} would be allowed",
-                              d.largest, d.mean, d.largest_want, allowed));
-  if (!(d.largest <= allowed)) {
-    fail(ErrorKind::internal, "the GPU is wrong: its largest error is {:.3g}, more than {:.3g}", d.largest,
-         allowed);
-  }
-  print("\nThe GPU and the reference agree.\n");
-}
-
-std::string dispatches_text(const PlanReport& plan, int64_t layers) {
-  const auto in_layers = std::ranges::count_if(
-      plan.run, [](const StepReport& s) { return s.node.starts_with("encoder.layer."); });
-  std::string out = formatted("{} per run", plan.run.size());
-  if (layers > 0) {
-    out += formatted(" ({:.3g} per layer, {} around them)",
-                     static_cast<double>(in_layers) / static_cast<double>(layers),
-                     std::ssize(plan.run) - in_layers);
-  }
-  return out + formatted(", {} in the load phase", plan.load.size());
+  line("find text", formatted("{}, {}", ms_text(warm.find_ms), dispatches_text(reader.detector())));
+  line("turn upright",
+       formatted("{}, {} for six lines", ms_text(warm.turn_ms), dispatches_text(reader.classifier())));
+  line("read",
+       formatted("{}, {} for six lines", ms_text(warm.read_ms), dispatches_text(reader.recogniser())));
+  line("in all", formatted("{}; the first time {}, with compiling shaders", ms_text(warm.all_ms()),
+                           ms_text(first.all_ms())));
+  print("\n" + lines_table(warm));
+  vision::write_png(o.boxes, with_boxes(image, warm));
+  print(formatted("\n{} has a box around each line. `rlx ocr FILE` reads your own pictures.\n", o.boxes));
 }
 
 void run_demo(const Options& o) {
-  const models::BertConfig config{.layers = o.layers};
-  if (o.tokens > config.max_positions) {
-    throw Misuse(formatted("--tokens is {}, but BERT has {} positions", o.tokens, config.max_positions));
+  if (o.which != "text" && o.which != "bert")
+    throw Misuse(formatted("there is no demo '{}'; there are: text, bert", o.which));
+  if (o.which == "bert") return run_bert_demo(o.bert);
+  const vision::TextModels models =
+      vision::TextModels::in(o.models.empty() ? text_models_folder() : o.models);
+  if (const std::string missing = models.missing(); !missing.empty()) {
+    if (!o.models.empty()) fail(ErrorKind::invalid_file, "there is no file {}", missing);
+    print(formatted("The networks that read text are not at hand (there is no {});\nBERT runs instead.\n\n",
+                    missing));
+    return run_bert_demo(o.bert);
   }
-  print(formatted("BERT-base encoder: {} layers, {} hidden, {} heads, {} tokens, seeded random weights\n\n",
-                  o.layers, config.hidden, config.heads, o.tokens));
-  const Device device = o.device.open();
-  const AdapterInfo& adapter = device.info();
-  line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, to_string(adapter.caps.kind)));
-
-  const Graph graph = models::bert_encoder(config, 1, o.tokens);
-  NamedTensors leaves = models::random_weights(graph, kSeed);
-  const Stopwatch watch;
-  Executable exe = compile(graph, device);
-  const double compile_ms = watch.ms();
-  const Stopwatch upload_watch;
-  for (const auto& [name, value] : leaves) exe.set_param(name, value);
-  const double upload_ms = upload_watch.ms();
-
-  NamedTensors inputs = demo_inputs(o.tokens, config.vocab);
-  Measured time;
-  {
-    const Progress progress("running");
-    time = measure(exe, inputs, 3, 50);
-  }
-  const Tensor got = exe.run(inputs).at("last_hidden_state");
-  const MemoryReport m = exe.memory();
-  line("dispatches", dispatches_text(exe.plan_report(), o.layers));
-  line("memory", formatted("weights {}, derived {}, intermediates {} (lower bound {})",
-                           bytes_text(m.weight_bytes), bytes_text(m.derived_bytes),
-                           bytes_text(m.intermediate_bytes), bytes_text(m.lower_bound_bytes)));
-  line("compile", formatted("{}, upload of the weights {}", ms_text(compile_ms), ms_text(upload_ms)));
-  line("first run", ms_text(time.first_ms));
-  line("warm run",
-       formatted("{} wall, {} CPU (median of {})", ms_text(time.wall_ms), ms_text(time.cpu_ms), time.runs));
-  if (o.no_check) return;
-  leaves.insert(inputs.begin(), inputs.end());
-  check_against_reference(o, graph, leaves, got);
+  run_text_demo(o, models);
 }
 
 }  // namespace
 
 void add_demo(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
-  Command command = arguments.command("demo", "BERT-base on the GPU, compared with the CPU reference");
-  command.number("--layers", o->layers, 0, 48, "Fewer layers, for a quick look");
-  command.number("--tokens", o->tokens, 1, INT64_MAX, "The length of the text");
-  command.flag("--no-check", o->no_check, "Skip the comparison, which takes the CPU a few seconds");
-  o->device.add_to(command);
-  command.footer("Examples:\n  rlx demo\n  rlx demo --layers 2 --tokens 37");
+  Command command =
+      arguments.command("demo", "Reads the text in a picture; or BERT-base, compared with the CPU");
+  command.text("WHICH", o->which, "text (default) or bert");
+  command.text("--boxes", o->boxes, "text: the picture with a box around each line (default demo-boxes.png)",
+               {.value = "FILE.png"});
+  command.text("--models", o->models, "text: the folder with the networks (default: in the cache folder)",
+               {.value = "DIR"});
+  command.number("--layers", o->bert.layers, 0, 48, "bert: fewer layers, for a quick look");
+  command.number("--tokens", o->bert.tokens, 1, INT64_MAX, "bert: the length of the text");
+  command.flag("--no-check", o->bert.no_check,
+               "bert: skip the comparison, which takes the CPU a few seconds");
+  o->bert.device.add_to(command);
+  command.footer(
+      "Where the networks that read text cannot be downloaded, BERT runs: it needs no files.\n"
+      "\n"
+      "Examples:\n  rlx demo\n  rlx demo bert\n  rlx demo bert --layers 2 --tokens 37");
   command.action([o] { run_demo(*o); });
 }
 

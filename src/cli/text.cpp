@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "base/fail.h"
 #include "cli/arguments.h"
+#include "import/new_file.h"
 
 namespace rlx::cli {
 
@@ -40,6 +42,14 @@ uint64_t parse_size(std::string_view text, std::string_view what) {
 void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 void write_report(const std::string& path, std::string_view text) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) {
+    NewFile file(path);
+    file.write(text);
+    file.commit();
+    return;
+  }
   std::ofstream file(path, std::ios::binary);
   file << text;
   if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", path);

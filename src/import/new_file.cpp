@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -11,6 +13,30 @@ namespace rlx {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// The names of the files that are being written, for a signal handler, which may neither lock nor allocate. A
+// program that writes more of them at a time leaves the others behind when it is ended.
+constexpr int kSlots = 64;
+std::array<std::atomic<const char*>, kSlots> unfinished;
+
+// The name stays where it is until leave().
+int enter(const char* name) {
+  for (int i = 0; i < kSlots; ++i) {
+    const char* free = nullptr;
+    if (unfinished[static_cast<size_t>(i)].compare_exchange_strong(free, name)) return i;
+  }
+  return -1;
+}
+
+}  // namespace
+
+void remove_unfinished_files() {
+  for (const std::atomic<const char*>& name : unfinished) {
+    if (const char* file = name.load()) unlink(file);
+  }
+}
+
 NewFile::NewFile(const std::string& path) : path_(path) {
   std::error_code error;
   const fs::file_status status = fs::status(path_, error);
@@ -19,9 +45,14 @@ NewFile::NewFile(const std::string& path) : path_(path) {
   if (fs::is_symlink(path_, error)) path_ = fs::weakly_canonical(path_, error);
   temporary_ = path_;
   temporary_ += formatted(".{}.tmp", getpid());
+  slot_ = enter(temporary_.c_str());
   errno = 0;
   out_.open(temporary_, std::ios::binary | std::ios::trunc);
-  if (!out_) cannot_write(std::strerror(errno));
+  if (!out_) {
+    const int reason = errno;
+    forget();
+    cannot_write(std::strerror(reason));
+  }
 }
 
 NewFile::~NewFile() {
@@ -29,6 +60,13 @@ NewFile::~NewFile() {
   out_.close();
   std::error_code error;
   fs::remove(temporary_, error);
+  forget();
+}
+
+void NewFile::forget() {
+  if (slot_ >= 0) unfinished[static_cast<size_t>(slot_)].store(nullptr);
+  slot_ = -1;
+  temporary_.clear();
 }
 
 void NewFile::cannot_write(const std::string& why) const {
@@ -48,7 +86,7 @@ void NewFile::commit() {
   std::error_code error;
   fs::rename(temporary_, path_, error);
   if (error) cannot_write(error.message());
-  temporary_.clear();
+  forget();
 }
 
 }  // namespace rlx

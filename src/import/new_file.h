@@ -26,10 +26,16 @@ class NewFile {
   void commit();
 
  private:
+  void forget();
   [[noreturn]] void cannot_write(const std::string& why) const;
 
   std::filesystem::path path_, temporary_;
+  int slot_ = -1;  // in the list of unfinished files
   std::ofstream out_;
 };
+
+// Removes the files that are being written right now; nothing may be written after that. Safe in a signal
+// handler.
+void remove_unfinished_files();
 
 }  // namespace rlx

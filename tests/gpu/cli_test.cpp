@@ -88,7 +88,7 @@ constexpr const char* kSmall = R"(graph small {
 TEST_F(Cli, HelpAndVersion) {
   for (const char* arguments :
        {"--help", "devices --help", "ops --help", "info --help", "plan --help", "run --help", "verify --help",
-        "convert --help", "bench --help", "demo --help"}) {
+        "convert --help", "bench --help", "ocr --help", "demo --help"}) {
     const Result r = rlx(arguments);
     EXPECT_EQ(r.code, 0) << arguments;
     EXPECT_TRUE(r.out.contains("Examples:")) << arguments << r.out;
@@ -110,7 +110,7 @@ TEST_F(Cli, MisuseIsExitCodeTwo) {
   expect_complaint(rlx("devices --limit binding=1"), 2, "the minimum is 4096");
   expect_complaint(rlx("devices --limit buffers=0"), 2, "the minimum is 1");
   expect_complaint(rlx("devices --software --no-software"), 2, "--software");
-  expect_complaint(rlx("demo --tokens 9999"), 2, "512 positions");
+  expect_complaint(rlx("demo bert --tokens 9999"), 2, "512 positions");
   expect_complaint(rlx("devices --backend nope"), 2, "--backend: the backend 'nope'");
   expect_complaint(rlx("demo --backend nope"), 2, "--backend: the backend 'nope'");
   expect_complaint(rlx("devices --json=5"), 2, "--json takes no value");

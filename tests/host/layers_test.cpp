@@ -22,6 +22,7 @@ const std::map<std::string, std::set<std::string>> kSees = {
     {"runtime", {"base", "encodings", "ir", "kernels", "ops", "passes", "plan", "gpu", "runtime"}},
     {"import", {"base", "ir", "ops", "import"}},
     {"models", {"base", "ir", "ops", "import", "models"}},
+    {"vision", {"base", "ir", "ops", "import", "vision"}},
 };
 
 TEST(Layers, NothingLooksUp) {

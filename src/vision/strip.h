@@ -1,0 +1,20 @@
+// Lines of text cut out of a picture, as upright strips.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "vision/image.h"
+#include "vision/text_boxes.h"
+
+namespace rlx::vision {
+
+// How wide a strip of this height is if letters keep their proportions.
+double strip_width(const TextBox& box, int64_t height);
+
+// Writes the box as a strip of that size into channels of rows of `stride` floats each: blue, green, red,
+// from -1 (black) to 1 (white). Where the box leaves the picture, its edge goes on.
+void cut_strip(const Image& image, const TextBox& box, int64_t width, int64_t height, int64_t stride,
+               std::span<float> into);
+
+}  // namespace rlx::vision

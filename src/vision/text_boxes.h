@@ -1,0 +1,67 @@
+// From a map of where text is to boxes around its lines.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace rlx::vision {
+
+// Places in a picture: (0, 0) is its upper left corner, and pixel (x, y) covers x to x + 1 and y to y + 1.
+struct Point {
+  double x = 0;
+  double y = 0;
+
+  friend Point operator+(Point a, Point b) { return {a.x + b.x, a.y + b.y}; }
+  friend Point operator-(Point a, Point b) { return {a.x - b.x, a.y - b.y}; }
+  friend Point operator*(Point a, double s) { return {a.x * s, a.y * s}; }
+};
+inline double dot(Point a, Point b) { return a.x * b.x + a.y * b.y; }
+inline double cross(Point a, Point b) { return a.x * b.y - a.y * b.x; }
+inline double length(Point a) { return std::hypot(a.x, a.y); }
+
+// A line of text: from its upper left corner it runs to the right along `along`, and down along `down`, as
+// its letters stand; in the picture these may be any two directions.
+struct TextBox {
+  Point origin;
+  Point along;
+  Point down;
+  double score = 0;  // how sure it is that this is text, from 0 to 1
+
+  Point center() const { return origin + (along + down) * 0.5; }
+  // In the order in which one goes around it.
+  std::array<Point, 4> corners() const {
+    return {origin, origin + along, origin + along + down, origin + down};
+  }
+  TextBox upside_down() const { return {origin + along + down, along * -1, down * -1, score}; }
+};
+
+struct BoxOptions {
+  float threshold = 0.3F;    // of the map: what counts as text
+  double least_score = 0.5;  // mean of the map within a box
+  double unclip =
+      1.6;  // text is marked smaller than it is: area times this by perimeter is added on each side
+  double least_side = 3;  // in pixels of the map, before that
+  int64_t most_boxes = 1000;
+};
+
+// Boxes around the connected regions of a map with values from 0 to 1, in the map's pixels. Those of lines
+// that run up or down are turned so that they read from top to bottom.
+std::vector<TextBox> text_boxes(std::span<const float> map, int64_t width, int64_t height,
+                                const BoxOptions& options = {});
+
+// The rectangle of the smallest area around the points, along its side that is nearest to the x axis.
+struct Rectangle {
+  Point center;
+  Point axis;        // of length 1; the other one is (-axis.y, axis.x)
+  double along = 0;  // lengths of the sides
+  double across = 0;
+};
+Rectangle smallest_rectangle(std::vector<Point> points);
+
+// As one reads: rows from the top, and each from the left.
+void sort_for_reading(std::vector<TextBox>& boxes);
+
+}  // namespace rlx::vision

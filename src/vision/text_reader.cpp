@@ -1,0 +1,234 @@
+#include "vision/text_reader.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include "base/fail.h"
+#include "ir/subgraphs.h"
+#include "rlx/compile.h"
+#include "rlx/onnx.h"
+#include "rlx/ops.h"
+#include "vision/strip.h"
+
+namespace rlx::vision {
+namespace {
+
+// What the networks were trained with.
+constexpr int64_t kStripHeight = 48;
+constexpr int64_t kLeastWidth = 320;  // narrower lines have nothing to their right
+constexpr int64_t kMostWidth = 3200;  // longer lines are compressed
+constexpr int64_t kWidthStep = 32;    // so that lines of about the same length share a plan
+constexpr int64_t kClassifierWidth = 192;
+constexpr int64_t kMostLines = 6;    // in a batch
+constexpr double kUpsideDown = 0.9;  // as sure as the classifier must be
+constexpr double kMeans[] = {0.485, 0.456, 0.406};
+constexpr double kDeviations[] = {0.229, 0.224, 0.225};
+
+// The names of sizes in the files: the batch, then the sizes that are open.
+constexpr auto kBatch = "p2o_DynamicDimension_0";
+constexpr auto kFirstSize = "p2o_DynamicDimension_1";
+constexpr auto kSecondSize = "p2o_DynamicDimension_2";
+
+using Sizes = std::map<std::string, Dim, std::less<>>;
+
+// A network of one input and one output with these shapes, or an error that names the file.
+onnx::Model load_network(const std::string& path, const char* what, const Sizes& sizes, const Shape& input,
+                         int64_t output_rank) {
+  onnx::Model model = onnx::load(path, {.symbols = sizes});
+  const std::vector<int32_t> inputs = body_inputs(model.graph);
+  const auto& outputs = model.graph.outputs();
+  const bool fits = inputs.size() == 1 && outputs.size() == 1 &&
+                    model.graph.node(inputs[0]).outputs[0] == TensorType{DType::f32, input} &&
+                    model.graph.type(outputs[0].value).dtype == DType::f32 &&
+                    model.graph.type(outputs[0].value).shape.rank() == output_rank;
+  if (!fits) fail(ErrorKind::invalid_file, "{}: this is not PP-OCR's {}", path, what);
+  return model;
+}
+
+Value apply_network(const onnx::Model& model, const Value& x) {
+  const std::map<ValueId, ValueId> map = {{{body_inputs(model.graph)[0], 0}, x.id()}};
+  return x.graph().value(inline_body(x.graph(), model.graph, map)[0]);
+}
+
+Executable compiled(const Graph& graph, const onnx::Model& model, const Device& device) {
+  Executable out = compile(graph, device);
+  out.set_params(model.weights);
+  return out;
+}
+
+int64_t parameters_of(const onnx::Model& model) {
+  int64_t out = 0;
+  for (const auto& [name, weight] : model.weights) out += weight.elements();
+  return out;
+}
+
+// From bytes of a picture of any size: resized, blue first, with the mean and deviation of each colour.
+Graph detector_graph(const onnx::Model& model) {
+  Graph g;
+  g.name = "detector";
+  const Value image = g.input("image", DType::u8, {"height", "width", 3});
+  Value x = cast(transpose(flip(image, {2}), {2, 0, 1}), DType::f32);
+  x = reshape(x, {1, 3, "height", "width"});
+  x = resize(x, {.axes = {2, 3}, .sizes = {32 * "h"_dim, 32 * "w"_dim}, .antialias = true});
+  std::vector<float> scales;
+  std::vector<float> offsets;
+  for (size_t c = 0; c < 3; ++c) {
+    scales.push_back(static_cast<float>(1 / (255 * kDeviations[c])));
+    offsets.push_back(static_cast<float>(-kMeans[c] / kDeviations[c]));
+  }
+  x = x * g.constant(Tensor::of({1, 3, 1, 1}, scales)) + g.constant(Tensor::of({1, 3, 1, 1}, offsets));
+  g.output("map", apply_network(model, x));
+  return g;
+}
+
+Graph classifier_graph(const onnx::Model& model) {
+  Graph g;
+  g.name = "classifier";
+  const Value strips = g.input("strips", DType::f32, {"lines", 3, kStripHeight, kClassifierWidth});
+  g.output("probabilities", apply_network(model, strips));
+  return g;
+}
+
+// Of thousands of classes only the likeliest comes back from the device.
+Graph recogniser_graph(const onnx::Model& model) {
+  Graph g;
+  g.name = "recogniser";
+  const Value strips = g.input("strips", DType::f32, {"lines", 3, kStripHeight, "length"});
+  const Value probabilities = apply_network(model, strips);
+  g.output("classes", argmax(probabilities, -1));
+  g.output("probabilities", max(probabilities, {-1}));
+  return g;
+}
+
+Tensor as_tensor(const Image& image) {
+  return Tensor(DType::u8, {image.height, image.width, 3}, std::as_bytes(std::span(image.rgb)), nullptr);
+}
+
+// Strips of one size, each filled to the right with the middle between black and white.
+Tensor strips_of(const Image& image, std::span<const TextBox* const> boxes, int64_t width) {
+  const auto each = static_cast<size_t>(3 * kStripHeight * width);
+  std::vector<float> values(each * boxes.size(), 0.0F);
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    const auto wanted = static_cast<int64_t>(std::ceil(strip_width(*boxes[i], kStripHeight)));
+    cut_strip(image, *boxes[i], std::clamp<int64_t>(wanted, 1, width), kStripHeight, width,
+              std::span(values).subspan(i * each, each));
+  }
+  return Tensor::of({std::ssize(boxes), 3, kStripHeight, width}, values);
+}
+
+int64_t recogniser_width(const TextBox& box) {
+  const double width = std::clamp(strip_width(box, kStripHeight), static_cast<double>(kLeastWidth),
+                                  static_cast<double>(kMostWidth));
+  return static_cast<int64_t>(std::ceil(width / kWidthStep)) * kWidthStep;
+}
+
+}  // namespace
+
+TextModels TextModels::in(const std::string& folder) {
+  const auto file = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
+  return {file("ch_PP-OCRv4_det_infer.onnx"), file("ch_ppocr_mobile_v2.0_cls_infer.onnx"),
+          file("ch_PP-OCRv4_rec_infer.onnx"), file("ppocr_keys_v1.txt")};
+}
+
+std::string TextModels::missing() const {
+  for (const std::string& file : {detector, classifier, recogniser, alphabet}) {
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) return file;
+  }
+  return "";
+}
+
+DetectorSize detector_size(int64_t width, int64_t height, int64_t longest) {
+  const double scale =
+      std::min(1.0, static_cast<double>(longest) / static_cast<double>(std::max(width, height)));
+  const auto rounded = [&](int64_t side) {
+    return std::max<int64_t>(1, std::lround(static_cast<double>(side) * scale / 32)) * 32;
+  };
+  return {rounded(width), rounded(height)};
+}
+
+TextReader::TextReader(const Device& device, const TextModels& models)
+    : alphabet_(Alphabet::read(models.alphabet)),
+      detector_([&] {
+        const Sizes sizes = {{kBatch, 1}, {kFirstSize, 32 * "h"_dim}, {kSecondSize, 32 * "w"_dim}};
+        const onnx::Model model =
+            load_network(models.detector, "text detector", sizes, {1, 3, 32 * "h"_dim, 32 * "w"_dim}, 4);
+        parameters_ += parameters_of(model);
+        return compiled(detector_graph(model), model, device);
+      }()),
+      classifier_([&] {
+        const Sizes sizes = {{kBatch, "lines"}, {kFirstSize, kStripHeight}, {kSecondSize, kClassifierWidth}};
+        const onnx::Model model = load_network(models.classifier, "classifier of text directions", sizes,
+                                               {"lines", 3, kStripHeight, kClassifierWidth}, 2);
+        parameters_ += parameters_of(model);
+        return compiled(classifier_graph(model), model, device);
+      }()),
+      recogniser_([&] {
+        const Sizes sizes = {{kBatch, "lines"}, {kFirstSize, "length"}};
+        const onnx::Model model = load_network(models.recogniser, "text recogniser", sizes,
+                                               {"lines", 3, kStripHeight, "length"}, 3);
+        const Dim classes = model.graph.type(model.graph.outputs()[0].value).shape[2];
+        if (!classes.is(alphabet_.classes()))
+          fail(ErrorKind::invalid_file, "{}: the recogniser knows {} classes, but {} has {}",
+               models.recogniser, classes.text(), models.alphabet, alphabet_.classes());
+        parameters_ += parameters_of(model);
+        return compiled(recogniser_graph(model), model, device);
+      }()) {}
+
+std::vector<TextBox> TextReader::find(const Image& image, int64_t longest_side, const BoxOptions& options) {
+  const DetectorSize size = detector_size(image.width, image.height, longest_side);
+  const Tensor map =
+      detector_.run({{"image", as_tensor(image)}}, {{"h", size.height / 32}, {"w", size.width / 32}})
+          .at("map");
+  std::vector<TextBox> boxes = text_boxes(map.span<float>(), size.width, size.height, options);
+  const double x = static_cast<double>(image.width) / static_cast<double>(size.width);
+  const double y = static_cast<double>(image.height) / static_cast<double>(size.height);
+  for (TextBox& b : boxes) {
+    for (Point* p : {&b.origin, &b.along, &b.down}) *p = {p->x * x, p->y * y};
+  }
+  sort_for_reading(boxes);
+  return boxes;
+}
+
+std::vector<TextBox> TextReader::upright(const Image& image, std::vector<TextBox> boxes) {
+  for (size_t first = 0; first < boxes.size(); first += kMostLines) {
+    const std::span<TextBox> batch =
+        std::span(boxes).subspan(first, std::min<size_t>(kMostLines, boxes.size() - first));
+    std::vector<const TextBox*> pointers;
+    for (const TextBox& b : batch) pointers.push_back(&b);
+    const Tensor sure =
+        classifier_.run({{"strips", strips_of(image, pointers, kClassifierWidth)}}).at("probabilities");
+    for (size_t i = 0; i < batch.size(); ++i) {
+      if (sure.real(static_cast<int64_t>(2 * i + 1)) > kUpsideDown) batch[i] = batch[i].upside_down();
+    }
+  }
+  return boxes;
+}
+
+std::vector<Reading> TextReader::read(const Image& image, const std::vector<TextBox>& boxes) {
+  std::vector<size_t> order(boxes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return recogniser_width(boxes[i]); });
+  std::vector<Reading> out(boxes.size());
+  for (size_t first = 0; first < order.size();) {
+    const int64_t width = recogniser_width(boxes[order[first]]);
+    std::vector<const TextBox*> batch;
+    size_t end = first;
+    for (; end < order.size() && end - first < kMostLines && recogniser_width(boxes[order[end]]) == width;
+         ++end)
+      batch.push_back(&boxes[order[end]]);
+    const NamedTensors result = recogniser_.run({{"strips", strips_of(image, batch, width)}});
+    const std::vector<int64_t> classes = result.at("classes").integers();
+    const std::span<const float> sure = result.at("probabilities").span<float>();
+    const size_t steps = classes.size() / batch.size();
+    for (size_t i = 0; i < batch.size(); ++i) {
+      out[order[first + i]] = decode_steps(std::span(classes).subspan(i * steps, steps),
+                                           sure.subspan(i * steps, steps), alphabet_);
+    }
+    first = end;
+  }
+  return out;
+}
+
+}  // namespace rlx::vision
