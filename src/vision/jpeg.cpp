@@ -42,6 +42,9 @@ Image decode_jpeg(std::span<const std::byte> bytes) {
     fail(ErrorKind::out_of_memory, "the JPEG decoder cannot be started: {}", tj3GetErrorStr(nullptr));
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
   if (tj3DecompressHeader(decoder.get(), data, bytes.size()) != 0) broken(decoder);
+  // Tables without a picture are a file too.
+  if (tj3Get(decoder.get(), TJPARAM_JPEGWIDTH) < 0)
+    fail(ErrorKind::invalid_file, "the JPEG file is broken: there is no picture in it");
   check_colours(tj3Get(decoder.get(), TJPARAM_COLORSPACE));
   if (const int bits = tj3Get(decoder.get(), TJPARAM_PRECISION); bits != 8)
     fail(ErrorKind::unsupported, "the JPEG file has {} bits for each colour; 8 are read", bits);

