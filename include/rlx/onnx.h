@@ -41,7 +41,8 @@ struct Cache {
   std::string state;   // named like the input that it was
   std::string output;  // that the graph no longer has
   // The symbol for how many positions are filled in the end, new ones included: give it to run() if no
-  // input's shape has it.
+  // input's shape has it. Empty for a cache to which runs add nothing, such as a decoder's keys and values of
+  // what an encoder made: write it with Executable::write_state.
   std::string length;
 };
 

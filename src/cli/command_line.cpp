@@ -15,6 +15,7 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  rlx demo                                  reads the text in a picture, on the GPU\n"
     "  rlx ocr photo.jpg                         reads the text in yours\n"
+    "  rlx transcribe recording.wav              writes down what is said\n"
     "  rlx devices                               what this machine can run on\n"
     "  rlx ops softmax                           what an op computes, its attributes and kernels\n"
     "  rlx info model.onnx                       what a model has, and what in it cannot run\n"
@@ -34,7 +35,7 @@ int run(int argc, char** argv) {
   try {
     Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
     for (auto* add : {add_devices, add_ops, add_info, add_plan, add_run, add_verify, add_convert, add_bench,
-                      add_conformance, add_ocr, add_demo})
+                      add_conformance, add_ocr, add_transcribe, add_demo})
       add(arguments);
     arguments.run(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : complain("the output could not be written", 1);

@@ -16,6 +16,7 @@ void add_convert(Arguments& arguments);
 void add_bench(Arguments& arguments);
 void add_conformance(Arguments& arguments);
 void add_ocr(Arguments& arguments);
+void add_transcribe(Arguments& arguments);
 void add_demo(Arguments& arguments);
 
 }  // namespace rlx::cli

@@ -1,9 +1,12 @@
+#include <filesystem>
+
 #include "base/fail.h"
 #include "cli/commands.h"
 #include "cli/demo_bert.h"
 #include "cli/demo_picture.h"
 #include "cli/picture_text.h"
 #include "cli/text.h"
+#include "cli/transcribe.h"
 
 namespace rlx::cli {
 namespace {
@@ -51,9 +54,44 @@ void run_text_demo(const Options& o, const vision::TextModels& models) {
   print(formatted("\n{} has a box around each line. `rlx ocr FILE` reads your own pictures.\n", o.boxes));
 }
 
+void run_speech_demo(const Options& o) {
+  const audio::SpeechModels models = speech_models();
+  std::string missing = models.missing();
+  if (missing.empty() && !std::filesystem::exists(demo_recording())) missing = demo_recording();
+  if (!missing.empty()) {
+    fail(ErrorKind::invalid_file,
+         "the networks and the recording of the demo are not at hand: there is no {}; ./rlx "
+         "downloads them",
+         missing);
+  }
+  const audio::Sound sound = audio::read_wav(demo_recording());
+  print(formatted("Speech in a recording ({:.1f} seconds, public domain), written down by Moonshine-tiny\n\n",
+                  sound.seconds()));
+  const Device device = o.bert.device.open();
+  const AdapterInfo& adapter = device.info();
+  line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, to_string(adapter.caps.kind)));
+  const Stopwatch watch;
+  audio::Transcriber transcriber(device, models);
+  line("networks", formatted("encoder and decoder: {:.2f} million weights, ready after {}",
+                             static_cast<double>(transcriber.parameters()) / 1e6, ms_text(watch.ms())));
+  print("\n");
+  transcribe_aloud(transcriber, sound);
+  const audio::SpeechTimes first = transcriber.times();
+  transcriber.transcribe(sound);
+  const audio::SpeechTimes both = transcriber.times();
+  print("\n");
+  line("encode", formatted("{}, {}; the first time {}", ms_text(both.encode_ms - first.encode_ms),
+                           dispatches_text(transcriber.encoder()), ms_text(first.encode_ms)));
+  line("decode", formatted("{} for {} tokens, {} each; the first time {}, with compiling shaders",
+                           ms_text(both.decode_ms - first.decode_ms), first.tokens,
+                           dispatches_text(transcriber.step()), ms_text(first.decode_ms)));
+  print("\n`rlx transcribe FILE.wav` writes down your own recordings.\n");
+}
+
 void run_demo(const Options& o) {
-  if (o.which != "text" && o.which != "bert")
-    throw Misuse(formatted("there is no demo '{}'; there are: text, bert", o.which));
+  if (o.which != "text" && o.which != "speech" && o.which != "bert")
+    throw Misuse(formatted("there is no demo '{}'; there are: text, speech, bert", o.which));
+  if (o.which == "speech") return run_speech_demo(o);
   if (o.which == "bert") return run_bert_demo(o.bert);
   const vision::TextModels models =
       vision::TextModels::in(o.models.empty() ? text_models_folder() : o.models);
@@ -71,8 +109,8 @@ void run_demo(const Options& o) {
 void add_demo(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command =
-      arguments.command("demo", "Reads the text in a picture; or BERT-base, compared with the CPU");
-  command.text("WHICH", o->which, "text (default) or bert");
+      arguments.command("demo", "Reads the text in a picture; or writes down speech, or runs BERT-base");
+  command.text("WHICH", o->which, "text (default), speech or bert");
   command.text("--boxes", o->boxes, "text: the picture with a box around each line (default demo-boxes.png)",
                {.value = "FILE.png"});
   command.text("--models", o->models, "text: the folder with the networks (default: in the cache folder)",
@@ -85,7 +123,7 @@ void add_demo(Arguments& arguments) {
   command.footer(
       "Where the networks that read text cannot be downloaded, BERT runs: it needs no files.\n"
       "\n"
-      "Examples:\n  rlx demo\n  rlx demo bert\n  rlx demo bert --layers 2 --tokens 37");
+      "Examples:\n  rlx demo\n  rlx demo speech\n  rlx demo bert\n  rlx demo bert --layers 2 --tokens 37");
   command.action([o] { run_demo(*o); });
 }
 

@@ -23,6 +23,7 @@ const std::map<std::string, std::set<std::string>> kSees = {
     {"import", {"base", "ir", "ops", "import"}},
     {"models", {"base", "ir", "ops", "import", "models"}},
     {"vision", {"base", "ir", "ops", "import", "vision"}},
+    {"audio", {"base", "import", "audio"}},
 };
 
 TEST(Layers, NothingLooksUp) {

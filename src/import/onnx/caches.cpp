@@ -22,8 +22,24 @@ std::string present_name(const Graph& graph, const std::string& input) {
   return {};
 }
 
+// A cache to which nothing is added, such as the encoder's keys and values in a decoder: the output is the
+// input, or a constant in its place.
+bool is_kept(const Graph& graph, const CachePair& pair, const ValueId present) {
+  return present.node == pair.past || graph.producer(present).op->is(LeafKind::constant);
+}
+
 CachePair checked(const Graph& graph, CachePair pair, const ValueId present) {
   const Node& n = graph.producer(present);
+  if (is_kept(graph, pair, present)) {
+    const Shape& shape = graph.node(pair.past).outputs[0].shape;
+    if (!shape.is_static()) {
+      fail(ErrorKind::unsupported,
+           "the input '{}' cannot become a state: its sizes {} must be numbers; give symbols a value when "
+           "loading",
+           pair.input, shape.text());
+    }
+    return pair;
+  }
   const auto* concat = op_cast<Concat>(*n.op);
   if (!concat || n.inputs.size() != 2 || n.inputs[0].node != pair.past) {
     fail(ErrorKind::unsupported,
@@ -67,6 +83,7 @@ std::vector<CachePair> find_caches(const Graph& graph) {
 std::map<std::string, Dim> total_lengths(const Graph& graph, const std::vector<CachePair>& pairs) {
   std::map<std::string, Dim> out;
   for (const CachePair& pair : pairs) {
+    if (pair.concat < 0) continue;
     const auto past = graph.node(pair.past).outputs[0].shape[pair.axis].as_symbol();
     if (!past) {
       fail(ErrorKind::unsupported, "the input '{}' cannot become a state: its length is {}, not a symbol",
@@ -93,6 +110,11 @@ std::pair<Graph, std::vector<Cache>> caches_as_states(const Graph& graph, int64_
     const Node& n = graph.node(id);
     if (const auto past = std::ranges::find(pairs, id, &CachePair::past); past != pairs.end()) {
       Shape shape = n.outputs[0].shape;
+      if (past->concat < 0) {
+        mapped[{id, 0}] = g.state(n.name, n.outputs[0].dtype, shape).id();
+        caches.push_back({.state = past->input, .output = past->output, .length = ""});
+        continue;
+      }
       const Dim length = shape[past->axis];
       shape[past->axis] = capacity;
       const Value state = g.state(n.name, n.outputs[0].dtype, shape);

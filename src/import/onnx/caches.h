@@ -16,11 +16,12 @@ struct CachePair {
   std::string input;
   std::string output;
   int32_t past = -1;    // the input's node
-  int32_t concat = -1;  // of the input and what is new
+  int32_t concat = -1;  // of the input and what is new; -1: nothing is added
   int64_t axis = 0;
 };
 
-// An output that is not its input with entries behind it is an error, and so is a model without any.
+// An output that is neither its input, with entries behind it or without, nor a constant is an error, and so
+// is a model without any.
 std::vector<CachePair> find_caches(const Graph& graph);
 
 // For the symbols of the caches' lengths: a symbol for the length of all there is in the end, which can have

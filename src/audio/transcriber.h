@@ -1,0 +1,74 @@
+// Speech to text with Moonshine: an encoder for the whole sound, and a decoder that adds one token at a time
+// and keeps its caches on the device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "audio/vocabulary.h"
+#include "audio/wav.h"
+#include "rlx/device.h"
+#include "rlx/executable.h"
+
+namespace rlx::audio {
+
+struct SpeechModels {
+  std::string encoder;     // encoder_model.onnx
+  std::string decoder;     // decoder_model_merged.onnx
+  std::string vocabulary;  // llama-tokenizer.js
+
+  // The first of them that does not exist, or "".
+  std::string missing() const;
+};
+
+// What a transcription took.
+struct SpeechTimes {
+  double encode_ms = 0;
+  double decode_ms = 0;
+  int64_t tokens = 0;
+};
+
+// One at a time may use it.
+class Transcriber {
+ public:
+  // Loads and compiles the networks. Errors name the file that is wrong.
+  Transcriber(const Device& device, SpeechModels models);
+
+  // The words of a sound of any length and rate. Each piece of text is passed on as soon as it is known.
+  using Listener = std::function<void(std::string_view)>;
+  std::string transcribe(const Sound& sound, const Listener& listener = {});
+
+  const SpeechTimes& times() const { return times_; }  // of all so far
+  int64_t parameters() const { return parameters_; }
+  const Executable& encoder() const { return encoder_; }
+  const Executable& step() const { return step_->executable; }  // after the first transcription
+
+ private:
+  // The decoder with a cache, for a sound of this many encoded frames.
+  struct Step {
+    int64_t frames;
+    Executable executable;
+    std::string length;  // the symbol for how many tokens there are in the end
+  };
+
+  std::string piece(std::span<const float> samples, const Listener& listener);
+  void prepare_step(int64_t frames);
+
+  Device device_;
+  SpeechModels models_;
+  Vocabulary vocabulary_;
+  int64_t parameters_ = 0;
+  Executable encoder_;
+  Executable begin_;  // the decoder without a cache: the first token, and the caches
+  std::optional<Step> step_;
+  SpeechTimes times_;
+};
+
+// Where sounds longer than `most` seconds are cut: at the quietest place of the last third of each part. The
+// positions of all cuts.
+std::vector<int64_t> quiet_cuts(std::span<const float> samples, int64_t rate, double most);
+
+}  // namespace rlx::audio
