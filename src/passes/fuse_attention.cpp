@@ -26,6 +26,7 @@ struct Match {
   std::optional<ValueId> mask;
   double masked_score = kExcluded;
   double scale = 1;
+  double q_scale = 1;  // q is multiplied with it
 };
 
 class Matcher {
@@ -100,17 +101,32 @@ class Matcher {
     return {score, 1};
   }
 
+  // The factor of keys, which are many, goes to the queries, where it makes sums of the same size. (Those of
+  // 16-bit floats are rounded after each product.)
+  double take_factor(ValueId& v) const {
+    if (graph_.type(v).dtype != DType::f32) return 1;
+    const auto [inner, factor] = unscaled(v);
+    v = inner;
+    return factor;
+  }
+
   // `id` is the node at which the inputs will be read.
   bool take_product(ValueId score, int32_t id, Match& m) const {
     const Node& product = graph_.producer(score);
     if (!plain_matmul(product) || !only_use(score)) return false;
     m.q = product.inputs[0];
     m.k = product.inputs[1];
+    double k_scale = take_factor(m.k);
     if (!same_heads(shape(m.q), shape(m.k)) || !same_heads(shape(m.q), shape(m.v))) return false;
     const Node& transposed = graph_.producer(m.k);
     const auto* t = op_cast<Transpose>(*transposed.op);
     m.k_is_transposed = !t || t->order(4) != std::vector<int64_t>{0, 1, 3, 2};
-    if (!m.k_is_transposed) m.k = transposed.inputs[0];
+    if (!m.k_is_transposed) {
+      const bool only = only_use(m.k);
+      m.k = transposed.inputs[0];
+      if (only) k_scale *= take_factor(m.k);
+    }
+    if (k_scale != 1) m.q_scale = k_scale * take_factor(m.q);
     // From now on these are read where the last node is, which may be after a write.
     return states_.readable_at(m.q, id) && states_.readable_at(m.k, id) &&
            (!m.mask || states_.readable_at(*m.mask, id));
@@ -150,7 +166,13 @@ Graph fuse_attention(const Graph& graph) {
     op->masked_score = m->masked_score;
     op->empty_row = EmptyRow::nan;  // what softmax returns
     op->round_scores = graph.node(id).outputs[0].dtype != DType::f32;
-    std::vector<ValueId> inputs = {rewriter.mapped(m->q), k, rewriter.mapped(m->v)};
+    ValueId q = rewriter.mapped(m->q);
+    if (m->q_scale != 1) {
+      Graph& target = rewriter.target();
+      const ValueId factor = target.scalar(DType::f32, m->q_scale).id();
+      q = target.add(elementwise("mul"), {q, factor}, graph.node(id).name + ".queries");
+    }
+    std::vector<ValueId> inputs = {q, k, rewriter.mapped(m->v)};
     if (m->mask) inputs.push_back(rewriter.mapped(*m->mask));
     rewriter.replace(id, op, std::move(inputs));
   }

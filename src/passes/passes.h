@@ -49,6 +49,7 @@ Graph fuse_split(const Graph& graph);
 Graph pack_weights(const Graph& graph);
 // Moves what bodies compute from params and constants alone into the graph around them.
 Graph hoist_weights(const Graph& graph);
+Graph fuse_norms(const Graph& graph);
 Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
 Graph join_writes(const Graph& graph);

@@ -168,6 +168,28 @@ TEST(FuseAttention, LeavesWhatOnlyLooksLikeIt) {
       });
 }
 
+TEST(FuseAttention, MovesTheFactorOfKeysToTheQueries) {
+  const std::string turned = "%t = transpose(%k) {perm=[0, 1, 3, 2]}\n%qs = mul(%q, 0.5)";
+  const auto scaled = [&](const std::string& more, const std::string& product, const std::string& end = "") {
+    return "%q = input : f32[2, 3, 5, 4]\n%k = input : f32[2, 3, 7, 4]\n%v = input : f32[2, 3, 7, 6]\n" +
+           more + "\n%s = " + product + "\n%p = softmax(%s)\n%y = matmul(%p, %v)\noutput y = %y\n" + end;
+  };
+  // The sign is what is left of the factor.
+  expect_cases(
+      fuse_attention, ".queries = mul(%q",
+      {
+          {"both sides", scaled(turned + "\n%ks = mul(%t, 0.25)", "matmul(%qs, %ks)"), true},
+          {"keys before they are transposed",
+           scaled("%kk = div(%k, 4.0)\n%ks = transpose(%kk) {perm=[0, 1, 3, 2]}", "matmul(%q, %ks)"), true},
+          {"queries alone stay as they are", scaled(turned, "matmul(%qs, %t)"), false},
+          {"a vector", scaled(turned + "\n%c = input : f32[7]\n%ks = mul(%t, %c)", "matmul(%qs, %ks)"),
+           false},
+          {"something else reads the keys",
+           scaled(turned + "\n%ks = mul(%t, 0.25)", "matmul(%qs, %ks)", "output ks = %ks"), false},
+          {"a factor of infinity", scaled(turned + "\n%ks = mul(%t, inf)", "matmul(%qs, %ks)"), false},
+      });
+}
+
 TEST(AttentionLayout, TakesHeadsWhereTheyLie) {
   const auto around = [](const std::string& perm, const std::string& rest) {
     return "%a = input : f32[2, 5, 3, 4]\n%b = input : f32[2, 7, 3, 4]\n%v = input : f32[2, 3, 7, 4]\n"

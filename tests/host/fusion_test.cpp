@@ -11,6 +11,85 @@ std::string normed(const std::string& rest) {
   return "%x = input : f32[4, 8]\n%r = input : f32[4, 8]\n%g = param : f32[8]\n%s = add(%x, %r)\n" + rest;
 }
 
+TEST(FuseNorms, TakesNormsThatAreWrittenOut) {
+  const std::string leaves = "%x = input : f32[4, 8]\n%g = param : f32[8]\n%b = param : f32[8]\n";
+  const std::string centered = "%mean = mean(%x) {axes=[-1], keepdims=true}\n%c = sub(%x, %mean)\n";
+  const auto deviation = [](const std::string& c) {
+    return "%sq = pow(" + c +
+           ", 2)\n%v = mean(%sq) {axes=[1], keepdims=true}\n%e = add(%v, 1e-5)\n%d = sqrt(%e)\n";
+  };
+  const std::string layer = leaves + centered + deviation("%c");
+  const std::string rms = leaves + deviation("%x");
+  const std::string out = "output y = %y";
+  expect_cases(
+      fuse_norms, "layer_norm",
+      {
+          {"alone", layer + "%y = div(%c, %d)\n" + out, true},
+          {"with gamma", layer + "%n = div(%c, %d)\n%y = mul(%n, %g)\n" + out, true},
+          {"with gamma and beta", layer + "%n = div(%c, %d)\n%m = mul(%g, %n)\n%y = add(%b, %m)\n" + out,
+           true},
+          {"with beta alone", layer + "%n = div(%c, %d)\n%y = add(%n, %b)\n" + out, true},
+          {"beta, then gamma", layer + "%n = div(%c, %d)\n%m = add(%n, %b)\n%y = mul(%m, %g)\n" + out, true},
+          {"a factor instead of a quotient",
+           leaves + centered +
+               "%sq = mul(%c, %c)\n%v = mean(%sq) {axes=[-1], keepdims=true}\n%e = add(0.1, %v)\n"
+               "%d = rsqrt(%e)\n%y = mul(%d, %c)\n" +
+               out,
+           true},
+          {"others read the parts", layer + "%y = div(%c, %d)\n" + out + "\noutput d = %d\noutput c = %c",
+           true},
+          {"another mean",
+           leaves +
+               "%z = input : f32[4, 8]\n%mean = mean(%z) {axes=[-1], keepdims=true}\n%c = sub(%x, %mean)\n" +
+               "%sq = pow(%c, 2)\n%v = mean(%sq) {axes=[0], keepdims=true}\n%e = add(%v, 1e-5)\n%d = "
+               "sqrt(%e)\n%y = div(%c, %d)\n" +
+               out,
+           false},
+          {"the deviation of something else", layer + "%y = div(%x, %d)\n" + out, false},
+          {"a cube",
+           leaves + centered +
+               "%sq = pow(%c, 3)\n%v = mean(%sq) {axes=[1], keepdims=true}\n%e = add(%v, 1e-5)\n%d = "
+               "sqrt(%e)\n%y = div(%c, %d)\n" +
+               out,
+           false},
+          {"a sum of squares",
+           leaves + centered +
+               "%sq = pow(%c, 2)\n%v = sum(%sq) {axes=[1], keepdims=true}\n%e = add(%v, 1e-5)\n%d = "
+               "sqrt(%e)\n%y = div(%c, %d)\n" +
+               out,
+           false},
+          {"over columns",
+           leaves +
+               "%mean = mean(%x) {axes=[0], keepdims=true}\n%c = sub(%x, %mean)\n%sq = pow(%c, 2)\n"
+               "%v = mean(%sq) {axes=[0], keepdims=true}\n%e = add(%v, 1e-5)\n%d = sqrt(%e)\n%y = div(%c, "
+               "%d)\n" +
+               out,
+           false},
+          {"f16", "%x = input : f16[4, 8]\n" + centered + deviation("%c") + "%y = div(%c, %d)\n" + out,
+           false},
+      });
+  expect_cases(
+      fuse_norms, "rms_norm",
+      {
+          {"a quotient", rms + "%y = div(%x, %d)\n" + out, true},
+          {"one over the root", rms + "%r = div(1.0, %d)\n%n = mul(%x, %r)\n%y = mul(%g, %n)\n" + out, true},
+          {"two over the root", rms + "%r = div(2.0, %d)\n%y = mul(%x, %r)\n" + out, false},
+          {"a constant that makes it larger",
+           leaves +
+               "%k = constant {value=tensor f32[2, 1, 1] fill 0.1}\n%sq = pow(%x, 2)\n"
+               "%v = mean(%sq) {axes=[-1], keepdims=true}\n%e = add(%v, %k)\n%d = sqrt(%e)\n%y = div(%x, "
+               "%d)\n" +
+               out,
+           false},
+          {"a negative epsilon",
+           leaves +
+               "%sq = pow(%x, 2)\n%v = mean(%sq) {axes=[-1], keepdims=true}\n%e = add(%v, -0.1)\n"
+               "%d = sqrt(%e)\n%y = div(%x, %d)\n" +
+               out,
+           false},
+      });
+}
+
 TEST(FuseDiamonds, TakesWhatIsComputedFromOneValue) {
   const std::string tanh_gelu =
       "%aa = mul(%m, 0.5)\n%bb = pow(%m, 3)\n%cc = mul(%bb, 0.044715)\n%dd = add(%m, %cc)\n%ee = mul(%dd, "

@@ -1,0 +1,163 @@
+// Finds norms over the last axis that are written out, as exporters do: c / sqrt(mean(c^2) + eps), perhaps
+// times gamma and plus beta, where c is x - mean(x) (layer norm) or x itself (root mean square). Only of f32:
+// the parts of a norm of 16-bit floats would each be rounded.
+#include <algorithm>
+
+#include "ir/states.h"
+#include "ops/elementwise.h"
+#include "ops/norm.h"
+#include "ops/reduce.h"
+#include "passes/passes.h"
+#include "passes/region.h"
+#include "passes/rewrite.h"
+
+namespace rlx {
+namespace {
+
+struct Match {
+  NormKind kind = NormKind::rms;
+  ValueId x;
+  double eps = 0;
+  ValueId gamma = {};
+  ValueId beta = {};
+};
+
+class Matcher {
+ public:
+  explicit Matcher(const Graph& graph) : graph_(graph), uses_(uses(graph)), states_(graph) {}
+
+  // The norm that ends with this node.
+  std::optional<Match> match(int32_t id) {
+    std::optional<Match> m = quotient(id);
+    if (!m) m = with_vector(id);
+    if (!m || !(graph_.type(m->x) == graph_.node(id).outputs[0]) || !states_.readable_at(m->x, id))
+      return std::nullopt;
+    found_[id] = *m;
+    return m;
+  }
+
+ private:
+  // Its inputs, if it is this function of f32.
+  std::span<const ValueId> inputs_of(const Node& n, std::string_view function) const {
+    const auto* op = op_cast<Elementwise>(*n.op);
+    if (!op || op->fn->name != function || n.outputs[0].dtype != DType::f32) return {};
+    return n.inputs;
+  }
+  std::span<const ValueId> inputs_of(ValueId v, std::string_view function) const {
+    return inputs_of(graph_.producer(v), function);
+  }
+
+  // What the mean over the last axis, which stays with length 1, is made of.
+  std::optional<ValueId> averaged(ValueId v) const {
+    const Node& n = graph_.producer(v);
+    const auto* op = op_cast<Reduce>(*n.op);
+    if (!op || op->kind != ReduceKind::mean || !op->keepdims || op->axes.size() != 1) return std::nullopt;
+    const int64_t rank = graph_.type(n.inputs[0]).shape.rank();
+    return op->axes[0] == -1 || op->axes[0] == rank - 1 ? std::optional(n.inputs[0]) : std::nullopt;
+  }
+
+  bool is_number(ValueId v, double number) const { return scalar_constant(graph_, v) == number; }
+
+  // c, if v is c^2.
+  std::optional<ValueId> root_of(ValueId v) const {
+    if (const auto in = inputs_of(v, "square"); !in.empty()) return in[0];
+    if (const auto in = inputs_of(v, "pow"); !in.empty() && is_number(in[1], 2)) return in[0];
+    if (const auto in = inputs_of(v, "mul"); !in.empty() && in[0] == in[1]) return in[0];
+    return std::nullopt;
+  }
+
+  struct Spread {
+    ValueId centered;
+    double eps;
+  };
+  // v = mean(c^2) + eps
+  std::optional<Spread> spread(ValueId v) const {
+    const auto in = inputs_of(v, "add");
+    for (size_t i = 0; i < in.size(); ++i) {
+      const auto eps = scalar_constant(graph_, in[1 - i]);
+      const auto squares = eps ? averaged(in[i]) : std::nullopt;
+      const auto c = squares ? root_of(*squares) : std::nullopt;
+      if (c && *eps >= 0) return Spread{*c, *eps};
+    }
+    return std::nullopt;
+  }
+  // v = sqrt(mean(c^2) + eps)
+  std::optional<Spread> deviation(ValueId v) const {
+    const auto in = inputs_of(v, "sqrt");
+    return in.empty() ? std::nullopt : spread(in[0]);
+  }
+  // The same as a factor.
+  std::optional<Spread> reciprocal(ValueId v) const {
+    if (const auto in = inputs_of(v, "rsqrt"); !in.empty()) return spread(in[0]);
+    if (const auto in = inputs_of(v, "reciprocal"); !in.empty()) return deviation(in[0]);
+    if (const auto in = inputs_of(v, "div"); !in.empty() && is_number(in[0], 1)) return deviation(in[1]);
+    return std::nullopt;
+  }
+
+  std::optional<Match> quotient(int32_t id) const {
+    const Node& n = graph_.node(id);
+    if (const auto in = inputs_of(n, "div"); !in.empty()) return of(in[0], deviation(in[1]));
+    const auto in = inputs_of(n, "mul");
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (const auto m = of(in[i], reciprocal(in[1 - i]))) return m;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Match> of(ValueId c, const std::optional<Spread>& s) const {
+    if (!s || s->centered != c) return std::nullopt;
+    const auto in = inputs_of(c, "sub");
+    if (!in.empty() && averaged(in[1]) == in[0])
+      return Match{.kind = NormKind::layer, .x = in[0], .eps = s->eps};
+    return Match{.x = c, .eps = s->eps};
+  }
+
+  // A norm that was found, multiplied with gamma, or with beta added to it.
+  std::optional<Match> with_vector(int32_t id) const {
+    const Node& n = graph_.node(id);
+    for (const std::string_view function : {"mul", "add"}) {
+      const auto in = inputs_of(n, function);
+      for (size_t i = 0; i < in.size(); ++i) {
+        const auto norm = found_.find(in[i].node);
+        if (norm == found_.end() || !is_vector(in[1 - i], n.outputs[0].shape) || uses_.at(in[i]).size() != 1)
+          continue;
+        Match m = norm->second;
+        ValueId& to = function == "mul" ? m.gamma : m.beta;
+        if (!to.is_absent() || (function == "mul" && !m.beta.is_absent())) continue;
+        to = in[1 - i];
+        return m;
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool is_vector(ValueId v, const Shape& like) const {
+    const Shape& shape = graph_.type(v).shape;
+    return shape.rank() == 1 && shape[0] == like[like.rank() - 1];
+  }
+
+  const Graph& graph_;
+  const std::map<ValueId, std::vector<int32_t>> uses_;
+  const StateVersions states_;
+  std::map<int32_t, Match> found_;
+};
+
+}  // namespace
+
+Graph fuse_norms(const Graph& graph) {
+  Matcher matcher(graph);
+  Rewriter rewriter(graph);
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const std::optional<Match> m = matcher.match(id);
+    if (!m) {
+      rewriter.copy(id);
+      continue;
+    }
+    auto op = std::make_shared<Norm>(m->kind);
+    op->eps = m->eps;
+    rewriter.replace(id, op, {rewriter.mapped(m->x), rewriter.mapped(m->gamma), rewriter.mapped(m->beta)});
+  }
+  return remove_dead_code(rewriter.finish());
+}
+
+}  // namespace rlx
