@@ -34,6 +34,11 @@ struct LoadOptions {
   // present_0), where the output is the input with new entries behind it. All other sizes of it must be
   // numbers.
   int64_t cache_capacity = 0;
+  // For nodes that draw random numbers and have no seed of their own. Each of them draws others, and each run
+  // the same.
+  uint64_t seed = 0;
+  // Not empty: the seed is an input of that name instead, u32[2], which each run may change.
+  std::string seed_input = {};
 };
 
 // A cache that became a state.

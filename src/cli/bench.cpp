@@ -146,6 +146,14 @@ Value running_sum(Value x) { return cumsum(x); }
 Value sorted(Value x) { return sort(x)[0]; }
 Value top_50(Value x) { return topk(x, 50)[0]; }
 
+// A token of 150,000, as a decoder draws it.
+Graph token(const SampleOptions& options) {
+  Graph g;
+  const Value seed = g.input("seed", DType::u32, {2});
+  g.output("y", sample(g.state("logits", DType::f32, {1, 150'000}), seed, options));
+  return g;
+}
+
 Graph bert_base() { return models::bert_encoder({}, 1, 128); }
 
 constexpr int64_t kDecoded = 256;
@@ -197,6 +205,9 @@ constexpr Case kCases[] = {
     {"cumsum", "running sum of 10 M floats", [] { return of_state(10'000'000, running_sum); }, 0},
     {"sort", "sort of 1 M floats", [] { return of_state(1'000'000, sorted); }, 0},
     {"topk", "top 50 of 150,000 floats", [] { return of_state(150'000, top_50); }, 0},
+    {"sample", "token of 150,000, top_k 50, top_p 0.9", [] { return token({.top_k = 50, .top_p = 0.9}); }, 0},
+    {"sample_top_p", "the same without top_k", [] { return token({.top_p = 0.9}); }, 0},
+    {"sample_all", "the same without filters", [] { return token({}); }, 0},
     {"decode", "12 small layers, cache longer in each run", decoder, 0, {"length", kDecoded}},
     {"decode_again", "the same at one length", decoder_at_128, 0},
     {"bert-base", "BERT-base, 12 layers, 128 tokens", bert_base, kBertBase},

@@ -103,9 +103,6 @@ Refused no_rule(const NodeProto& n) {
   const std::string_view domain = plain_domain(n.domain);
   if (domain.starts_with("ai.onnx."))
     return Refused(Refusal::foreign_domain, formatted("the ops of the domain {} are not supported", domain));
-  if (is_op_of(n.op, {"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-                      "Multinomial"}))
-    return Refused(Refusal::random, "random numbers are not supported yet");
   if (n.op.starts_with("Sequence") || n.op.starts_with("Optional") || n.op.starts_with("String") ||
       is_op_of(n.op, {"ConcatFromSequence", "SplitToSequence", "RegexFullMatch"}))
     return Refused(Refusal::not_a_tensor, "sequences, optionals and strings are not supported");
@@ -135,8 +132,8 @@ Imports Importer::run() {
   for (const auto& [name, dim] : options_.symbols) dim.collect_symbols(symbols_);
   nodes(frame, model_.graph.nodes);
   declare_outputs();
-  return {std::move(graph_), std::move(weights_), std::move(host_inputs_), std::move(types_),
-          std::move(problems_)};
+  return {std::move(graph_), std::move(weights_),  std::move(host_inputs_),
+          std::move(types_), std::move(problems_), random_};
 }
 
 void Importer::check_opset(int64_t version) const {
@@ -373,6 +370,33 @@ Imported Importer::capture(Scope& scope, std::string_view name, const Imported& 
     scope.captured.emplace_back(name, outer.value);
   }
   return inner;
+}
+
+// --- Random numbers ---
+
+Importer::Stream Importer::draw(Frame& frame, std::optional<uint64_t> seed) {
+  random_ = true;
+  if (seed) return {*seed};
+  if (options_.seed_input.empty()) return {options_.seed, streams_++};
+  return {seed_input(frame.scope), streams_++};
+}
+
+Value Importer::seed_input(Scope& scope) {
+  const std::string& name = options_.seed_input;
+  if (!seed_) {
+    if (scope_.values.contains(name))
+      fail("the model has a value named '{}', so that no input for the seed can have this name", name);
+    make_free(graph_, name);
+    seed_ = graph_.input(name, DType::u32, {2});
+    types_[name] = ElementType::uint32;
+    scope_.values.emplace(name, Imported{.type = ElementType::uint32, .value = seed_});
+  }
+  if (scope.graph == &graph_) return seed_;
+  const Scope* outermost = &scope;
+  while (outermost->outer) outermost = outermost->outer;
+  if (outermost != &scope_)
+    throw Refused(Refusal::other, "in a function that a sub-graph calls, no seed can come from an input");
+  return find(scope, name)->value;
 }
 
 // --- Nodes ---

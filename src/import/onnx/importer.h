@@ -16,6 +16,7 @@
 #include "import/onnx/tensor_data.h"
 #include "ir/reference.h"
 #include "rlx/graph.h"
+#include "rlx/ops.h"
 #include "rlx/tensor.h"
 
 namespace rlx::onnx {
@@ -44,6 +45,9 @@ struct ImportOptions {
   NamedTensors values = {};
   // What stands for a symbol of the file's shapes.
   std::map<std::string, Dim, std::less<>> symbols = {};
+  // As in LoadOptions.
+  uint64_t seed = 0;
+  std::string seed_input = {};
 };
 
 struct Imports {
@@ -52,6 +56,7 @@ struct Imports {
   NamedTensors host_inputs;  // those of ImportOptions::values that were needed, and are no inputs any more
   std::map<std::string, ElementType> types;  // of inputs and outputs
   std::vector<ImportProblem> problems;
+  bool random = false;  // it draws random numbers
 };
 
 class Importer {
@@ -77,6 +82,12 @@ class Importer {
   void spend(int64_t work);
   // A tensor that depends on constants and weights alone.
   std::optional<Tensor> constant(const Value& value);
+  // For a node that draws random numbers: its seed and stream, where the file gives no seed.
+  struct Stream {
+    Seed seed;
+    int64_t stream = 0;
+  };
+  Stream draw(Frame& frame, std::optional<uint64_t> seed);
   // For a value that must be known: finds the input that it depends on, so that importing can start again
   // with that input's value, and throws.
   [[noreturn]] void need_host_value(const Value& value, std::string_view what);
@@ -117,6 +128,7 @@ class Importer {
   Dim symbol(const std::string& text);
   Shape input_shape(const ValueInfo& info);
   std::string weight_name(std::string_view wanted);
+  Value seed_input(Scope& scope);
   Imported capture(Scope& scope, std::string_view name, const Imported& outer);
   void evaluate(const Graph& graph, int32_t node);
 
@@ -140,6 +152,9 @@ class Importer {
   using KnownValues = std::map<int32_t, std::vector<RefTensor>>;
   std::map<const Graph*, KnownValues> known_;
   std::map<const TensorProto*, Tensor> tensors_;  // of attributes
+  bool random_ = false;                           // random numbers are drawn
+  Value seed_;                                    // their input, if there is one
+  int64_t streams_ = 0;                           // of nodes without a seed
   int64_t translated_ = 0;                        // nodes of the file, each time that a function is called
   int64_t made_ = 0;                              // nodes of our own
   int64_t work_ = 0;

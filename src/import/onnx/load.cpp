@@ -25,7 +25,10 @@ Error refusal(const std::string& file, const std::vector<ImportProblem>& problem
 namespace {
 
 Model load(ModelFile file, const LoadOptions& options) {
-  ImportOptions import_options{.values = options.values, .symbols = options.symbols};
+  ImportOptions import_options{.values = options.values,
+                               .symbols = options.symbols,
+                               .seed = options.seed,
+                               .seed_input = options.seed_input};
   const auto import = [&] {
     try {
       return import_model(file.model, file.data, import_options);

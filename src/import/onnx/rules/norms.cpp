@@ -1,5 +1,4 @@
-// Norms over trailing axes, over channels and over groups of them, and Dropout, which does nothing in
-// inference.
+// Norms over trailing axes, over channels and over groups of them.
 #include "import/onnx/rules.h"
 
 namespace rlx::onnx {
@@ -115,19 +114,6 @@ void mean_variance_rule(Call& c) {
   c.out(as_type(centred / (deviation + 1e-9), c.in(0).dtype()));
 }
 
-void dropout_rule(Call& c) {
-  c.expect_inputs(1, 3);
-  const Value x = c.in(0);
-  const bool training = c.opset() >= 12 && c.has(2) && c.real(2, "training_mode") != 0;
-  const double ratio = c.opset() < 12 ? 0 : c.has(1) ? c.real(1, "the ratio") : 0.5;
-  if (training && ratio != 0) c.refuse(Refusal::random, "it draws random numbers");
-  c.out(x);
-  if (!c.wants(1)) return;
-  const bool as_bool = c.opset() >= 10;
-  const Value one = c.graph().scalar(as_bool ? DType::bool_ : x.dtype(), 1);
-  c.out(1, expand(one, x.shape()), as_bool ? ElementType::boolean : c.type(0));
-}
-
 }  // namespace
 
 namespace rules {
@@ -138,7 +124,6 @@ void register_norms(RuleTable& table) {
   table.add("LRN", lrn_rule);
   table.add("LpNormalization", lp_normalization_rule);
   table.add("MeanVarianceNormalization", mean_variance_rule);
-  table.add("Dropout", dropout_rule);
   table.add("LayerNormalization", layer_norm_rule);
   table.add("RMSNormalization", rms_norm_rule);
   // An op of ONNX Runtime, which exporters put in ONNX's own domain too.
