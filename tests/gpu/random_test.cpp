@@ -1,5 +1,5 @@
-// Random numbers and tokens on the device: against NumPy and transformers (tests/fixtures/make_random.py), and by their
-// statistics.
+// Random numbers and tokens on the device: against NumPy and transformers (tests/fixtures/make_random.py),
+// and by their statistics.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,9 +58,7 @@ TEST(Random, SeedsChangeWithoutCompilingAgain) {
   g.output("a", random_bits(g, {100}, seed));
   g.output("b", random_bits(g, {100}, seed, 1));
   Executable exe = compile(g, full_device());
-  const auto run = [&](int64_t low, int64_t high) {
-    return exe.run({{"seed", seed_of(low, high)}});
-  };
+  const auto run = [&](int64_t low, int64_t high) { return exe.run({{"seed", seed_of(low, high)}}); };
   const NamedTensors first = run(1, 2);
   EXPECT_EQ(first.at("a").integers(), run(1, 2).at("a").integers());
   EXPECT_NE(first.at("a").integers(), first.at("b").integers());
@@ -95,8 +93,8 @@ Tensor drawn(Value (*make)(Graph&, const Value&)) {
   return compile(g, full_device()).run({{"seed", Tensor::scalar<int64_t>(1)}}).at("y");
 }
 
-// The statistic of Pearson's test, against the quantile of 1 - 1e-6 (E. Wilson and M. Hilferty, 1931): the seeds are
-// fixed, so that this passes always or never.
+// The statistic of Pearson's test, against the quantile of 1 - 1e-6 (E. Wilson and M. Hilferty, 1931): the
+// seeds are fixed, so that this passes always or never.
 void expect_frequencies(const std::vector<double>& probabilities, const std::vector<int64_t>& counts) {
   const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
   double statistic = 0;
@@ -133,8 +131,9 @@ std::vector<int64_t> counted(const std::vector<int64_t>& values, size_t classes)
 }
 
 TEST(Random, UniformNumbersAreUniform) {
-  const std::vector<float> u =
-      drawn([](Graph& g, const Value& seed) { return random_uniform(g, {1'000'000}, seed); }).to_vector<float>();
+  const std::vector<float> u = drawn([](Graph& g, const Value& seed) {
+                                 return random_uniform(g, {1'000'000}, seed);
+                               }).to_vector<float>();
   std::vector<int64_t> bins;
   std::vector<int64_t> pairs;
   for (size_t i = 0; i < u.size(); ++i) {
@@ -170,8 +169,9 @@ TEST(Random, UniformNumbersNeverReachTheEnd) {
 
 // Moments and, up to four deviations, the frequencies of a normal distribution.
 TEST(Random, NormalNumbersAreNormal) {
-  const std::vector<float> x =
-      drawn([](Graph& g, const Value& seed) { return random_normal(g, {4'000'000}, seed); }).to_vector<float>();
+  const std::vector<float> x = drawn([](Graph& g, const Value& seed) {
+                                 return random_normal(g, {4'000'000}, seed);
+                               }).to_vector<float>();
   const auto n = static_cast<double>(x.size());
   double moments[4] = {};
   constexpr int kBins = 80;
@@ -181,7 +181,8 @@ TEST(Random, NormalNumbersAreNormal) {
     double power = 1;
     for (double& m : moments) m += (power *= static_cast<double>(v)) / n;
     most = std::max(most, std::abs(static_cast<double>(v)));
-    ++counts[static_cast<size_t>(std::clamp(std::floor((static_cast<double>(v) + 4) * 10) + 1, 0.0, kBins + 1.0))];
+    ++counts[static_cast<size_t>(
+        std::clamp(std::floor((static_cast<double>(v) + 4) * 10) + 1, 0.0, kBins + 1.0))];
   }
   // Each is within five of its own deviations.
   EXPECT_NEAR(moments[0], 0, 5 / std::sqrt(n));
@@ -270,7 +271,8 @@ std::vector<double> probabilities_of(const Row& row) {
   const double most = x[order[0]];
   const auto weight = [&](size_t token) { return std::exp(x[token] - most); };
   const auto total = [&] {
-    return std::accumulate(order.begin(), order.end(), 0.0, [&](double s, size_t i) { return s + weight(i); });
+    return std::accumulate(order.begin(), order.end(), 0.0,
+                           [&](double s, size_t i) { return s + weight(i); });
   };
   double before = 0;
   size_t kept = 0;
@@ -291,7 +293,8 @@ std::vector<int64_t> sampled(const Device& device, const Row& row, int64_t rows,
   const auto size = static_cast<int64_t>(row.logits.size());
   const auto count = static_cast<int64_t>(row.previous.size());
   const Value logits = expand(g.input("logits", type, {size}), {rows, size});
-  const Value previous = count == 0 ? Value() : expand(g.input("previous", DType::i32, {count}), {rows, count});
+  const Value previous =
+      count == 0 ? Value() : expand(g.input("previous", DType::i32, {count}), {rows, count});
   g.output("y", sample(logits, 42, row.options, previous));
   NamedTensors inputs = {{"logits", Tensor::from_doubles(type, {size}, row.logits)}};
   if (previous) inputs.emplace("previous", Tensor::from_ints(DType::i32, {count}, row.previous));
@@ -344,7 +347,8 @@ TEST(Sample, DrawsFromTheDistribution) {
     SCOPED_TRACE(row.name);
     Row safe = row;  // one infinite logit is the same as one that is far above all others
     for (double& v : safe.logits) v = v == inf ? 1e4 : v;
-    expect_frequencies(probabilities_of(safe), counted(sampled(full_device(), row, 20'000), row.logits.size()));
+    expect_frequencies(probabilities_of(safe),
+                       counted(sampled(full_device(), row, 20'000), row.logits.size()));
   }
 }
 
@@ -358,10 +362,10 @@ TEST(Sample, StepsAreIndependent) {
   std::vector<int64_t> tokens;
   std::vector<int64_t> pairs;
   for (int64_t step = 0; step < 2000; ++step) {
-    tokens.push_back(exe.run({{"seed", seed_of(11, step)},
-                              {"logits", Tensor::from_doubles(DType::f32, {10}, logits)}})
-                         .at("y")
-                         .integers()[0]);
+    tokens.push_back(
+        exe.run({{"seed", seed_of(11, step)}, {"logits", Tensor::from_doubles(DType::f32, {10}, logits)}})
+            .at("y")
+            .integers()[0]);
     if (step % 2 == 1) pairs.push_back(tokens[tokens.size() - 2] * 10 + tokens.back());
   }
   const std::vector<double> p = probabilities_of({"", {.top_k = 6}, logits});
@@ -376,7 +380,9 @@ TEST(Sample, StepsAreIndependent) {
 // Large vocabularies: token by token what the reference draws, of those that may be drawn.
 TEST(Sample, DrawsFromLargeVocabularies) {
   for (const size_t size : {size_t{65'537}, size_t{150'000}}) {
-    for (const SampleOptions& options : {SampleOptions{}, {.top_p = 0.5}, {.top_k = 500, .top_p = 0.9},
+    for (const SampleOptions& options : {SampleOptions{},
+                                         {.top_p = 0.5},
+                                         {.top_k = 500, .top_p = 0.9},
                                          {.temperature = 0.7, .min_p = 0.001}}) {
       SCOPED_TRACE(formatted("{} words, top_k {}, top_p {}", size, options.top_k, options.top_p));
       Graph g;
@@ -415,8 +421,8 @@ TEST(Sample, GreedyIsArgmax) {
       g.output("cold", sample(logits, 1, {.temperature = 0, .top_p = 0.5}));
       g.output("first", sample(logits, 1, {.temperature = 2, .top_k = 1}));
       g.output("no p", sample(logits, 1, {.top_k = n < 9 ? 0 : 8, .top_p = 0}));
-      const NamedTensors y =
-          compile(g, full_device()).run({{"logits", Tensor::from_doubles(type, {1, n}, some_logits(size, 2))}});
+      const NamedTensors y = compile(g, full_device())
+                                 .run({{"logits", Tensor::from_doubles(type, {1, n}, some_logits(size, 2))}});
       for (const char* name : {"cold", "first", "no p"})
         EXPECT_EQ(y.at(name).integers(), y.at("argmax").integers()) << name << " of " << size;
     }

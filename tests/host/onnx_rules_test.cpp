@@ -10,6 +10,7 @@
 #include "ir/reference.h"
 #include "passes/passes.h"
 #include "rlx/onnx.h"
+#include "rlx/ops.h"
 #include "tests/support/message.h"
 #include "tests/support/onnx_model.h"
 
@@ -151,6 +152,93 @@ TEST(OnnxArithmetic, ClipHasItsBoundsInAttributesBeforeOpset11) {
   const Tensor x = floats({3}, {-5, 0.5f, 5});
   EXPECT_EQ(OneNode("Clip", {{"min", -1.0}, {"max", 2.0}}, 10).value(x).y().real, (Reals{-1, 0.5, 2}));
   EXPECT_EQ(OneNode("Clip").value(x).absent().constant(Tensor::scalar(2.0f)).y().real, (Reals{-5, 0.5, 2}));
+}
+
+// --- random numbers ---
+
+TEST(OnnxRandom, NumbersDependOnTheSeedOfTheNode) {
+  const auto drawn = [](float seed) {
+    return OneNode("RandomNormal", {{"shape", Ints{50}}, {"seed", seed}}).y().real;
+  };
+  EXPECT_EQ(drawn(1), drawn(1));
+  EXPECT_NE(drawn(1), drawn(2));
+  // Which is the bits of the float.
+  Graph g;
+  g.output("y", random_normal(g, {50}, 0x3f800000));
+  EXPECT_EQ(drawn(1), run_reference(g, {}).at("y").real);
+}
+
+TEST(OnnxRandom, NodesWithoutASeedDrawOtherNumbers) {
+  OnnxModel model(21);
+  model.graph.output("a").output("b");
+  model.graph.node("RandomUniform", {}, {"a"}, {{"shape", Ints{40}}, {"low", 2.0f}, {"high", 3.0f}});
+  model.graph.node("RandomUniform", {}, {"b"}, {{"shape", Ints{40}}, {"low", 2.0f}, {"high", 3.0f}});
+  const auto run = [&](const onnx::LoadOptions& options, const NamedTensors& inputs) {
+    return run_reference(onnx::parse(model.bytes(), "", options).graph, inputs);
+  };
+  const auto plain = run({}, {});
+  EXPECT_NE(plain.at("a").real, plain.at("b").real);
+  EXPECT_EQ(plain.at("a").real, run({}, {}).at("a").real);
+  for (const double v : plain.at("a").real) EXPECT_TRUE(v >= 2 && v < 3);
+  EXPECT_NE(plain.at("a").real, run({.seed = 1}, {}).at("a").real);
+  const auto given = run({.seed_input = "seed"}, {{"seed", Tensor::of<uint32_t>({2}, {1, 0})}});
+  EXPECT_EQ(given.at("a").real, run({.seed = 1}, {}).at("a").real);
+  EXPECT_EQ(given.at("b").real, run({.seed = 1}, {}).at("b").real);
+  EXPECT_SAYS(run({.seed_input = "a"}, {}), "'a'");
+}
+
+TEST(OnnxRandom, SeedsAreInputsOfSubgraphsToo) {
+  OnnxModel model(21);
+  OnnxGraph then_branch;
+  then_branch.output("y").node("RandomUniform", {}, {"y"}, {{"shape", Ints{3}}});
+  OnnxGraph else_branch;
+  else_branch.output("y").node("RandomNormal", {}, {"y"}, {{"shape", Ints{3}}});
+  model.graph.input("c", {}, ElementType::boolean).output("y");
+  model.graph.node("If", {"c"}, {"y"}, {{"then_branch", then_branch}, {"else_branch", else_branch}});
+  const Graph graph = onnx::parse(model.bytes(), "", {.seed_input = "seed"}).graph;
+  const auto run = [&](uint32_t seed) {
+    return run_reference(graph, {{"c", Tensor::full(DType::bool_, {}, 1)},
+                                 {"seed", Tensor::of<uint32_t>({2}, {seed, 0})}})
+        .at("y")
+        .real;
+  };
+  EXPECT_NE(run(1), run(2));
+  EXPECT_EQ(run(1), run(1));
+}
+
+TEST(OnnxRandom, LikeTakesShapeAndTypeFromTheInput) {
+  const RefTensor y = OneNode("RandomUniformLike").input({"n", 3}).y({{"n", 2}}, {{"x0", counting({2, 3})}});
+  EXPECT_EQ(y.dims, (Ints{2, 3}));
+  const RefTensor half = OneNode("RandomNormalLike", {{"dtype", 10}}).value(counting({4}, DType::i64)).y();
+  EXPECT_EQ(half.dtype, DType::f16);
+  EXPECT_SAYS(OneNode("RandomNormalLike").value(counting({4}, DType::i64)).load(), "must be floats");
+  EXPECT_SAYS(OneNode("RandomNormal").load(), "'shape' is missing");
+}
+
+TEST(OnnxRandom, MultinomialAndBernoulliAreDecidedByCertainties) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const RefTensor classes =
+      OneNode("Multinomial", {{"sample_size", 3}}).value(floats({2, 3}, {-inf, 0, -inf, 5, -inf, -inf})).y();
+  EXPECT_EQ(classes.dtype, DType::i32);
+  EXPECT_EQ(classes.ints, (Ints{1, 1, 1, 0, 0, 0}));
+  const RefTensor hits = OneNode("Bernoulli", {{"dtype", 9}}).value(floats({3}, {0, 1, 0})).y();
+  EXPECT_EQ(hits.dtype, DType::bool_);
+  EXPECT_EQ(hits.ints, (Ints{0, 1, 0}));
+}
+
+TEST(OnnxRandom, DropoutScalesWhatItKeeps) {
+  const auto y = OneNode("Dropout", {{"seed", 3}})
+                     .value(Tensor::full(DType::f32, {1000}, 1))
+                     .constant(Tensor::scalar(0.75f))
+                     .constant(Tensor::full(DType::bool_, {}, 1))
+                     .outputs({true, true})
+                     .run();
+  int64_t kept = 0;
+  for (size_t i = 0; i < 1000; ++i) {
+    EXPECT_EQ(y.at("y0").real[i], y.at("y1").ints[i] != 0 ? 4 : 0);
+    kept += y.at("y1").ints[i];
+  }
+  EXPECT_NEAR(static_cast<double>(kept), 250, 60);
 }
 
 // --- cast ---

@@ -1,4 +1,5 @@
-// The generator of random numbers against the known answers of Random123, and arguments that random ops refuse.
+// The generator of random numbers against the known answers of Random123, and arguments that random ops
+// refuse.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,8 +29,8 @@ TEST(Threefry, MakesFiniteNumbers) {
 TEST(Random, RefusesWhatMeansNothing) {
   const auto refused = [](const std::string& call, const std::string& inputs = "") {
     return message([&] {
-      parse_graph("graph g {\n%s = input : u32[2]\n%x = input : f32[3, 5]\n%i = input : i32[3, 5]\n" + inputs +
-                  "%y = " + call + "\noutput y = %y\n}");
+      parse_graph("graph g {\n%s = input : u32[2]\n%x = input : f32[3, 5]\n%i = input : i32[3, 5]\n" +
+                  inputs + "%y = " + call + "\noutput y = %y\n}");
     });
   };
   EXPECT_TRUE(refused("random_bits(%x) {shape=[3]}").contains("integer"));
