@@ -82,6 +82,9 @@ struct Random final : Op {
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(1);
     expect_seed(in, 0, stream);
+    for (int64_t i = 0; i < shape.rank(); ++i) {
+      if (shape[i].is_static() && shape[i].value() < 0) fail("{}: the shape is {}", name(), shape.text());
+    }
     if (kind != Distribution::bits && !is_float(dtype))
       fail("{}: cannot draw numbers of the type {}", name(), to_string(dtype));
     if (!std::isfinite(base) || !std::isfinite(factor) ||

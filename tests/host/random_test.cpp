@@ -35,6 +35,7 @@ TEST(Random, RefusesWhatMeansNothing) {
   };
   EXPECT_TRUE(refused("random_bits(%x) {shape=[3]}").contains("integer"));
   EXPECT_TRUE(refused("random_bits(%i) {shape=[3]}").contains("has 15 elements"));
+  EXPECT_TRUE(refused("random_bits(%s) {shape=[3, -1]}").contains("[3, -1]"));
   EXPECT_TRUE(refused("random_bits(%s) {shape=[3], stream=-1}").contains("stream is -1"));
   EXPECT_TRUE(refused("random_uniform(%s) {shape=[3], low=2, high=1}").contains("from 2 to 1"));
   EXPECT_TRUE(refused("random_normal(%s) {shape=[3], dtype=i32}").contains("i32"));

@@ -41,6 +41,9 @@ void add_nodes(Seeds& seeds) {
   seeds.node("ArgMax", {}, {{"axis", 1}, {"select_last_index", 1}});
   seeds.node("Hardmax", {}, {{"axis", -1}}, 11);
   seeds.node("LayerNormalization", {{"scale", half}}, {{"axis", 1}});
+  seeds.node("RandomNormalLike", {}, {{"mean", 1.0}, {"seed", 2.0}, {"dtype", 10}});
+  seeds.node("Bernoulli", {}, {{"dtype", 9}});
+  seeds.node("Dropout", {{"ratio", half}, {"training", Tensor::full(DType::bool_, {}, 1)}}, {{"seed", 3}});
   seeds.node("Transpose", {}, {{"perm", Ints{2, 0, 1}}});
   seeds.node("Reshape", {{"to", ints({0, -1, 3})}});
   seeds.node("Flatten", {}, {{"axis", 2}});
