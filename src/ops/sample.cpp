@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/fail.h"
+#include "ops/nucleus.h"
 #include "ops/op_table.h"
 #include "ops/random.h"
 #include "rlx/ops.h"
@@ -117,6 +118,8 @@ struct Sample final : OpOf<Sample> {
   }
   std::vector<double> penalized(RefContext& r) const;
   Value penalized(Value logits, Value previous) const;
+  Value in_order(Value z) const;
+  Value among_all(Value z) const;
 };
 
 std::vector<TensorType> Sample::infer(const InferArgs& in) const {
@@ -227,26 +230,37 @@ Value Sample::penalized(Value logits, Value previous) const {
   return where(greater(counts, 0), less_often, x);
 }
 
+// Which of the tokens stay if they are in order. The first one does even if nothing of the probability is
+// wanted.
+Value Sample::in_order(Value z) const {
+  const double wanted = std::max<double>(o.top_p, std::numeric_limits<float>::min());
+  return less(cumsum(softmax(z), -1, true), wanted);
+}
+
+Value Sample::among_all(Value z) const {
+  const std::vector<Value> least = nucleus(z, o.top_p);
+  const Value equals = equal(z, least[0]);
+  const Value before = cumsum(cast(equals, DType::i32), -1, true);
+  return logical_or(greater(z, least[0]), logical_and(equals, less(before, least[1])));
+}
+
 std::optional<std::vector<Value>> Sample::expand(const ExpandArgs& in) const {
   const Value x = penalized(in[0], in[2]);
   if (is_greedy()) return std::vector{argmax(x)};
   const int64_t last = x.shape().rank() - 1;
   const int64_t k = kept(x.shape()[last]);
-  // The first is the largest; without an order there are no ids.
-  std::vector<Value> ordered = {x, Value()};
+  // Of k tokens, the first is the largest, and filters see what is before each. Without an order there are no
+  // ids.
+  Value values = x;
+  Value ids;
   if (k > 0) {
-    ordered = topk(x, k);
-  } else if (o.top_p < 1) {
-    ordered = sort(x, -1, true);
+    const std::vector<Value> ordered = topk(x, k);
+    values = ordered[0];
+    ids = ordered[1];
   }
-  const auto [values, ids] = std::pair(ordered[0], ordered[1]);
   const Value most = ids ? slice(values, last, 0, 1) : max(x, {-1}, true);
   Value z = (values - maximum(most, -kLargest)) / o.temperature;
-  if (o.top_p < 1) {
-    // The first one stays even if nothing of the probability is wanted.
-    const double wanted = std::max<double>(o.top_p, std::numeric_limits<float>::min());
-    z = where(less(cumsum(softmax(z), -1, true), wanted), z, -HUGE_VAL);
-  }
+  if (o.top_p < 1) z = where(ids ? in_order(z) : among_all(z), z, -HUGE_VAL);
   if (o.min_p > 0) z = where(greater_equal(z, std::log(o.min_p)), z, -HUGE_VAL);
   const Value best = argmax(add_gumbel(z, in[1], ids, o.stream), -1, true);
   const Value token = ids ? gather_elements(ids, best, last) : best;
