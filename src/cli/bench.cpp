@@ -154,6 +154,32 @@ Graph token(const SampleOptions& options) {
   return g;
 }
 
+// 64 steps of 256 units from 256 inputs.
+constexpr int64_t kSteps = 64, kUnits = 256;
+Graph lstm_of(int64_t batch) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {kSteps, batch, kUnits});
+  const Value w = g.param("w", DType::f32, {1, 4 * kUnits, kUnits});
+  const Value r = g.param("r", DType::f32, {1, 4 * kUnits, kUnits});
+  const std::vector<Value> made = lstm(x, w, r, {.bias = g.param("bias", DType::f32, {1, 8 * kUnits})});
+  g.output("y", made[0]);
+  g.output("h", made[1]);
+  g.output("c", made[2]);
+  return g;
+}
+
+// Only the products of the same: that of all inputs, and one for each step, of what the one before it made.
+Graph lstm_products(int64_t batch) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {kSteps * batch, kUnits});
+  const Value r = g.param("r", DType::f32, {kUnits, 4 * kUnits});
+  g.output("gates", matmul(x, g.param("w", DType::f32, {kUnits, 4 * kUnits})));
+  Value h = slice(x, 0, 0, batch);
+  for (int64_t step = 0; step < kSteps; ++step) h = slice(matmul(h, r), 1, 0, kUnits);
+  g.output("h", h);
+  return g;
+}
+
 Graph bert_base() { return models::bert_encoder({}, 1, 128); }
 
 constexpr int64_t kDecoded = 256;
@@ -175,6 +201,7 @@ constexpr double kGrouped = 2.0 * 64 * 512 * 512;
 constexpr double kConv3x3 = 2.0 * 56 * 56 * 64 * 64 * 9;
 constexpr double kConv1x1 = 2.0 * 56 * 56 * 256 * 64;
 constexpr double kDepthwise = 2.0 * 56 * 56 * 256 * 9;
+constexpr double kLstm = 2.0 * kSteps * (kUnits + kUnits) * 4 * kUnits;
 constexpr double kCube512 = 2.0 * 512 * 512 * 512;
 constexpr double kCube1024 = 2.0 * 1024 * 1024 * 1024;
 // 12 layers of 128 tokens: four projections and two wide ones, and the two products of attention.
@@ -208,6 +235,10 @@ constexpr Case kCases[] = {
     {"sample", "token of 150,000, top_k 50, top_p 0.9", [] { return token({.top_k = 50, .top_p = 0.9}); }, 0},
     {"sample_top_p", "the same without top_k", [] { return token({.top_p = 0.9}); }, 0},
     {"sample_all", "the same without filters", [] { return token({}); }, 0},
+    {"lstm", "lstm, 64 steps, batch 8, 256 to 256", [] { return lstm_of(8); }, 8 * kLstm},
+    {"lstm_products", "only the products of it", [] { return lstm_products(8); }, 8 * kLstm},
+    {"lstm1", "lstm, 64 steps, batch 1, 256 to 256", [] { return lstm_of(1); }, kLstm},
+    {"lstm1_products", "only the products of it", [] { return lstm_products(1); }, kLstm},
     {"decode", "12 small layers, cache longer in each run", decoder, 0, {"length", kDecoded}},
     {"decode_again", "the same at one length", decoder_at_128, 0},
     {"bert-base", "BERT-base, 12 layers, 128 tokens", bert_base, kBertBase},

@@ -196,10 +196,11 @@ std::string rounded(const std::string& value, DType type) {
   return value;
 }
 
-ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix) {
+ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix,
+                  size_t first_param) {
   ExprCode code;
   const auto number = [&](double value, DType type) {
-    const std::string name = formatted("c{}", code.words.size());
+    const std::string name = formatted("c{}", first_param + code.words.size());
     const std::string_view wgsl = wgsl_type(type);
     if (wgsl == "f32" || wgsl == "vec2f") {
       code.params.push_back(name + ": f32");

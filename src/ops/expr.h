@@ -67,8 +67,9 @@ struct ExprCode {
 };
 
 // `inputs` are WGSL expressions of the inputs' values; names of steps begin with `prefix`, parameters with
-// "c".
-ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix = "t");
+// "c", numbered from `first_param` on.
+ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, const std::string& prefix = "t",
+                  size_t first_param = 0);
 
 // WGSL for an f32 value rounded to the type, if that is f16 or bf16; else the value.
 std::string rounded(const std::string& value, DType type);

@@ -159,6 +159,11 @@ std::vector<double> Call::reals(std::string_view name) const {
   return a ? std::vector<double>(a->floats.begin(), a->floats.end()) : std::vector<double>();
 }
 
+std::vector<std::string> Call::texts(std::string_view name) const {
+  const auto* a = find(name, AttributeProto::Kind::strings);
+  return a ? std::vector<std::string>(a->strings.begin(), a->strings.end()) : std::vector<std::string>();
+}
+
 Tensor Call::tensor(std::string_view name) const {
   const auto* a = find(name, AttributeProto::Kind::tensor);
   if (!a) missing(name);

@@ -67,6 +67,7 @@ class Call {
   std::string text(std::string_view name, std::optional<std::string_view> otherwise = {}) const;
   std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> otherwise = {}) const;
   std::vector<double> reals(std::string_view name) const;
+  std::vector<std::string> texts(std::string_view name) const;
   Tensor tensor(std::string_view name) const;
   ElementType tensor_type(std::string_view name) const;         // of the tensor in an attribute
   Imported leaf(std::string_view name) const;                   // that tensor as a constant or a param
