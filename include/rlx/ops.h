@@ -139,6 +139,9 @@ Value celu(Argument x, Argument alpha);
 Value selu(Value x);
 
 Value cast(Value x, DType to);
+// The bits of each element as another type of the same size, NaN payloads included: among f32, i32 and u32,
+// between i8 and u8, and from bool. A view: it costs nothing.
+Value bitcast(Value x, DType to);
 
 // Whole numbers: start, start + step, ... (`length` of them), a vector whose size may depend on symbols.
 Value range(Graph& graph, Dim length, Dim start = 0, int64_t step = 1, DType dtype = DType::i64);
@@ -391,6 +394,12 @@ Value mean(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value max(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value min(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value prod(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+enum class SegmentReduction { sum, mean, max, min, prod };
+// y[s] = the reduction of the slices x[i] along `axis` with ids[i] == s, for s < segments; ids need not be
+// sorted, and slices with any other id count nowhere. A segment without slices has 0 (sum), 1 (prod), NaN
+// (mean), minus or plus infinity (max, min), or the end of an integer type's range.
+Value segment_reduce(Value x, Value ids, Dim segments, SegmentReduction reduction = SegmentReduction::sum,
+                     int64_t axis = 0);
 Value argmax(Value x, int64_t axis = -1, bool keepdims = false);  // i64; the first one among equals
 Value argmin(Value x, int64_t axis = -1, bool keepdims = false);
 Value softmax(Value x, int64_t axis = -1);
@@ -410,8 +419,30 @@ Value cummin(Value x, int64_t axis = -1, bool exclusive = false, bool reverse = 
 // {values, indices} of all elements.
 std::vector<Value> sort(Value x, int64_t axis = -1, bool descending = false);
 Value argsort(Value x, int64_t axis = -1, bool descending = false);
-// {values, indices} of the k largest in descending order, or of the k smallest in ascending order.
-std::vector<Value> topk(Value x, int64_t k, int64_t axis = -1, bool largest = true);
+// {values, indices} of the k largest in descending order, or of the k smallest in ascending order. k may
+// depend on symbols.
+std::vector<Value> topk(Value x, Dim k, int64_t axis = -1, bool largest = true);
+enum class Interpolation {
+  linear,
+  lower,
+  higher,
+  nearest,  // the even one if both are as near
+  midpoint,
+};
+struct QuantileOptions {
+  std::vector<int64_t> axes = {};  // all when empty
+  bool keepdims = false;
+  // Between the two elements that a quantile lies between. Integers need lower, higher or nearest.
+  Interpolation interpolation = Interpolation::linear;
+  // NaN counts as missing, and the result is NaN only where nothing is left; otherwise it is NaN where any
+  // element is.
+  bool ignore_nan = false;
+};
+// The element at (n - 1) q among the n elements along the axes in ascending order, for each q in [0, 1] along
+// a new first axis.
+Value quantile(Value x, std::vector<double> q, const QuantileOptions& options = {});
+// The quantile 0.5 without that axis: NumPy's median; PyTorch's with the interpolation `lower`.
+Value median(Value x, const QuantileOptions& options = {});
 // How many elements of each row of `sorted` [.., n], in ascending order, are less than each value [.., m] of
 // the same row; `right`: less or equal. i64.
 Value searchsorted(Value sorted, Value values, bool right = false);

@@ -6,13 +6,14 @@
 #include "cli/text.h"
 
 namespace rlx::cli {
-namespace {
 
 double process_cpu_ms() {
   timespec t = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
 }
+
+namespace {
 
 // The value below which this share of the others is.
 double quantile(std::vector<double> values, double share) {

@@ -17,6 +17,8 @@ struct Measured {
   int64_t runs = 0;     // warm ones
 };
 
+double process_cpu_ms();  // of all threads, since the start
+
 // A symbol with a value of its own in each run: 1, 2, ... up to `end`, and again.
 struct Growing {
   std::string_view symbol;

@@ -1,12 +1,10 @@
 // y[j] = x[0] to x[j] of a row merged, or all before x[j] if EXCLUSIVE. A row can be cut into parts of `chunk` elements:
 // task t is part t / rows of row t % rows. `base` has what comes before each task, and `total` becomes what comes before
-// the next one. Where `heads` is not 0, the merging begins anew; `restarts` then becomes whether it does in the task.
+// the next one.
 //@ in x any x4
-//@ in heads any
 //@ in base any
 //@ out y any x4
 //@ out total any
-//@ out restarts any
 //@ out overflow int atomic
 //@ use team_serial four put_four
 
@@ -29,13 +27,13 @@ struct Params {
   identity: u32,  // bits of what changes nothing
 }
 
-alias team_t = vec2<x_t>;  // merged elements, and whether there is a head among them
+alias team_t = x_t;
 
 fn is_nan_value(v: x_t) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u; }
 
 fn left_range() { overflow_max(0u, 1); }
 
-fn joined(a: x_t, b: x_t) -> x_t {
+fn merge(a: team_t, b: team_t) -> team_t {
   if (overflow_present && KIND == SUM) { return x_t(add_i64(i32(a), i32(b))); }
   if (overflow_present && KIND == PROD) { return x_t(mul_i64(i32(a), i32(b))); }
   if (KIND == SUM) { return a + b; }
@@ -43,16 +41,6 @@ fn joined(a: x_t, b: x_t) -> x_t {
   let best = select(min(a, b), max(a, b), KIND == MAX);
   if (!FLOAT) { return best; }
   return select(select(best, b, is_nan_value(b)), a, is_nan_value(a));  // NaN wins
-}
-
-fn merge(a: team_t, b: team_t) -> team_t {
-  if (!heads_present) { return team_t(joined(a.x, b.x), x_t(0)); }
-  return select(team_t(joined(a.x, b.x), a.y), b, b.y != x_t(0));
-}
-
-fn head_at(row: u32, j: u32, end: u32) -> x_t {
-  if (!heads_present || j >= end) { return x_t(0); }
-  return x_t(u32(heads_get(heads_base(row) + heads_step(j))) != 0u);
 }
 
 fn value_at(base: u32, j: u32, end: u32) -> x_t {
@@ -81,30 +69,28 @@ fn row_task(task: u32, lane: u32, width: u32) {
   let row = task - part * params.rows;
   let begin = part * params.chunk;
   let end = min(params.length, begin + params.chunk);
-  let none = team_t(bitcast<x_t>(params.identity), x_t(0));
+  let none = bitcast<x_t>(params.identity);
   var before = none;
-  if (base_present) { before.x = x_t(base_get(base_base(task))); }
+  if (base_present) { before = x_t(base_get(base_base(task))); }
   for (var tile = begin; tile < end; tile += 4u * TEAM) {
     let j = tile + 4u * lane;
     let v = values(x_base(row), j, end);
-    let one = team_t(v.x, head_at(row, j, end));
-    let two = merge(one, team_t(v.y, head_at(row, j + 1u, end)));
-    let three = merge(two, team_t(v.z, head_at(row, j + 2u, end)));
-    let mine = merge(three, team_t(v.w, head_at(row, j + 3u, end)));
+    let two = merge(v.x, v.y);
+    let three = merge(two, v.z);
+    let mine = merge(three, v.w);
     let team = team_scan(mine, none, lane, width);
     let start = merge(before, team.before);
     before = merge(before, team.all);
     if (!y_present) { continue; }
-    let a = merge(start, one).x;
-    let b = merge(start, two).x;
-    let c = merge(start, three).x;
+    let a = merge(start, v.x);
+    let b = merge(start, two);
+    let c = merge(start, three);
     if (EXCLUSIVE) {
-      put_values(y_base(row), j, end, vec4<y_t>(vec4<x_t>(start.x, a, b, c)));
+      put_values(y_base(row), j, end, vec4<y_t>(vec4<x_t>(start, a, b, c)));
     } else {
-      put_values(y_base(row), j, end, vec4<y_t>(vec4<x_t>(a, b, c, merge(start, mine).x)));
+      put_values(y_base(row), j, end, vec4<y_t>(vec4<x_t>(a, b, c, merge(start, mine))));
     }
   }
   if (lane != 0u) { return; }
-  if (total_present) { total_put(total_base(task), total_t(before.x)); }
-  if (restarts_present) { restarts_put(restarts_base(task), restarts_t(before.y)); }
+  if (total_present) { total_put(total_base(task), total_t(before)); }
 }

@@ -126,7 +126,7 @@ constexpr RowVariant kVariants[] = {
 
 // A scan of rows that continues one of what is before them.
 struct Piece {
-  Operand x, heads, y;
+  Operand x, y;
   Operand base;   // [rows]: what is before, or absent
   Operand total;  // [rows]: what is before the next piece, or absent
   bool exclusive = false;
@@ -140,7 +140,7 @@ class ScanLowering {
   void run(const Piece& piece) {
     RowProblem p = row_problem(piece.x, 2);
     p.run = [&](const Team& team) {
-      return l_.rows(task(piece, {}, team, p.rows, p.length), p.rows, team.rows_per_group);
+      return l_.rows(task(piece, team, p.rows, p.length), p.rows, team.rows_per_group);
     };
     p.split = [&] { return split(piece, p); };
     if (l_.choose(scan_name(kind_), kVariants, p).make(l_, p)) return;
@@ -150,17 +150,14 @@ class ScanLowering {
 
  private:
   // The task of each part of `chunk` elements of each row; `base` and `total` are theirs.
-  Dispatch task(const Piece& piece, const Operand& restarts, const Team& team, int64_t tasks,
-                int64_t chunk) const {
+  Dispatch task(const Piece& piece, const Team& team, int64_t tasks, int64_t chunk) const {
     const bool grows = kind_ == ScanKind::sum || kind_ == ScanKind::prod;
     return row_dispatch<kernels::cumulative>(
         l_, team, tasks,
         {.x = piece.x,
-         .heads = piece.heads,
          .base = piece.base,
          .y = piece.y,
          .total = piece.total,
-         .restarts = restarts,
          .overflow = grows ? l_.overflow(type_) : Operand{}},
         {.rows = to_u32(row_count(piece.x)),
          .length = to_u32(row_length(piece.x)),
@@ -176,9 +173,8 @@ class ScanLowering {
     const int64_t parts = ceil_div(p.length, chunk);
     const Operand totals = l_.scratch(accumulator(type_), {parts, p.rows});
     const Operand before = l_.scratch(accumulator(type_), {parts, p.rows});
-    const Operand restarts = piece.heads.present() ? l_.scratch(DType::u32, {parts, p.rows}) : Operand{};
-    const auto by_task = [](const Operand& o) { return o.present() ? o.with_view(o.view, 2) : o; };
-    Piece first{.x = piece.x, .heads = piece.heads, .total = by_task(totals)};
+    const auto by_task = [](const Operand& o) { return o.with_view(o.view, 2); };
+    Piece first{.x = piece.x, .total = by_task(totals)};
     Piece last = piece;
     last.base = by_task(before);
     last.total = {};
@@ -186,29 +182,28 @@ class ScanLowering {
     some.rows = p.rows * parts;
     some.length = chunk;
     some.split = nullptr;
-    const auto make = [&](const Piece& q, const Operand& r, const Team& team) {
-      Dispatch d = task(q, r, team, some.rows, chunk);
+    const auto make = [&](const Piece& q, const Team& team) {
+      Dispatch d = task(q, team, some.rows, chunk);
       d.variant = kSplitRows.name;  // whichever team it has
       return d;
     };
-    const auto emit = [&](const Piece& q, const Operand& r) {
+    const auto emit = [&](const Piece& q) {
       some.run = [&](const Team& team) {
-        l_.emit(make(q, r, team));
+        l_.emit(make(q, team));
         return true;
       };
       l_.choose(scan_name(kind_), kRowVariants, some).make(l_, some);
     };
     constexpr Team kAnyTeam{"team_serial"};
-    if (!fits(make(first, by_task(restarts), kAnyTeam), l_.caps())) return false;
-    if (!fits(make(last, {}, kAnyTeam), l_.caps())) return false;
-    emit(first, by_task(restarts));
+    if (!fits(make(first, kAnyTeam), l_.caps())) return false;
+    if (!fits(make(last, kAnyTeam), l_.caps())) return false;
+    emit(first);
     run({.x = as_rows(totals, {0}),
-         .heads = restarts.present() ? as_rows(restarts, {0}) : restarts,
          .y = as_rows(before, {0}),
          .base = piece.base,
          .total = piece.total,
          .exclusive = true});
-    emit(last, {});
+    emit(last);
     return true;
   }
 
@@ -223,7 +218,6 @@ class ScanLowering {
     };
     const auto part = [&](int64_t begin, int64_t count) {
       return Piece{.x = cut(piece.x, begin, count),
-                   .heads = cut(piece.heads, begin, count),
                    .y = cut(piece.y, begin, count),
                    .base = piece.base,
                    .total = piece.total,
@@ -248,7 +242,7 @@ class ScanLowering {
 
 void lower_scan(Lowering& l, const ScanProblem& p) {
   if (p.x.view.elements() == 0) return;
-  ScanLowering(l, p.kind, p.x.dtype).run({.x = p.x, .heads = p.heads, .y = p.y, .exclusive = p.exclusive});
+  ScanLowering(l, p.kind, p.x.dtype).run({.x = p.x, .y = p.y, .exclusive = p.exclusive});
 }
 
 void Cumulative::lower(Lowering& l) const {

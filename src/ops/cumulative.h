@@ -35,8 +35,6 @@ struct ScanProblem {
   Operand x;
   Operand y;
   bool exclusive = false;
-  // If present: the merging begins anew at elements where this is not 0.
-  Operand heads = {};
 };
 void lower_scan(Lowering& l, const ScanProblem& problem);
 

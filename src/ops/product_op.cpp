@@ -38,7 +38,12 @@ std::vector<TensorType> input_types(const Graph& graph, const Node& node) {
 }
 
 bool has_encoded_root(const Graph& graph, ValueId value) {
-  while (graph.producer(value).op->has(Trait::view)) value = graph.producer(value).inputs[0];
+  const auto value_type = [&](ValueId v) { return value_dtype(graph.type(v).dtype); };
+  while (graph.producer(value).op->has(Trait::view)) {
+    const ValueId source = graph.producer(value).inputs[0];
+    if (value_type(source) != value_type(value)) return false;  // it is decoded
+    value = source;
+  }
   return is_encoded(graph.type(value).dtype);
 }
 

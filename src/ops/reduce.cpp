@@ -20,12 +20,30 @@ std::string_view reduce_name(ReduceKind kind) {
 
 std::string_view Reduce::name() const { return reduce_name(kind); }
 
-std::vector<int64_t> Reduce::reduced(int64_t rank) const {
+std::vector<int64_t> reduced_axes(const std::vector<int64_t>& axes, int64_t rank) {
   if (axes.empty()) return axes_from(0, rank);
   std::vector<int64_t> out;
   for (int64_t a : axes) out.push_back(normal_axis(a, rank));
   std::ranges::sort(out);
   return out;
+}
+
+Shape reduced_shape(const InferArgs& in, const std::vector<int64_t>& axes, bool keepdims) {
+  const Shape& x = in.shape(0);
+  for (int64_t a : axes) in.axis(a, x.rank());
+  const std::vector<int64_t> inner = reduced_axes(axes, x.rank());
+  for (size_t i = 1; i < inner.size(); ++i) {
+    if (inner[i] == inner[i - 1]) fail("{}: axis {} is named twice", in.op(), inner[i]);
+  }
+  Shape y;
+  for (int64_t axis = 0; axis < x.rank(); ++axis) {
+    if (!std::ranges::contains(inner, axis)) {
+      y.push_back(x[axis]);
+    } else if (keepdims) {
+      y.push_back(1);
+    }
+  }
+  return y;
 }
 
 std::vector<TensorType> Reduce::infer(const InferArgs& in) const {
@@ -39,21 +57,7 @@ std::vector<TensorType> Reduce::infer(const InferArgs& in) const {
   } else {
     in.expect_dtype(0, is_float(t) || is_integer(t), "a float or integer type");
   }
-  const Shape& x = in.shape(0);
-  for (int64_t a : axes) in.axis(a, x.rank());
-  const std::vector<int64_t> inner = reduced(x.rank());
-  for (size_t i = 1; i < inner.size(); ++i) {
-    if (inner[i] == inner[i - 1]) fail("{}: axis {} is named twice", name(), inner[i]);
-  }
-  Shape y;
-  for (int64_t axis = 0; axis < x.rank(); ++axis) {
-    if (!std::ranges::contains(inner, axis)) {
-      y.push_back(x[axis]);
-    } else if (keepdims) {
-      y.push_back(1);
-    }
-  }
-  return {TensorType{t, y}};
+  return {TensorType{t, reduced_shape(in, axes, keepdims)}};
 }
 
 namespace {

@@ -9,6 +9,11 @@ namespace rlx {
 
 enum class ReduceKind { sum, mean, max, min, prod };
 
+// For ops over some axes: all of an input of that rank if none are given, ascending and not negative.
+std::vector<int64_t> reduced_axes(const std::vector<int64_t>& axes, int64_t rank);
+// Input 0 without those axes, or with 1 in their place; an error if one does not exist or is named twice.
+Shape reduced_shape(const InferArgs& in, const std::vector<int64_t>& axes, bool keepdims);
+
 struct Reduce final : Op {
   ReduceKind kind = ReduceKind::sum;
   std::vector<int64_t> axes;  // all when empty
@@ -27,7 +32,7 @@ struct Reduce final : Op {
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
   // The reduced axes of an input of that rank, ascending and not negative.
-  std::vector<int64_t> reduced(int64_t rank) const;
+  std::vector<int64_t> reduced(int64_t rank) const { return reduced_axes(axes, rank); }
 };
 
 std::string_view reduce_name(ReduceKind kind);

@@ -8,11 +8,11 @@
 #include "kernels/gather.wgsl.h"
 #include "kernels/heads.wgsl.h"
 #include "kernels/scatter_atomic.wgsl.h"
-#include "kernels/scatter_join.wgsl.h"
 #include "kernels/scatter_keys.wgsl.h"
 #include "kernels/scatter_last.wgsl.h"
 #include "kernels/scatter_pick.wgsl.h"
-#include "ops/cumulative.h"
+#include "kernels/scatter_runs.wgsl.h"
+#include "ops/copy.h"
 #include "ops/fill.h"
 #include "ops/integer_range.h"
 #include "ops/order.h"
@@ -165,9 +165,61 @@ void lower_atomic(Lowering& l, const ScatterProblem& p) {
   convert(sums, p.y, true);
 }
 
+// Updates in the order of their slots.
+struct Runs {
+  Operand slots;    // u32[count]
+  Operand order;    // u32[count]: where their updates lie; absent if those are in order
+  Operand updates;  // axes of count, then `inner` elements
+};
+
+// Joins them with y, the parts of runs that several blocks have in turn: each level has a thirty-second as
+// many.
+void lower_runs(Lowering& l, const ScatterProblem& p, const Runs& runs) {
+  constexpr auto kBlock = int64_t{kernels::scatter_runs::BLOCK};
+  const int64_t count = runs.slots.view.dims[0];
+  const int64_t blocks = ceil_div(count, kBlock);
+  const bool several = blocks > 1;
+  const Operand part_slots = several ? l.scratch(DType::u32, {2 * blocks}) : Operand{};
+  Operand parts = several ? l.scratch(accumulator(p.y.dtype), {2 * blocks, p.inner}) : Operand{};
+  if (several) parts.outer_rank = 1;
+  const auto make = [&](int64_t begin, int64_t length, const Operand& y) {
+    const int64_t first = begin * kBlock;
+    const int64_t some = std::min(length * kBlock, count - first);
+    const int64_t skip = first > 0 ? 1 : 0;
+    const int64_t more = first + some < count ? 1 : 0;
+    const auto cut = [](const Operand& o, int64_t from, int64_t size) {
+      return o.present() ? o.with_view(o.view.slice(0, from, size), o.outer_rank) : o;
+    };
+    OperandList operands =
+        kernels::scatter_runs::Operands{
+            .slots = cut(runs.slots, first - skip, skip + some + more),
+            .order = cut(runs.order, first, some),
+            .updates = runs.order.present() ? runs.updates : cut(runs.updates, first, some),
+            .y = y,
+            .part_slots = cut(part_slots, 2 * begin, 2 * length),
+            .parts = cut(parts, 2 * begin, 2 * length),
+            .overflow = l.overflow(p.y.dtype)}
+            .list();
+    const kernels::scatter_runs::Params params{.blocks = to_u32(length),
+                                               .count = to_u32(some),
+                                               .inner = to_u32(p.inner),
+                                               .skip = to_u32(skip),
+                                               .more = to_u32(more)};
+    const KernelPtr kernel = kernels::scatter_runs::kernel();
+    const bool four = use_four(*kernel, operands) && p.inner % 4 == 0;
+    for (Operand& o : operands) o.x4 = four;
+    const kernels::scatter_runs::Spec spec{.PRODUCT = p.reduction == ScatterReduction::mul, .FOUR = four};
+    return l.make(kernel, std::move(operands), std::as_bytes(std::span(&params, 1)),
+                  ceil_div(length * p.inner / (four ? 4 : 1), int64_t{kernels::scatter_runs::GROUP}),
+                  spec.list());
+  };
+  const int64_t slices = p.y.view.elements() / p.inner;
+  split_for_windows(l, blocks, p.y.with_view({{slices, p.inner}, {p.inner, 1}, p.y.view.offset}, 1), make);
+  if (several) lower_runs(l, p, {.slots = part_slots, .order = {}, .updates = parts});
+}
+
 // Sums and products of floats depend on their order, and there is no atomic product. So the updates are
-// sorted by slices, which brings those of a slice together in their order; a scan that begins anew at each
-// slice has its result where the slice ends.
+// sorted by slices, which brings those of a slice together in their order.
 void lower_in_order(Lowering& l, const ScatterProblem& p) {
   const int64_t count = p.slots.view.dims[0];
   const int64_t slices = p.y.view.elements() / p.inner;
@@ -187,21 +239,13 @@ void lower_in_order(Lowering& l, const ScatterProblem& p) {
   };
   const Operand slots = l.scratch(DType::u32, {count});
   gather(p.slots.with_view(p.slots.view, 1), 1, slots);
-  const Operand updates = l.scratch(accumulator(p.x.dtype), {count, p.inner});
+  lower_copy(l, p.x, p.y);
+  // Each update is read where it is, if all of them can be bound.
+  const auto most = static_cast<int64_t>(l.caps().max_binding_bytes);
+  if (reach_bytes(p.updates) <= most) return lower_runs(l, p, {slots, order, p.updates});
+  const Operand updates = l.scratch(p.updates.dtype, {count, p.inner});
   gather(p.updates, p.inner, updates);
-  const Operand heads = l.scratch(DType::u32, {count});
-  lower_heads(l, slots, heads);
-  const Operand sums = l.scratch(updates.dtype, updates.view.dims);
-  const bool product = p.reduction == ScatterReduction::mul;
-  lower_scan(l, {.kind = product ? ScanKind::prod : ScanKind::sum,
-                 .x = as_rows(updates, {0}),
-                 .y = as_rows(sums, {0}),
-                 .heads = heads.with_view({{p.inner, count}, {0, 1}}, 1)});
-  const Operand last = l.scratch(DType::i32, {slices});
-  lower_last(l, slots, last);
-  l.flat<kernels::scatter_join>(
-      {.x = p.x, .last = last, .updates = sums, .y = p.y, .overflow = l.overflow(p.x.dtype)},
-      {.inner = to_u32(p.inner)}, {.PRODUCT = product});
+  lower_runs(l, p, {slots, {}, updates.with_view(updates.view, 1)});
 }
 
 }  // namespace

@@ -71,14 +71,15 @@ void lower_first(Lowering& l, std::string_view op, int64_t axis, bool descending
   lower_gather_elements(l, x, indices, along, l.out(0));
 }
 
-std::vector<TensorType> infer_first(const InferArgs& in, int64_t axis, std::optional<int64_t> count) {
+std::vector<TensorType> infer_first(const InferArgs& in, int64_t axis, const std::optional<Dim>& count) {
   in.expect_count(1);
   in.expect_dtype(0, is_float(in.dtype(0)) || is_integer(in.dtype(0)), "a float or integer type");
   Shape y = in.shape(0);
   const int64_t along = in.axis(axis, y.rank());
   if (count) {
-    if (*count < 0 || (y[along].is_static() && *count > y[along].value()))
-      fail("{}: k is {}, but axis {} has {} elements", in.op(), *count, along, y[along].text());
+    const Dim left = y[along] - *count;
+    if ((count->is_static() && count->value() < 0) || (left.is_static() && left.value() < 0))
+      fail("{}: k is {}, but axis {} has {} elements", in.op(), count->text(), along, y[along].text());
     y[along] = *count;
   }
   return {TensorType{in.dtype(0), y}, TensorType{DType::i64, y}};
@@ -109,7 +110,7 @@ struct Sort final : OpOf<Sort> {
 
 struct TopK final : OpOf<TopK> {
   static constexpr auto kName = "topk";
-  int64_t k = 1;
+  Dim k = 1;
   int64_t axis = -1;
   bool largest = true;
 
@@ -119,9 +120,34 @@ struct TopK final : OpOf<TopK> {
     v("largest", largest, true);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override { return infer_first(in, axis, k); }
-  void reference(RefContext& r) const override { reference_order(r, axis, largest, k); }
-  void lower(Lowering& l) const override { lower_first(l, kName, axis, largest, k); }
+  void reference(RefContext& r) const override { reference_order(r, axis, largest, k.value()); }
+  void lower(Lowering& l) const override { lower_first(l, kName, axis, largest, k.value()); }
   Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 0}; }
+};
+
+struct ArgSort final : OpOf<ArgSort> {
+  static constexpr auto kName = "argsort";
+  int64_t axis = -1;
+  bool descending = false;
+
+  void visit_attributes(AttributeVisitor& v) override {
+    v("axis", axis, -1);
+    v("descending", descending, false);
+  }
+  std::vector<TensorType> infer(const InferArgs& in) const override {
+    return {infer_first(in, axis, std::nullopt)[1]};
+  }
+  void reference(RefContext& r) const override {
+    const RefTensor& x = r.in(0);
+    const TensorType types[] = {{x.dtype, Shape(x.dims)}, {DType::i64, Shape(x.dims)}};
+    RefContext both({&x}, types);
+    reference_order(both, axis, descending,
+                    x.dims[static_cast<size_t>(normal_axis(axis, std::ssize(x.dims)))]);
+    r.out() = both.out(1);
+  }
+  std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
+    return std::vector{sort(in[0], axis, descending)[1]};
+  }
 };
 
 std::vector<Value> both_outputs(Value values) {
@@ -137,11 +163,16 @@ std::vector<Value> sort(Value x, int64_t axis, bool descending) {
   return both_outputs(x.graph().add_value(op, {x}));
 }
 
-Value argsort(Value x, int64_t axis, bool descending) { return sort(x, axis, descending)[1]; }
+Value argsort(Value x, int64_t axis, bool descending) {
+  auto op = std::make_shared<ArgSort>();
+  op->axis = axis;
+  op->descending = descending;
+  return x.graph().add_value(op, {x});
+}
 
-std::vector<Value> topk(Value x, int64_t k, int64_t axis, bool largest) {
+std::vector<Value> topk(Value x, Dim k, int64_t axis, bool largest) {
   auto op = std::make_shared<TopK>();
-  op->k = k;
+  op->k = std::move(k);
   op->axis = axis;
   op->largest = largest;
   return both_outputs(x.graph().add_value(op, {x}));
@@ -171,6 +202,12 @@ void register_sort(OpTable& table) {
                                "sort(T[257] in 0..3)", "sort(T[0,3])", "sort(T[3,0])", "sort(T[1])",
                                "sort(T[300,9]) {descending=true}", "sort(T[2049] in -1000000..1000000)",
                                "sort(T[3000,67]) {axis=0}", "sort(T[300007])"}});
+  table.add<ArgSort>({.formula = "the indices along the axis in the order of their elements, as sort has it",
+                      .operands = "x",
+                      .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
+                      .variants = {"expanded"},
+                      .samples = {"argsort(T[3,17])", "argsort(T[2,70,5] in 0..1) {axis=1, descending=true}",
+                                  "argsort(T[0,3])", "argsort(T[1])", "argsort(T[4099] in 0..9)"}});
 }
 }  // namespace ops
 

@@ -47,9 +47,12 @@ Graph fold_constants(const Graph& graph, int64_t max_elements) {
     // A view of an encoded constant costs nothing, and consumers may read the blocks through it.
     const auto encoded = [&](ValueId v) { return !v.is_absent() && is_encoded(graph.type(v).dtype); };
     const bool encoded_view = n.op->has(Trait::view) && std::ranges::any_of(n.inputs, encoded);
-    const bool foldable = !n.op->is_leaf() && !encoded_view && std::ranges::all_of(n.inputs, known) &&
-                          n.op->subgraphs().empty() && std::ranges::all_of(n.outputs, small) &&
-                          !has_symbols(*n.op) && std::ranges::all_of(n.inputs, on_device);
+    // The reference computes in double, which a NaN does not leave with all its bits.
+    const bool reinterprets = n.op->has(Trait::view) && graph.type(n.inputs[0]).dtype != n.outputs[0].dtype;
+    const bool foldable = !n.op->is_leaf() && !encoded_view && !reinterprets &&
+                          std::ranges::all_of(n.inputs, known) && n.op->subgraphs().empty() &&
+                          std::ranges::all_of(n.outputs, small) && !has_symbols(*n.op) &&
+                          std::ranges::all_of(n.inputs, on_device);
     if (!foldable) {
       rewriter.copy(id);
       continue;

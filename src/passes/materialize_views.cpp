@@ -47,6 +47,11 @@ class Materializer {
     return op.reads_view(input, p.view) && (!is_encoded(p.dtype) || op.reads_encoded(input, p.dtype, p.view));
   }
 
+  // A view that reads the bits of values as another type needs the values of an encoded leaf.
+  static bool sees_through(const Node& view, const Placed& source) {
+    return !is_encoded(source.dtype) || view.outputs[0].dtype == value_dtype(source.dtype);
+  }
+
   bool decides(ValueId v) const { return decides_[static_cast<size_t>(v.node)]; }
 
   void node(int32_t id) {
@@ -55,8 +60,9 @@ class Materializer {
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
-      const bool readable = v.is_absent() || !decides(v) || n.op->has(Trait::view) ||
-                            reads(*n.op, static_cast<int64_t>(i), placed_.at(v));
+      const bool readable = v.is_absent() || !decides(v) ||
+                            (n.op->has(Trait::view) ? sees_through(n, placed_.at(v))
+                                                    : reads(*n.op, static_cast<int64_t>(i), placed_.at(v)));
       inputs.push_back(readable ? rewriter_.mapped(v) : contiguous(v));
     }
     if (!decides({id, 0})) {
@@ -66,8 +72,10 @@ class Materializer {
     if (n.op->has(Trait::view)) {
       const std::vector<int64_t> dims = n.outputs[0].shape.values();
       const Placed& source = placed_.at(n.inputs[0]);
-      if (auto view = n.op->view(source.view, dims)) {
-        placed_[{id, 0}] = {*view, source.dtype, source.leaf};
+      auto view = sees_through(n, source) ? n.op->view(source.view, dims) : std::nullopt;
+      if (view) {
+        const DType dtype = is_encoded(source.dtype) ? source.dtype : n.outputs[0].dtype;
+        placed_[{id, 0}] = {*view, dtype, source.leaf};
       } else {
         inputs[0] = contiguous(n.inputs[0]);
         const auto dense = n.op->view(View::contiguous(source.view.dims), dims);

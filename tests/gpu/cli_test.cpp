@@ -616,6 +616,41 @@ TEST_F(Cli, BenchMeasuresAModel) {
   expect_complaint(rlx("bench add16 --dim batch=3"), 2, "are for models");
 }
 
+TEST_F(Cli, BenchDrawsGrowth) {
+  const std::string svg = path("growth.svg");
+  const Result r = rlx("bench --growth sort scatter_add --largest 3000 --seconds 0.001 --plot " + svg +
+                       " --json " + path("growth.json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.contains("exponent") && r.out.contains("beside std::sort on one core")) << r.out;
+  const json grown = json::parse(slurp(path("growth.json"))).at("growth");
+  ASSERT_EQ(grown.size(), 2u);
+  ASSERT_EQ(grown[0].at("points").size(), 2u);
+  EXPECT_EQ(grown[0].at("points")[1].at("n"), 3000);
+  EXPECT_GT(grown[0].at("points")[1].at("cpu_ms").get<double>(), 0);
+  // Each element that is opened is closed, in the right order.
+  const std::string text = slurp(svg);
+  EXPECT_TRUE(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
+  std::vector<std::string> open;
+  for (size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {
+    const std::string tag = text.substr(at + 1, text.find('>', at) - at - 1);
+    const std::string name =
+        tag.substr(tag.starts_with("/"), tag.find_first_of(" /", 1) - tag.starts_with("/"));
+    if (tag.starts_with("/")) {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ(open.back(), tag.substr(1));
+      open.pop_back();
+    } else if (!tag.ends_with("/")) {
+      open.push_back(name);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_TRUE(text.contains(">sort</text>") && text.contains("CPU time (ms)")) << text;
+  expect_complaint(rlx("bench --growth no_such_case"), 2, "no_such_case");
+  expect_complaint(rlx("bench --growth add16"), 2, "'add16' has one size");
+  expect_complaint(rlx("bench sort --plot " + svg), 2, "are for --growth");
+  expect_complaint(rlx("bench sort --growth --largest 10"), 2, "the smallest size of sort is 1000");
+}
+
 TEST_F(Cli, ModelsThatAreWrong) {
   expect_complaint(rlx("run /no/such/model.onnx"), 1, "'/no/such/model.onnx' cannot be read: No such file");
   expect_complaint(rlx("info /no/such/model"), 1, "'/no/such/model' cannot be read");

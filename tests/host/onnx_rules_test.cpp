@@ -251,6 +251,20 @@ TEST(OnnxCast, SmallIntegersKeepTheirLowBits) {
   EXPECT_SAYS(OneNode("Cast", {{"to", static_cast<int>(ElementType::string)}}).input({1}).load(), "string");
 }
 
+TEST(OnnxBitCast, ReadsBitsAsAnotherType) {
+  const auto bitcast = [](ElementType to) { return OneNode("BitCast", {{"to", static_cast<int>(to)}}, 26); };
+  EXPECT_EQ(bitcast(ElementType::int32).value(floats({2}, {1, -2})).y().ints,
+            (Ints{0x3f800000, static_cast<int32_t>(0xc0000000)}));
+  EXPECT_EQ(bitcast(ElementType::float32).value(ints({1}, {0x40490fdb})).y().real,
+            (Reals{3.1415927410125732}));
+  EXPECT_EQ(bitcast(ElementType::uint32).value(ints({1}, {-1})).y().ints, (Ints{0xffffffff}));
+  EXPECT_EQ(bitcast(ElementType::uint8).value(Tensor::of<int8_t>({2}, {-1, 5})).y().ints, (Ints{255, 5}));
+  const OneNode narrow = bitcast(ElementType::int16).input({2}, ElementType::uint16);
+  EXPECT_EQ(narrow.y({}, {{"x0", ints({2}, {65535, 7})}}).ints, (Ints{-1, 7}));
+  EXPECT_SAYS(bitcast(ElementType::int64).input({1}).load(), "of 32 bits cannot be read as");
+  EXPECT_SAYS(bitcast(ElementType::int64).input({1}, ElementType::float64).load(), "cannot be read as");
+}
+
 // --- concat ---
 
 TEST(OnnxConcat, AxesMayBeNegativeAndSizesSymbols) {

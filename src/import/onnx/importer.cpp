@@ -12,7 +12,7 @@ namespace rlx::onnx {
 namespace {
 
 constexpr int64_t kFirstOpset = 1;
-constexpr int64_t kLastOpset = 25;
+constexpr int64_t kLastOpset = 26;
 // Functions that call functions could name 2^60 nodes in a small file, and one node of a file can be many of
 // ours.
 constexpr int64_t kMaxNodes = 250'000;

@@ -1,4 +1,4 @@
-// Cast and CastLike.
+// Cast, CastLike and BitCast.
 #include "import/onnx/rules.h"
 
 namespace rlx::onnx {
@@ -29,12 +29,30 @@ void cast_like_rule(Call& c) {
   cast_to(c, c.type(1));
 }
 
+// Integers of 16 and fewer bits are carried in wider ones, where only their sign changes.
+void bitcast_rule(Call& c) {
+  c.expect_inputs(1, 1);
+  const ElementType from = c.type(0);
+  const ElementType to = c.element_type("to");
+  if (from == to) return c.out(0, c.in(0), to);
+  if (bits_of(from) != bits_of(to))
+    fail("a {} of {} bits cannot be read as a {} of {}", to_string(from), bits_of(from), to_string(to),
+         bits_of(to));
+  if (is_integer(from) && is_narrowed(to)) return c.out(0, c.wrapped(c.in(0), to), to);
+  if (bits_of(to) != 32 && bits_of(to) != 8) {
+    c.refuse(Refusal::element_type, "the bits of a {} cannot be read as a {}", to_string(from),
+             to_string(to));
+  }
+  c.out(0, bitcast(c.in(0), c.carried(to)), to);
+}
+
 }  // namespace
 
 namespace rules {
 void register_cast(RuleTable& table) {
   table.add("Cast", cast_rule);
   table.add("CastLike", cast_like_rule);
+  table.add("BitCast", bitcast_rule);
 }
 }  // namespace rules
 
