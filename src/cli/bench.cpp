@@ -114,6 +114,7 @@ std::vector<std::string> to_row(const Result& r) {
           r.flops > 0 ? formatted("{:.1f}", gflops) : "",
           std::to_string(r.dispatches),
           bytes_text(r.bytes),
+          formatted("{:.1f}", static_cast<double>(r.bytes) / r.time.wall_ms / 1e6),
           ms_text(r.compile_ms),
           ms_text(r.time.first_ms),
           std::to_string(r.time.runs)};
@@ -121,11 +122,11 @@ std::vector<std::string> to_row(const Result& r) {
 
 void print_cases(const std::vector<Result>& results) {
   std::vector<std::vector<std::string>> rows = {
-      {"case", "wall", "cpu", "GFLOP/s", "dispatches", "bytes", "compile", "first run", "runs"}};
+      {"case", "wall", "cpu", "GFLOP/s", "dispatches", "bytes", "GB/s", "compile", "first run", "runs"}};
   for (const Result& r : results) {
     if (!r.load_ms) rows.push_back(to_row(r));
   }
-  if (rows.size() > 1) print("\n" + table(rows, {1, 2, 3, 4, 5, 6, 7, 8}));
+  if (rows.size() > 1) print("\n" + table(rows, {1, 2, 3, 4, 5, 6, 7, 8, 9}));
   bool first = true;
   for (const Result& r : results) {
     if (r.beside.empty()) continue;

@@ -73,34 +73,6 @@ Graph depthwise() {
   return g;
 }
 
-Graph upsample() {
-  Graph g;
-  g.output("y", resize(g.input("x", DType::f32, {1, 64, 56, 56}), {.axes = {2, 3}, .scales = {2, 2}}));
-  return g;
-}
-
-// As many bytes as `resize` writes, read and written once.
-Graph stream() {
-  Graph g;
-  g.output("y", -g.input("x", DType::f32, {1, 64, 112, 112}));
-  return g;
-}
-
-Graph pool_3x3() {
-  Graph g;
-  const Value x = g.input("x", DType::f32, {1, 64, 112, 112});
-  g.output("y", max_pool(x, {3, 3}, {.strides = {2, 2}, .pads = {1, 1, 1, 1}}));
-  return g;
-}
-
-Graph group_norm_32() {
-  Graph g;
-  const Value x = g.input("x", DType::f32, {1, 320, 64, 64});
-  const Value gamma = g.param("gamma", DType::f32, {320});
-  g.output("y", group_norm(x, 32, gamma, g.param("beta", DType::f32, {320})));
-  return g;
-}
-
 Graph softmax_rows() {
   Graph g;
   g.output("y", softmax(g.input("x", DType::f32, {4096, 768})));
@@ -118,24 +90,64 @@ Graph elementwise_chain() {
 }
 
 // What is made of a state of these many floats; only a little of it is read back.
-Graph of_state(int64_t size, Value (*make)(Value)) {
+Graph of_state(const Shape& dims, Value (*make)(Value)) {
   Graph g;
-  g.output("y", slice(make(g.state("x", DType::f32, {size})), 0, 0, 16));
+  g.output("y", slice(reshape(make(g.state("x", DType::f32, dims)), {-1}), 0, 0, 16));
   return g;
 }
 
-Graph negation(int64_t n) { return of_state(n, neg); }
+// --- What only moves memory: compare it with the triad ---
+
+// Two thirds of the bytes are read, one third is written.
+Graph triad() {
+  Graph g;
+  const Shape dims = {1, 64, 112, 112};
+  const Value y = g.state("b", DType::f32, dims) + 3 * g.state("c", DType::f32, dims);
+  g.output("y", slice(reshape(y, {-1}), 0, 0, 16));
+  return g;
+}
+Value pool_3x3(Value x) { return max_pool(x, {3, 3}, {.strides = {2, 2}, .pads = {1, 1, 1, 1}}); }
+Value pool_2x2(Value x) { return max_pool(x, {2, 2}, {.strides = {2, 2}}); }
+Value pool_global(Value x) { return adaptive_avg_pool(x, {1, 1}); }
+Value resize_nearest(Value x) {
+  return resize(x, {.axes = {2, 3},
+                    .scales = {2, 2},
+                    .mode = ResizeMode::nearest,
+                    .coordinates = ResizeCoordinates::asymmetric,
+                    .rounding = ResizeRounding::floor});
+}
+Value resize_linear(Value x) { return resize(x, {.axes = {2, 3}, .scales = {2, 2}}); }
+Value resize_smooth(Value x) { return resize(x, {.axes = {2, 3}, .sizes = {96, 96}, .antialias = true}); }
+Graph of_image(int64_t channels, int64_t size, Value (*make)(Value)) {
+  return of_state({1, channels, size, size}, make);
+}
+Value param_of(Value x, std::string_view name, int64_t size) {
+  return x.graph().param(std::string(name), DType::f32, {size});
+}
+Value norm_of_groups(Value x) {
+  return group_norm(x, 32, param_of(x, "gamma", 320), param_of(x, "beta", 320));
+}
+Value norm_of_channels(Value x) {
+  return instance_norm(x, param_of(x, "gamma", 320), param_of(x, "beta", 320));
+}
+Value norm_of_rows(Value x) { return layer_norm(x, param_of(x, "gamma", 768), param_of(x, "beta", 768)); }
+Value norm_of_batch(Value x) {
+  return batch_norm(x, param_of(x, "mean", 64), param_of(x, "variance", 64), param_of(x, "gamma", 64),
+                    param_of(x, "beta", 64));
+}
+
+Graph negation(int64_t n) { return of_state({n}, neg); }
 Graph running_sum(int64_t n) {
-  return of_state(n, [](Value x) { return cumsum(x); });
+  return of_state({n}, [](Value x) { return cumsum(x); });
 }
 Graph running_maximum(int64_t n) {
-  return of_state(n, [](Value x) { return cummax(x); });
+  return of_state({n}, [](Value x) { return cummax(x); });
 }
 Graph sorted(int64_t n) {
-  return of_state(n, [](Value x) { return sort(x)[0]; });
+  return of_state({n}, [](Value x) { return sort(x)[0]; });
 }
 Graph top_50(int64_t n) {
-  return of_state(n, [](Value x) { return topk(x, 50)[0]; });
+  return of_state({n}, [](Value x) { return topk(x, 50)[0]; });
 }
 Graph middle(int64_t n) {
   Graph g;
@@ -143,7 +155,7 @@ Graph middle(int64_t n) {
   return g;
 }
 Graph different(int64_t n) {
-  return of_state(n, [](Value x) { return unique(x)[0]; });
+  return of_state({n}, [](Value x) { return unique(x)[0]; });
 }
 
 // Rows of 16 floats, each added to one of a tenth as many. Which one looks random, and is computed when the
@@ -272,10 +284,25 @@ constexpr Case kCases[] = {
     {"conv3x3", "conv 3x3, 64 to 64 channels, 56 x 56", [] { return conv_of(64, 64, 3); }, kConv3x3},
     {"conv1x1", "conv 1x1, 256 to 64 channels, 56 x 56", [] { return conv_of(256, 64, 1); }, kConv1x1},
     {"depthwise3x3", "conv 3x3 of each of 256 channels, 56 x 56", depthwise, kDepthwise},
-    {"resize", "linear x2 of 64 channels, 56 x 56", upsample, 0},
-    {"stream", "neg of 64 channels, 112 x 112", stream, 0},
-    {"max_pool", "max pool 3x3, stride 2, 64 channels, 112 x 112", pool_3x3, 0},
-    {"group_norm", "group norm of [1, 320, 64, 64], 32 groups", group_norm_32, 0},
+    {"triad", "b + 3 c, 64 channels, 112 x 112", triad, 0},
+    {"max_pool", "max pool 3x3, stride 2, 64 channels, 112 x 112", [] { return of_image(64, 112, pool_3x3); },
+     0},
+    {"max_pool2x2", "max pool 2x2, stride 2, 64 channels, 224 x 224",
+     [] { return of_image(64, 224, pool_2x2); }, 0},
+    {"global_pool", "mean of each of 512 channels, 56 x 56", [] { return of_image(512, 56, pool_global); },
+     0},
+    {"resize_nearest", "nearest x2 of 64 channels, 56 x 56", [] { return of_image(64, 56, resize_nearest); },
+     0},
+    {"resize", "linear x2 of 64 channels, 56 x 56", [] { return of_image(64, 56, resize_linear); }, 0},
+    {"resize_smooth", "antialiased, 64 channels, 224 x 224 to 96 x 96",
+     [] { return of_image(64, 224, resize_smooth); }, 0},
+    {"group_norm", "group norm of [1, 320, 64, 64], 32 groups",
+     [] { return of_image(320, 64, norm_of_groups); }, 0},
+    {"instance_norm", "the same, each channel a group", [] { return of_image(320, 64, norm_of_channels); },
+     0},
+    {"layer_norm", "layer norm of [4096, 768]", [] { return of_state({4096, 768}, norm_of_rows); }, 0},
+    {"batch_norm", "batch norm of 64 channels, 112 x 112", [] { return of_image(64, 112, norm_of_batch); },
+     0},
     {"softmax", "softmax of [4096, 768]", softmax_rows, 0},
     {"elementwise", "8 element-wise ops on 4 Mi floats", elementwise_chain, 0},
     {"negate", "negation of 10 M floats", nullptr, 0, {}, kNegate},

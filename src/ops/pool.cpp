@@ -4,9 +4,12 @@
 #include <cmath>
 
 #include "base/checked.h"
+#include "base/format.h"
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/pool.wgsl.h"
+#include "kernels/pool_rows.wgsl.h"
+#include "kernels/rates.h"
 #include "ops/conv.h"
 #include "ops/copy.h"
 #include "ops/fill.h"
@@ -199,172 +202,278 @@ namespace {
 
 constexpr int64_t kGrain = 4;  // what one invocation writes: no word is written by two dispatches
 
-// Axes in the order in which the kernel counts: images (and channels, if they come first), spatial axes,
+// Axes in the order in which the kernels count: images (and channels, if they come first), spatial axes,
 // channels.
 View counted(const View& v, ConvLayout layout) {
   const View all = conv_view(v, layout);
   return layout == ConvLayout::channels_first ? all : all.permute({0, 2, 3, 4, 1});
 }
 
-class PoolLowering {
- public:
-  PoolLowering(Lowering& l, const PoolCase& c) : l_(l), c_(c), last_(c.layout == ConvLayout::channels_last) {
-    set_x(l.in(0));
-    if (c.indices != PoolIndices::none) indices_ = l.out(1);
-    std::vector<int64_t> bounds;
-    for (const PoolAxis& a : c.axes) {
-      for (const PoolAxis::Span& s : a.bounds) bounds.insert(bounds.end(), {s.begin, s.end});
-    }
-    if (!bounds.empty()) bounds_ = l.table(Tensor::from_ints(DType::i32, {std::ssize(bounds)}, bounds));
-  }
+struct Problem {
+  const PoolCase* c = nullptr;
+  Operand x, y, indices;
+  bool vectors = false;  // lines of x, or its channels if they come last, can be read four at a time
 
-  void run() {
-    const int64_t count = l_.out().view.elements();
-    // What is spread over memory cannot be cut.
-    if (!fits(part(0, count), l_.caps()) && !l_.in(0).view.is_contiguous())
-      set_x(lower_contiguous(l_, l_.in(0)));
-    l_.split(count, kGrain, [&](int64_t begin, int64_t length) { return part(begin, length); });
-  }
-
- private:
-  size_t spatial() const { return last_ ? 1 : 2; }  // the first such axis of x_
-
-  void set_x(const Operand& x) {
-    x_ = x.with_view(counted(x.view, c_.layout), last_ ? 1 : 2);
-    const View& v = x_.view;
+  Problem(const PoolCase& pool, const Operand& from, const Operand& to, const Operand& where)
+      : c(&pool),
+        x(from.with_view(counted(from.view, pool.layout), pool.layout == ConvLayout::channels_last ? 1 : 2)),
+        y(to),
+        indices(where) {
     const auto by_four = [](int64_t stride) { return stride % 4 == 0; };
-    const bool vectors = v.dims[4] % 4 == 0 && v.strides[4] == 1 && by_four(v.offset) &&
-                         std::ranges::all_of(v.strides.begin(), v.strides.end() - 1, by_four);
-    four_ = last_ && vectors;
-    rows_ = !last_ && vectors && row_fits();
-    x_.x4 = four_ || rows_;
+    const View& v = x.view;
+    vectors = v.dims[4] % 4 == 0 && v.strides[4] == 1 && by_four(v.offset) &&
+              std::ranges::all_of(v.strides.begin(), v.strides.end() - 1, by_four);
   }
 
-  // How far the first tap of a window, whose number is a multiple of four, lies after a multiple of four.
-  int64_t row_shift() const { return round_up(c_.axes[2].before, 4) - c_.axes[2].before; }
-  // Whether twelve elements hold what four neighbouring windows need.
-  bool row_fits() const {
-    const PoolAxis& a = c_.axes[2];
-    return a.bounds.empty() && a.dilation == 1 && a.out % 4 == 0 &&
-           row_shift() + a.kernel + 3 * a.stride <= 12;
-  }
-
-  // Elements of y from `begin` on.
-  Dispatch part(int64_t begin, int64_t length) const {
-    kernels::pool::Params params = numbers();
-    params.first = to_u32(begin);
-    params.end = to_u32(begin + length);
-    kernels::pool::Operands o{.x = x_, .bounds = bounds_, .y = l_.out(), .indices = indices_};
-    if (length < l_.out().view.elements()) {
-      o.x.window = window(begin, begin + length);
-      params.safe = static_cast<uint32_t>(o.x.window.begin - x_.view.offset);
-      for (Operand* out : {&o.y, &o.indices})
-        out->window = {out->view.offset + begin, out->view.offset + begin + length};
-    }
-    return l_.make<kernels::pool>(o, params, ceil_div(length, 4 * int64_t{kernels::pool::GROUP}), spec());
-  }
-
-  kernels::pool::Spec spec() const {
-    const bool few = taps(1) * taps(2) <= 9;
-    const bool few_in_row = few || rows_;
-    return {.KIND = static_cast<uint32_t>(c_.kind),
-            .POWER = c_.p == 1   ? 1u
-                     : c_.p == 2 ? 2u
-                                 : 0u,
-            .FLOAT = is_float(x_.dtype),
-            .PADDING_COUNTS = c_.count_include_pad,
-            .FOUR = four_,
-            .TAPS_Y = few ? to_u32(taps(1)) : 0,
-            .TAPS_Z = few_in_row ? to_u32(taps(2)) : 0,
-            .ROW_STRIDE = rows_ ? to_u32(c_.axes[2].stride) : 0,
-            .ROW_SHIFT = rows_ ? to_u32(row_shift()) : 0};
-  }
-
+  bool last() const { return c->layout == ConvLayout::channels_last; }
+  size_t spatial() const { return last() ? 1 : 2; }  // the first such axis of x
   // The most that a window has along an axis.
   int64_t taps(size_t axis) const {
-    const PoolAxis& a = c_.axes[axis];
+    const PoolAxis& a = c->axes[axis];
     int64_t most = a.bounds.empty() ? a.kernel : 0;
     for (const PoolAxis::Span& s : a.bounds) most = std::max(most, s.end - s.begin);
     return most;
   }
-
-  kernels::pool::Params numbers() const {
-    const auto image = last_ ? 4u : 3u;
-    const std::array<int64_t, 5> index = pool_index_steps(c_, x_.view.dims[last_ ? 4 : 1]);
-    kernels::pool::Params n{.nothing = nothing_bits(),
-                            .image = static_cast<uint32_t>(index[image]),
-                            .power = static_cast<float>(c_.p)};
-    for (size_t a = 0; a < 3; ++a) {
-      const PoolAxis& axis = c_.axes[a];
-      n.out[a] = to_u32(axis.out);
-      n.taps[a] = to_u32(taps(a));
-      n.length[a] = to_u32(axis.in);
-      n.padded[a] = to_u32(to_i32(axis.before + axis.in + axis.after));
-      n.before[a] = to_u32(axis.before);
-      n.stride[a] = to_u32(axis.stride);
-      n.dilation[a] = to_u32(axis.dilation);
-      n.step[a] = static_cast<uint32_t>(x_.view.strides[spatial() + a]);
-      n.index_step[a] = static_cast<uint32_t>(index[a]);
-    }
-    n.out[3] = last_ ? to_u32(x_.view.dims[4]) : 1;
-    n.step[3] = last_ ? static_cast<uint32_t>(x_.view.strides[4]) : 0;
-    n.index_step[3] = last_ ? static_cast<uint32_t>(index[3]) : 0;
-    return n;
+  std::string key() const {
+    return formatted("{} {} kernel {}x{}x{} strides {}x{} width {}", to_string(x.dtype),
+                     last() ? "channels-last" : "channels-first", taps(0), taps(1), taps(2),
+                     c->axes[1].stride, c->axes[2].stride, c->axes[2].out);
   }
 
   uint32_t nothing_bits() const {
-    const double v = pool_identity(c_.kind, x_.dtype);
-    if (is_float(x_.dtype)) return std::bit_cast<uint32_t>(static_cast<float>(v));
+    const double v = pool_identity(c->kind, x.dtype);
+    if (is_float(x.dtype)) return std::bit_cast<uint32_t>(static_cast<float>(v));
     return static_cast<uint32_t>(static_cast<int64_t>(v));
   }
 
-  // Where the elements of the windows [begin, end) lie: from the first tap of each window as far as windows
-  // reach.
-  View::Range window(int64_t begin, int64_t end) const {
-    View taps = x_.view;
-    int64_t low = 0;
-    int64_t high = 0;
-    for (size_t a = 0; a < 3; ++a) {
-      const PoolAxis& axis = c_.axes[a];
-      const int64_t step = x_.view.strides[spatial() + a];
-      int64_t reach = (axis.kernel - 1) * axis.dilation;
-      taps.dims[spatial() + a] = axis.out;
-      if (axis.bounds.empty()) {
-        taps.strides[spatial() + a] = step * axis.stride;
-        taps.offset -= axis.before * step;
-      } else {
-        taps.strides[spatial() + a] = 0;
-        reach = axis.in - 1;
-      }
-      low += std::min<int64_t>(reach * step, 0);
-      high += std::max<int64_t>(reach * step, 0);
-    }
-    const View::Range firsts = taps.range_of(begin, end);
-    const View::Range all = x_.view.range();
-    // At least one element, or whole vectors if these are read.
-    const int64_t grain = x_.x4 ? 4 : 1;
-    const int64_t begin_at = std::clamp(firsts.begin + low, all.begin, all.end - grain) / grain * grain;
-    return {begin_at, std::clamp(round_up(firsts.end + high, grain), begin_at + grain, all.end)};
-  }
+  // The parameters and constants that the kernels share.
+  template <class K>
+  typename K::Params numbers() const;
+  template <class K>
+  typename K::Spec spec() const;
 
-  Lowering& l_;
-  const PoolCase& c_;
-  bool last_;
-  bool four_ = false;  // windows of four channels are read at once
-  bool rows_ = false;  // likewise the lines of four windows
-  Operand x_, bounds_, indices_;
+  // Makes it those elements of y.
+  template <class K>
+  void cut(typename K::Operands& o, typename K::Params& params, int64_t begin, int64_t end) const;
+  View::Range window(int64_t begin, int64_t end, bool in_fours) const;
+};
+
+template <class K>
+typename K::Params Problem::numbers() const {
+  const std::array<int64_t, 5> index = pool_index_steps(*c, x.view.dims[last() ? 4 : 1]);
+  typename K::Params n{.nothing = nothing_bits(),
+                       .image = static_cast<uint32_t>(index[last() ? 4 : 3]),
+                       .power = static_cast<float>(c->p)};
+  for (size_t a = 0; a < 3; ++a) {
+    const PoolAxis& axis = c->axes[a];
+    n.out[a] = to_u32(axis.out);
+    n.taps[a] = to_u32(taps(a));
+    n.length[a] = to_u32(axis.in);
+    n.padded[a] = to_u32(to_i32(axis.before + axis.in + axis.after));
+    n.before[a] = to_u32(axis.before);
+    n.stride[a] = to_u32(axis.stride);
+    n.dilation[a] = to_u32(axis.dilation);
+    n.step[a] = static_cast<uint32_t>(x.view.strides[spatial() + a]);
+    n.index_step[a] = static_cast<uint32_t>(index[a]);
+  }
+  n.out[3] = last() ? to_u32(x.view.dims[4]) : 1;
+  n.step[3] = last() ? static_cast<uint32_t>(x.view.strides[4]) : 0;
+  n.index_step[3] = last() ? static_cast<uint32_t>(index[3]) : 0;
+  return n;
+}
+
+template <class K>
+typename K::Spec Problem::spec() const {
+  return {.KIND = static_cast<uint32_t>(c->kind),
+          .POWER = c->p == 1   ? 1u
+                   : c->p == 2 ? 2u
+                               : 0u,
+          .FLOAT = is_float(x.dtype),
+          .PADDING_COUNTS = c->count_include_pad};
+}
+
+template <class K>
+void Problem::cut(typename K::Operands& o, typename K::Params& params, int64_t begin, int64_t end) const {
+  if (end - begin == y.view.elements()) return;
+  o.x.window = window(begin, end, o.x.x4);
+  params.safe = static_cast<uint32_t>(o.x.window.begin - x.view.offset);
+  for (Operand* out : {&o.y, &o.indices}) out->window = {out->view.offset + begin, out->view.offset + end};
+}
+
+// Where the elements of the windows [begin, end) lie: from the first tap of each window as far as windows
+// reach.
+View::Range Problem::window(int64_t begin, int64_t end, bool in_fours) const {
+  View taps = x.view;
+  int64_t low = 0;
+  int64_t high = 0;
+  for (size_t a = 0; a < 3; ++a) {
+    const PoolAxis& axis = c->axes[a];
+    const int64_t step = x.view.strides[spatial() + a];
+    int64_t reach = (axis.kernel - 1) * axis.dilation;
+    taps.dims[spatial() + a] = axis.out;
+    if (axis.bounds.empty()) {
+      taps.strides[spatial() + a] = step * axis.stride;
+      taps.offset -= axis.before * step;
+    } else {
+      taps.strides[spatial() + a] = 0;
+      reach = axis.in - 1;
+    }
+    low += std::min<int64_t>(reach * step, 0);
+    high += std::max<int64_t>(reach * step, 0);
+  }
+  const View::Range firsts = taps.range_of(begin, end);
+  const View::Range all = x.view.range();
+  // At least one element, or whole vectors if these are read.
+  const int64_t grain = in_fours ? 4 : 1;
+  const int64_t begin_at = std::clamp(firsts.begin + low, all.begin, all.end - grain) / grain * grain;
+  return {begin_at, std::clamp(round_up(firsts.end + high, grain), begin_at + grain, all.end)};
+}
+
+// Invocations that each read and write so many elements.
+double walk_ns(const Target& target, double invocations, double accesses) {
+  const Rates r = rates_of(target.caps);
+  return r.dispatch_ns +
+         compute_ns(r, 2 * accesses * std::max(invocations, r.lanes), {.cpu = 0.1, .gpu = 0.25});
+}
+
+// --- Any windows ---
+
+std::vector<Candidate> any_candidates(const Target& target, const Problem& p) {
+  const auto taps = static_cast<double>(p.taps(0) * p.taps(1) * p.taps(2));
+  constexpr double place = 16;  // to find the place of an element takes as long
+  return one_candidate(walk_ns(target, static_cast<double>(p.y.view.elements()) / 4, 4 * taps + 4 + place));
+}
+
+bool run_any(Lowering& l, const Problem& p, const Candidate&) {
+  using Kernel = kernels::pool;
+  std::vector<int64_t> bounds;
+  for (const PoolAxis& a : p.c->axes) {
+    for (const PoolAxis::Span& s : a.bounds) bounds.insert(bounds.end(), {s.begin, s.end});
+  }
+  Operand table;
+  if (!bounds.empty()) table = l.table(Tensor::from_ints(DType::i32, {std::ssize(bounds)}, bounds));
+  Kernel::Spec spec = p.spec<Kernel>();
+  spec.FOUR = p.last() && p.vectors;
+  if (p.taps(1) * p.taps(2) <= 9) {
+    spec.TAPS_Y = to_u32(p.taps(1));
+    spec.TAPS_Z = to_u32(p.taps(2));
+  }
+  const auto part = [&](int64_t begin, int64_t length) {
+    Kernel::Params params = p.numbers<Kernel>();
+    params.first = to_u32(begin);
+    params.end = to_u32(begin + length);
+    Kernel::Operands o{.x = p.x, .y = p.y, .indices = p.indices, .bounds = table};
+    o.x.x4 = spec.FOUR;
+    p.cut<Kernel>(o, params, begin, begin + length);
+    return l.make<Kernel>(o, params, ceil_div(length, 4 * int64_t{Kernel::GROUP}), spec);
+  };
+  const int64_t count = p.y.view.elements();
+  // What is spread over memory cannot be cut.
+  if (!fits(part(0, count), l.caps()) && !p.x.view.is_contiguous()) return false;
+  l.split(count, kGrain, part);
+  return true;
+}
+
+// --- Lines of four neighbouring windows ---
+
+// How far the first tap of a window, whose number is a multiple of four, lies after a multiple of four.
+int64_t shift_of(const PoolAxis& a) { return round_up(a.before, 4) - a.before; }
+// Elements of a line of x that four neighbouring windows need, from a multiple of four on or not.
+int64_t needed(const PoolAxis& a, bool in_fours) {
+  return (in_fours ? shift_of(a) : 0) + a.kernel + 3 * a.stride;
+}
+constexpr int64_t kHeldElements = 12;
+bool reads_fours(const Problem& p) { return p.vectors && needed(p.c->axes[2], true) <= kHeldElements; }
+bool writes_fours(const Problem& p) { return p.c->axes[2].out % 4 == 0; }
+
+bool rows_apply(const Target& target, const Problem& p) {
+  const PoolAxis& depth = p.c->axes[0];
+  const PoolAxis& rows = p.c->axes[1];
+  const PoolAxis& columns = p.c->axes[2];
+  return !p.last() && columns.bounds.empty() && rows.dilation == 1 && columns.dilation == 1 &&
+         needed(columns, false) <= kHeldElements &&
+         // The first of equal elements is the one in the first plane.
+         (p.c->indices == PoolIndices::none || depth.kernel == 1) &&
+         // Words that other invocations write too would be changed atomically.
+         (writes_fours(p) || elements_per_word(p.y.dtype, target.caps) == 1);
+}
+
+std::vector<Candidate> rows_candidates(const Target& target, const Problem& p) {
+  const PoolAxis& rows = p.c->axes[1];
+  const double planes = static_cast<double>(p.y.view.elements() / (rows.out * p.c->axes[2].out));
+  const auto width = static_cast<double>(needed(p.c->axes[2], reads_fours(p)) * p.taps(0));
+  std::vector<Candidate> out;
+  for (const int64_t lines : {1, 2, 4}) {
+    if (lines > 1 && (lines > rows.out || rows.kernel > 4 * rows.stride)) break;
+    const int64_t walked = (lines - 1) * std::min(rows.stride, rows.kernel) + rows.kernel;
+    constexpr double place = 8;
+    out.push_back(
+        {walk_ns(target,
+                 planes * static_cast<double>(ceil_div(rows.out, lines) * ceil_div(p.c->axes[2].out, 4)),
+                 static_cast<double>(walked) * width + 4 * static_cast<double>(lines) + place),
+         {{"LINES", to_u32(lines)}}});
+  }
+  return out;
+}
+
+bool run_rows(Lowering& l, const Problem& p, const Candidate& candidate) {
+  using Kernel = kernels::pool_rows;
+  const auto& [depth, rows, columns] = p.c->axes;
+  Kernel::Spec spec = p.spec<Kernel>();
+  spec.LINES = candidate.at("LINES");
+  spec.DEPTH = depth.in > 1 || depth.out > 1 || depth.kernel > 1;
+  spec.TAPS_Y = to_u32(rows.kernel);
+  spec.TAPS_Z = to_u32(columns.kernel);
+  spec.STRIDE_Y = to_u32(rows.stride);
+  spec.STRIDE_Z = to_u32(columns.stride);
+  spec.X4 = reads_fours(p);
+  spec.Y4 = writes_fours(p);
+  spec.SHIFT = spec.X4 ? to_u32(shift_of(columns)) : 0;
+  const int64_t in_plane = ceil_div(rows.out, spec.LINES);
+  const int64_t blocks = p.y.view.elements() / (rows.out * columns.out) * in_plane;
+  // The element that block n begins with.
+  const auto element = [&](int64_t n) {
+    return (n / in_plane * rows.out + n % in_plane * spec.LINES) * columns.out;
+  };
+  const auto part = [&](int64_t begin, int64_t length) {
+    Kernel::Params params = p.numbers<Kernel>();
+    params.first = to_u32(begin);
+    params.end = to_u32(begin + length);
+    params.quads = to_u32(ceil_div(columns.out, 4));
+    params.blocks = to_u32(in_plane);
+    Kernel::Operands o{.x = p.x, .y = p.y, .indices = p.indices};
+    o.x.x4 = spec.X4;
+    o.y.x4 = o.indices.x4 = spec.Y4;
+    p.cut<Kernel>(o, params, element(begin), element(begin + length));
+    return l.make<Kernel>(o, params, ceil_div(length * params.quads, Kernel::GROUP), spec);
+  };
+  if (!fits(part(0, blocks), l.caps()) && !p.x.view.is_contiguous()) return false;
+  if (!fits(part(0, 1), l.caps())) return false;
+  l.split(blocks, 1, part);
+  return true;
+}
+
+constexpr Variant<Problem, bool> kVariants[] = {
+    {"pool", always, any_candidates, run_any},
+    {"rows", rows_apply, rows_candidates, run_rows},
 };
 
 }  // namespace
 
 void lower_pool(Lowering& l, const PoolCase& c) {
   if (l.out().view.elements() == 0) return;
-  if (l.in(0).view.elements() > 0) {
-    PoolLowering(l, c).run();
+  const bool found = c.indices != PoolIndices::none;
+  if (l.in(0).view.elements() == 0) {
+    lower_fill(l, l.out(), pool_identity(c.kind, l.out().dtype));
+    if (found) lower_fill(l, l.out(1), -1);
     return;
   }
-  lower_fill(l, l.out(), pool_identity(c.kind, l.out().dtype));
-  if (c.indices != PoolIndices::none) lower_fill(l, l.out(1), -1);
+  const auto run = [&](const Operand& x) {
+    const Problem p(c, x, l.out(), found ? l.out(1) : Operand{});
+    const std::string op(Pool(c.kind).name());
+    return l.choose(op, kVariants, p).make(l, p) || l.choose(op, kVariants[0], p).make(l, p);
+  };
+  if (!run(l.in(0))) run(lower_contiguous(l, l.in(0)));
 }
 
 // --- For C++ ---
@@ -480,7 +589,7 @@ void register_pool(OpTable& table) {
     info.operands = "x";
     const bool any = row.kind == PoolKind::max || row.kind == PoolKind::min;
     info.types = any ? "f32 f16 bf16 i32 u32 i64 i8 u8" : "f32 f16 bf16";
-    info.variants = {"pool"};
+    info.variants = names_of(kVariants);
     for (const std::string_view sample : row.samples) info.samples.push_back(info.name + std::string(sample));
     info.make = [kind = row.kind] { return std::make_shared<Pool>(kind); };
     table.add(std::move(info));
