@@ -122,5 +122,17 @@ TEST(Rearrange, ShufflesPixels) {
             (Row{0, 2, 4, 6, 1, 3, 5, 7}));
 }
 
+TEST(Rearrange, ShufflesPixelsAsPyTorch) {
+  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/vision.safetensors");
+  const auto expect_same = [&](const std::string& name, Value (*function)(Value, int64_t)) {
+    const Tensor x = file.tensor(name + ".x");
+    Graph g;
+    g.output("y", function(g.input("x", DType::f32, Shape(x.shape())), 3));
+    EXPECT_EQ(compile(g, full_device()).run({{"x", x}}).at("y"), file.tensor(name + ".0")) << name;
+  };
+  expect_same("pixel_shuffle", pixel_shuffle);
+  expect_same("pixel_unshuffle", pixel_unshuffle);
+}
+
 }  // namespace
 }  // namespace rlx::testing

@@ -13,7 +13,7 @@ std::vector<VisionCase> vision_cases() {
     VisionCase c;
     c.name = name;
     std::string text = "graph g {\n";
-    for (const std::string input : {"x", "indices", "gamma", "beta", "mean", "variance"}) {
+    for (const std::string input : {"x", "indices", "rois", "images", "gamma", "beta", "mean", "variance"}) {
       const auto* entry = file.find(name + "." + input);
       if (!entry) continue;
       const Tensor value = file.tensor(entry->name);
