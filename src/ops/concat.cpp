@@ -87,32 +87,44 @@ std::vector<Candidate> copies_candidates(const Target& target, const Problem& p)
                    p.rows * p.row * (elements_per_word(p.y.dtype, target.caps) > 1 ? 4 : 1));
 }
 
-// y[i] from the one of `count` inputs that holds it; r is the position in the row.
-KernelPtr joined_kernel(size_t count) {
+// y[i] from the one of `count` inputs that holds it; r is the position in the row. With `fours` it is that of
+// four neighbours, which are all of one input.
+KernelPtr joined_kernel(size_t count, bool fours) {
   Kernel k;
-  k.name = "concat";
-  k.libs = {"flat"};
-  std::string members = "  first: u32,\n  end: u32,\n  row: u32,\n  begin: u32,\n  length: u32,\n";
+  k.name = fours ? "concat_fours" : "concat";
+  if (!fours) k.libs = {"flat"};
+  std::string members = fours ? "  end: u32,\n  row: u32,\n"
+                              : "  first: u32,\n  end: u32,\n  row: u32,\n  begin: u32,\n  length: u32,\n";
   std::string choices;
   for (size_t i = 0; i < count; ++i) {
-    k.operands.push_back({formatted("a{}", i), OperandDecl::Kind::any, false, false});
+    k.operands.push_back({formatted("a{}", i), OperandDecl::Kind::any, false, fours});
     members += formatted("  begin{0}: u32,\n  length{0}: u32,\n", i);
     // Unsigned: a position before the input also fails the test.
     const std::string test =
         i + 1 < count ? formatted("if (r - params.begin{0} < params.length{0}) ", i) : "";
-    choices += formatted("  {1}{{ return a{0}_at(o * params.length{0} + r - params.begin{0}); }}\n", i, test);
+    choices += formatted("  {1}{{ return a{0}_{2}(o * params.length{0} + r - params.begin{0}); }}\n", i, test,
+                         fours ? "get4" : "at");
   }
-  k.operands.push_back({"y", OperandDecl::Kind::any, true, false});
-  k.source = formatted(
-      R"(struct Params {{
-{}}}
-fn element(i: u32) -> y_t {{
-  let o = i / params.row;
-  let r = i - o * params.row;
-{}}}
+  k.operands.push_back({"y", OperandDecl::Kind::any, true, fours});
+  const std::string value = formatted("let o = i / params.row;\n  let r = i - o * params.row;\n{}", choices);
+  k.source = formatted("struct Params {{\n{}}}\n", members);
+  k.source += fours ? formatted(
+                          R"(fn four(i: u32) -> vec4<y_t> {{
+  {}}}
+@compute @workgroup_size({})
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {{
+  let i = 4u * (group_index(group, groups) * {}u + lane);
+  if (i < params.end) {{ y_put4(i, four(i)); }}
+}}
+)",
+                          value, kFlatGroup, kFlatGroup)
+                    : formatted(
+                          R"(fn element(i: u32) -> y_t {{
+  {}}}
 fn owns(i: u32) -> bool {{ return i % params.row - params.begin < params.length; }}
 )",
-      members, choices);
+                          value);
   return make_kernel(k);
 }
 
@@ -133,10 +145,41 @@ Dispatch join(Lowering& l, const Problem& p, size_t from, size_t to) {
     params.push_back(to_u32(p.parts[i].length));
   }
   operands.push_back(p.y);
-  Dispatch d = l.make(joined_kernel(to - from), std::move(operands), std::as_bytes(std::span(params)),
+  Dispatch d = l.make(joined_kernel(to - from, false), std::move(operands), std::as_bytes(std::span(params)),
                       ceil_div(last - first, kFlatGroup * pack));
   d.partial = to - from < p.parts.size();
   return d;
+}
+
+// --- Four elements at a time ---
+
+bool fours_apply(const Target& target, const Problem& p) {
+  const auto by_four = [](const Part& part) {
+    return part.length % 4 == 0 && part.x.view.is_contiguous() && part.x.view.offset % 4 == 0;
+  };
+  return p.y.dtype != DType::c64 && std::ssize(p.parts) < target.caps.max_storage_buffers &&
+         std::ranges::all_of(p.parts, by_four);
+}
+
+std::vector<Candidate> fours_candidates(const Target& target, const Problem& p) {
+  std::vector<Candidate> one = candidate(target.caps, 1, p.rows * p.row);
+  one[0].ns *= 0.5;  // of an element at a time: one division for four
+  return one;
+}
+
+Dispatch join_fours(const Lowering& l, const Problem& p) {
+  const int64_t elements = p.rows * p.row;
+  std::vector<uint32_t> params = {to_u32(elements), to_u32(p.row)};
+  OperandList operands;
+  for (const Part& part : p.parts) {
+    operands.push_back(part.x);
+    params.push_back(to_u32(part.begin));
+    params.push_back(to_u32(part.length));
+  }
+  operands.push_back(p.y);
+  for (Operand& o : operands) o.x4 = true;
+  return l.make(joined_kernel(p.parts.size(), true), std::move(operands), std::as_bytes(std::span(params)),
+                ceil_div(elements, 4 * kFlatGroup));
 }
 
 void copy_part(Lowering& l, const Problem& p, const Part& part) {
@@ -161,12 +204,19 @@ void lower_joined(Lowering& l, const Problem& p, const Candidate&) {
   }
 }
 
+void lower_fours(Lowering& l, const Problem& p, const Candidate& c) {
+  Dispatch d = join_fours(l, p);
+  if (!fits(d, l.caps())) return lower_joined(l, p, c);
+  l.emit(std::move(d));
+}
+
 void lower_copies(Lowering& l, const Problem& p, const Candidate&) {
   for (const Part& part : p.parts) copy_part(l, p, part);
 }
 
 constexpr Variant<Problem, void> kVariants[] = {
     {"joined", always, joined_candidates, lower_joined},
+    {"fours", fours_apply, fours_candidates, lower_fours},
     {"copies", always, copies_candidates, lower_copies},
 };
 
@@ -212,7 +262,8 @@ void register_concat(OpTable& table) {
                    "concat(T[0], T[0]) {axis=0}",
                    "concat(T[1], T[3], T[5], T[7], T[9], T[11], T[13], T[15], T[17], T[19]) {axis=0}",
                    "concat(T[3,1], T[3,3], T[3,5], T[3,1], T[3,1], T[3,3], T[3,5], T[3,1], T[3,7]) {axis=1}",
-                   "concat(T[65537], T[17]) {axis=0}", "concat(T[3,30001], T[3,30003], T[3,1]) {axis=1}"}});
+                   "concat(T[65537], T[17]) {axis=0}", "concat(T[1,4,5,3], T[1,8,5,3], T[1,4,5,3]) {axis=1}",
+                   "concat(T[3,30001], T[3,30003], T[3,1]) {axis=1}"}});
 }
 }  // namespace ops
 
