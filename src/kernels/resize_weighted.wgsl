@@ -103,10 +103,11 @@ fn four(base: u32, row: u32, at: u32) -> vec4f {
   return vec4f(one(r, at), one(r, min(at + 1u, last)), one(r, min(at + 2u, last)), one(r, min(at + 3u, last)));
 }
 
-fn make(p: Place) {
+fn make(first: Place) {
   if (SHARED > 0u) {
-    narrow(p);
-  } else {
-    line_by_line(p);
+    narrow(first);
+    return;
   }
+  var p = first;
+  for (; p.line < p.end; p = next_line(p)) { store(y_base(p.line), p.at, four(x_base(p.outer), p.row, p.at)); }
 }

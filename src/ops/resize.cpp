@@ -291,6 +291,13 @@ Tables tables_of(const Pass& p) {
   return t;
 }
 
+bool in_pairs(const std::vector<int64_t>& taps) {
+  for (size_t i = 1; i < taps.size(); i += 2) {
+    if (taps[i] != taps[i - 1]) return false;
+  }
+  return true;
+}
+
 template <class K>
 Dispatch make_dispatch(Lowering& l, const Pass& p) {
   const View& x = p.x.view;
@@ -330,6 +337,8 @@ Dispatch make_dispatch(Lowering& l, const Pass& p) {
     operands.weights = table(tables.weight);
     operands.shares = table(tables.share);
     spec.SHARED = to_u32(tables.shared);
+  } else {
+    spec.PAIRS = spec.NARROW && p.columns && in_pairs(p.columns->index);
   }
   return l.make<K>(operands, params, ceil_div(params.tasks, K::GROUP), spec);
 }

@@ -53,11 +53,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   make(Place(line, min(line + LINES, params.lines), o, line - o * params.rows, 4u * (task - block * params.quads)));
 }
 
-fn line_by_line(first: Place) {
-  var p = first;
-  for (; p.line < p.end; p = next_line(p)) { store(y_base(p.line), p.at, four(x_base(p.outer), p.row, p.at)); }
-}
-
 fn store(to: u32, at: u32, v: vec4<y_t>) {
   if (Y4) {
     y_put4(to + y_step(at), v);
