@@ -16,16 +16,14 @@
 namespace rlx {
 namespace {
 
-struct Col2Im final : OpOf<Col2Im> {
+struct Col2Im final : OpOf<Col2Im>, WindowLists {
   static constexpr auto kName = "col2im";
-  std::vector<int64_t> image, kernel, strides, dilations, pads;
+  std::vector<int64_t> image, kernel;
 
   void visit_attributes(AttributeVisitor& v) override {
     v("image", image);
     v("kernel", kernel);
-    v("strides", strides, {});
-    v("dilations", dilations, {});
-    v("pads", pads, {});
+    visit_lists(v);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
@@ -39,7 +37,7 @@ struct Col2Im final : OpOf<Col2Im> {
     return {.ulps = 1, .terms = static_cast<double>(product(kernel)), .scale = 4};
   }
 
-  Window window(size_t axis) const { return WindowLists{strides, dilations, pads}.at(axis, kernel.size()); }
+  Window window(size_t axis) const { return WindowLists::window(axis, kernel.size()); }
   int64_t windows(size_t axis) const {
     return window_count(kName, image[axis], kernel[axis], window(axis), axis).value();
   }
@@ -57,7 +55,7 @@ std::vector<TensorType> Col2Im::infer(const InferArgs& in) const {
         image.size(), kernel.size());
   check_list(kName, "image", image, spatial, 0);
   check_list(kName, "kernel", kernel, spatial, 1);
-  check_lists(kName, {strides, dilations, pads}, spatial);
+  check_lists(kName, spatial);
   int64_t count = 1;
   for (size_t i = 0; i < kernel.size(); ++i) count *= windows(i);
   const std::optional<Dim> channels = x.rank() == 3 ? Dim::exact_div(x[1], product(kernel)) : std::nullopt;

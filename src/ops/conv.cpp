@@ -10,13 +10,51 @@
 
 namespace rlx {
 
-void Conv::visit_attributes(AttributeVisitor& v) {
-  v("strides", strides, {});
-  v("dilations", dilations, {});
-  v("pads", pads, {});
+// --- With conv_transpose ---
+
+void ConvOp::visit_groups(AttributeVisitor& v) {
   v("groups", groups, 1);
   v.choice("layout", layout, {"channels_first", "channels_last"}, std::optional(ConvLayout::channels_first));
   v("epilogue", epilogue, {});
+}
+
+void ConvOp::check_inputs(std::string_view op, const InferArgs& in) const {
+  if (in.count() < 2)
+    fail("{}: takes x, a weight, a bias and the inputs of its epilogue, not {}", op, in.count());
+  in.expect_dtype(0, is_float(in.dtype(0)) || in.dtype(0) == DType::i32, "a float type or i32");
+  in.expect_same_dtype(0, 1);
+  const Shape& x = in.shape(0);
+  const Shape& w = in.shape(1);
+  if (x.rank() < 3 || x.rank() > 5) {
+    fail("{}: x {} has rank {}; it must have 1 to 3 spatial axes, so a rank of 3 to 5", op, x.text(),
+         x.rank());
+  }
+  check_lists(op, x.rank() - 2);
+  if (groups < 1) fail("{}: the number of groups is {}; it must be at least 1", op, groups);
+  if (w.rank() != x.rank()) {
+    fail("{}: x {} has rank {} and the weight {} has rank {}; they must be equal", op, x.text(), x.rank(),
+         w.text(), w.rank());
+  }
+  if (!w.is_static()) fail("{}: the sizes of the weight {} must be numbers", op, w.text());
+  for (int64_t i = 2; i < w.rank(); ++i) {
+    if (w[i].is(0)) fail("{}: the weight {} has a kernel of size 0 along axis {}", op, w.text(), i);
+  }
+}
+
+void ConvOp::check_bias(std::string_view op, const InferArgs& in, const Dim& filters) const {
+  if (!in.has(2)) return;
+  in.expect_same_dtype(0, 2);
+  if (!(in.shape(2) == Shape{filters})) {
+    fail("{}: the bias has the shape {}; {} filters need [{}]", op, in.shape(2).text(), filters.text(),
+         filters.text());
+  }
+}
+
+// --- The op ---
+
+void Conv::visit_attributes(AttributeVisitor& v) {
+  visit_lists(v);
+  visit_groups(v);
 }
 
 std::shared_ptr<Op> Conv::with_epilogue(ExprAttr other) const {
@@ -41,14 +79,7 @@ std::optional<Conv::Order> Conv::weight_order(std::span<const TensorType> inputs
 
 namespace {
 
-WindowLists lists_of(const Conv& op) { return {op.strides, op.dilations, op.pads}; }
-
 void check_weight(const Conv& op, const Shape& x, const Shape& w) {
-  if (w.rank() != x.rank()) {
-    fail("conv: x {} has rank {} and the weight {} has rank {}; they must be equal", x.text(), x.rank(),
-         w.text(), w.rank());
-  }
-  if (!w.is_static()) fail("conv: the sizes of the weight {} must be numbers", w.text());
   if (w[0].value() % op.groups != 0) {
     fail("conv: the {} filters of the weight {} cannot be divided evenly among {} groups", w[0].text(),
          w.text(), op.groups);
@@ -57,9 +88,6 @@ void check_weight(const Conv& op, const Shape& x, const Shape& w) {
   if (!(channels == w[1] * Dim(op.groups))) {
     fail("conv: x {} has {} channels, but the weight {} takes {} in each of {} groups", x.text(),
          channels.text(), w.text(), w[1].text(), op.groups);
-  }
-  for (int64_t i = 2; i < w.rank(); ++i) {
-    if (w[i].is(0)) fail("conv: the weight {} has a kernel of size 0 along axis {}", w.text(), i);
   }
 }
 
@@ -71,7 +99,7 @@ Shape output_shape(const Conv& op, const Shape& x, const Shape& w) {
   for (int64_t i = 0; i < spatial; ++i) {
     const auto axis = static_cast<size_t>(i);
     Dim& length = out[i + (last ? 1 : 2)];
-    const Window window = lists_of(op).at(axis, static_cast<size_t>(spatial));
+    const Window window = op.window(axis, static_cast<size_t>(spatial));
     length = window_count(Conv::kName, length, w[i + 2], window, axis);
   }
   return out;
@@ -80,25 +108,10 @@ Shape output_shape(const Conv& op, const Shape& x, const Shape& w) {
 }  // namespace
 
 std::vector<TensorType> Conv::infer(const InferArgs& in) const {
-  if (in.count() < 2)
-    fail("conv: takes x, a weight, a bias and the inputs of its epilogue, not {}", in.count());
-  in.expect_dtype(0, is_float(in.dtype(0)) || in.dtype(0) == DType::i32, "a float type or i32");
-  in.expect_same_dtype(0, 1);
-  const Shape& x = in.shape(0);
-  const Shape& w = in.shape(1);
-  if (x.rank() < 3 || x.rank() > 5) {
-    fail("conv: x {} has rank {}; it must have 1 to 3 spatial axes, so a rank of 3 to 5", x.text(), x.rank());
-  }
-  check_lists(kName, lists_of(*this), x.rank() - 2);
-  if (groups < 1) fail("conv: the number of groups is {}; it must be at least 1", groups);
-  check_weight(*this, x, w);
-  if (in.has(2)) {
-    in.expect_same_dtype(0, 2);
-    if (!(in.shape(2) == Shape{w[0]}))
-      fail("conv: the bias has the shape {}; {} filters need [{}]", in.shape(2).text(), w[0].text(),
-           w[0].text());
-  }
-  const Shape out = output_shape(*this, x, w);
+  check_inputs(kName, in);
+  check_weight(*this, in.shape(0), in.shape(1));
+  check_bias(kName, in, in.shape(1)[0]);
+  const Shape out = output_shape(*this, in.shape(0), in.shape(1));
   return {TensorType{epilogue_type(in, out), out}};
 }
 
@@ -110,7 +123,7 @@ ConvSizes conv_sizes(const Conv& op, const std::vector<int64_t>& x, const std::v
   s.before.fill(0);
   s.after.fill(0);
   for (size_t i = 0; i < spatial; ++i) {
-    const Window a = lists_of(op).at(i, spatial);
+    const Window a = op.window(i, spatial);
     const size_t to = missing + i;
     s.in[to] = x[i + (op.layout == ConvLayout::channels_last ? 1 : 2)];
     s.kernel[to] = w[i + 2];

@@ -5,9 +5,23 @@
 
 #include "ir/op.h"
 #include "ops/product_op.h"
+#include "ops/window.h"
 #include "rlx/ops.h"
 
 namespace rlx {
+
+// What conv and conv_transpose have in common: x, a weight, an optional bias.
+struct ConvOp : ProductOp, WindowLists {
+  int64_t groups = 1;
+  ConvLayout layout = ConvLayout::channels_first;
+
+  void visit_groups(AttributeVisitor& v);
+  int64_t own_inputs() const override { return 3; }
+  DType product_type(std::span<const DType> inputs) const override { return inputs[0]; }
+  // Errors that name the op `op`.
+  void check_inputs(std::string_view op, const InferArgs& in) const;
+  void check_bias(std::string_view op, const InferArgs& in, const Dim& filters) const;
+};
 
 // conv(x, w, bias, extra...): y[n, m, o..] = sum over c and k.. of x[n, c, o * stride + k * dilation - pad..]
 // * w[m, c, k..], where c runs over the channels of m's group, plus bias[m]; then `epilogue` with $0 that
@@ -15,12 +29,8 @@ namespace rlx {
 // layout is channels_last, [n, spatial..., channels], and so is y; w is [m, channels / groups, kernel...] in
 // both. Outside x there are zeros that are multiplied like its elements: y is what a pad before a conv
 // without pads gives, also for weights that are infinite.
-struct Conv final : OpOf<Conv>, ProductOp {
+struct Conv final : OpOf<Conv>, ConvOp {
   static constexpr auto kName = "conv";
-  std::vector<int64_t> strides, dilations;  // one for each spatial axis; empty: all 1
-  std::vector<int64_t> pads;                // all begins, then all ends; empty: all 0
-  int64_t groups = 1;
-  ConvLayout layout = ConvLayout::channels_first;
 
   void visit_attributes(AttributeVisitor& v) override;
   bool optional_input(int64_t input) const override { return input == 2; }
@@ -29,8 +39,6 @@ struct Conv final : OpOf<Conv>, ProductOp {
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
-  int64_t own_inputs() const override { return 3; }
-  DType product_type(std::span<const DType> inputs) const override { return inputs[0]; }
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
   std::optional<Join> join(std::span<const TensorType> inputs) const override;
   std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override;

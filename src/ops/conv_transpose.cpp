@@ -17,11 +17,9 @@
 namespace rlx {
 namespace {
 
-struct ConvTranspose final : OpOf<ConvTranspose>, ProductOp {
+struct ConvTranspose final : OpOf<ConvTranspose>, ConvOp {
   static constexpr auto kName = "conv_transpose";
-  std::vector<int64_t> strides, dilations, pads, output_padding;
-  int64_t groups = 1;
-  ConvLayout layout = ConvLayout::channels_first;
+  std::vector<int64_t> output_padding;
 
   void visit_attributes(AttributeVisitor& v) override;
   bool optional_input(int64_t input) const override { return input == 2; }
@@ -30,20 +28,14 @@ struct ConvTranspose final : OpOf<ConvTranspose>, ProductOp {
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
-  int64_t own_inputs() const override { return 3; }
-  DType product_type(std::span<const DType> inputs) const override { return inputs[0]; }
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
   std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override;
 };
 
 void ConvTranspose::visit_attributes(AttributeVisitor& v) {
-  v("strides", strides, {});
-  v("dilations", dilations, {});
-  v("pads", pads, {});
+  visit_lists(v);
   v("output_padding", output_padding, {});
-  v("groups", groups, 1);
-  v.choice("layout", layout, {"channels_first", "channels_last"}, std::optional(ConvLayout::channels_first));
-  v("epilogue", epilogue, {});
+  visit_groups(v);
 }
 
 std::shared_ptr<Op> ConvTranspose::with_epilogue(ExprAttr other) const {
@@ -71,8 +63,7 @@ struct Axis {
 };
 
 Axis axis_of(const ConvTranspose& op, size_t axis, size_t spatial) {
-  return {WindowLists{op.strides, op.dilations, op.pads}.at(axis, spatial),
-          op.output_padding.empty() ? 0 : op.output_padding[axis]};
+  return {op.window(axis, spatial), op.output_padding.empty() ? 0 : op.output_padding[axis]};
 }
 
 Dim output_size(const Dim& length, const Dim& kernel, const Axis& a) {
@@ -81,12 +72,7 @@ Dim output_size(const Dim& length, const Dim& kernel, const Axis& a) {
 }
 
 void check_weight(const ConvTranspose& op, const Shape& x, const Shape& w) {
-  if (w.rank() != x.rank()) {
-    fail("conv_transpose: x {} has rank {} and the weight {} has rank {}; they must be equal", x.text(),
-         x.rank(), w.text(), w.rank());
-  }
-  if (!w.is_static()) fail("conv_transpose: the sizes of the weight {} must be numbers", w.text());
-  if (op.groups < 1 || w[0].value() % op.groups != 0) {
+  if (w[0].value() % op.groups != 0) {
     fail("conv_transpose: the {} channels of the weight {} cannot be divided evenly among {} groups",
          w[0].text(), w.text(), op.groups);
   }
@@ -94,9 +80,6 @@ void check_weight(const ConvTranspose& op, const Shape& x, const Shape& w) {
   if (!(channels == w[0])) {
     fail("conv_transpose: x {} has {} channels, but the weight {} takes {}", x.text(), channels.text(),
          w.text(), w[0].text());
-  }
-  for (int64_t i = 2; i < w.rank(); ++i) {
-    if (w[i].is(0)) fail("conv_transpose: the weight {} has a kernel of size 0 along axis {}", w.text(), i);
   }
 }
 
@@ -120,25 +103,13 @@ Shape output_shape(const ConvTranspose& op, const Shape& x, const Shape& w) {
 }  // namespace
 
 std::vector<TensorType> ConvTranspose::infer(const InferArgs& in) const {
-  if (in.count() < 2)
-    fail("conv_transpose: takes x, a weight, a bias and the inputs of its epilogue, not {}", in.count());
+  check_inputs(kName, in);
   in.expect_float(0);
-  in.expect_same_dtype(0, 1);
   const Shape& x = in.shape(0);
   const Shape& w = in.shape(1);
-  if (x.rank() < 3 || x.rank() > 5) {
-    fail("conv_transpose: x {} has rank {}; it must have 1 to 3 spatial axes, so a rank of 3 to 5", x.text(),
-         x.rank());
-  }
-  check_lists(kName, {strides, dilations, pads}, x.rank() - 2);
   check_list(kName, "output_padding", output_padding, x.rank() - 2, 0);
   check_weight(*this, x, w);
-  if (in.has(2)) {
-    in.expect_same_dtype(0, 2);
-    const Shape wanted{w[1] * Dim(groups)};
-    if (!(in.shape(2) == wanted))
-      fail("conv_transpose: the bias has the shape {}; it must be {}", in.shape(2).text(), wanted.text());
-  }
+  check_bias(kName, in, w[1] * Dim(groups));
   const Shape out = output_shape(*this, x, w);
   return {TensorType{epilogue_type(in, out), out}};
 }

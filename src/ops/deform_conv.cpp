@@ -10,15 +10,12 @@ namespace rlx {
 namespace {
 
 // Samples of x for every tap and window, times the weights. What lies outside x is zero.
-struct DeformConv final : OpOf<DeformConv> {
+struct DeformConv final : OpOf<DeformConv>, WindowLists {
   static constexpr auto kName = "deform_conv";
-  std::vector<int64_t> strides, dilations, pads;
   int64_t groups = 1, offset_groups = 1;
 
   void visit_attributes(AttributeVisitor& v) override {
-    v("strides", strides, {});
-    v("dilations", dilations, {});
-    v("pads", pads, {});
+    visit_lists(v);
     v("groups", groups, 1);
     v("offset_groups", offset_groups, 1);
   }
@@ -28,7 +25,7 @@ struct DeformConv final : OpOf<DeformConv> {
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 
-  Window window(size_t axis) const { return WindowLists{strides, dilations, pads}.at(axis, 2); }
+  Window window(size_t axis) const { return WindowLists::window(axis, 2); }
 };
 
 void check_inputs(const DeformConv& op, const InferArgs& in) {
@@ -49,7 +46,7 @@ void check_inputs(const DeformConv& op, const InferArgs& in) {
     fail("deform_conv: x {} and the weight {} cannot be divided into {} groups and {} groups of offsets",
          x.text(), w.text(), op.groups, op.offset_groups);
   }
-  check_lists(DeformConv::kName, {op.strides, op.dilations, op.pads}, 2);
+  op.check_lists(DeformConv::kName, 2);
 }
 
 std::vector<TensorType> DeformConv::infer(const InferArgs& in) const {

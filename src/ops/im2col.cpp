@@ -10,21 +10,19 @@
 namespace rlx {
 namespace {
 
-struct Im2Col final : OpOf<Im2Col> {
+struct Im2Col final : OpOf<Im2Col>, WindowLists {
   static constexpr auto kName = "im2col";
-  std::vector<int64_t> kernel, strides, dilations, pads;
+  std::vector<int64_t> kernel;
 
   void visit_attributes(AttributeVisitor& v) override {
     v("kernel", kernel);
-    v("strides", strides, {});
-    v("dilations", dilations, {});
-    v("pads", pads, {});
+    visit_lists(v);
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
 
-  Window window(size_t axis) const { return WindowLists{strides, dilations, pads}.at(axis, kernel.size()); }
+  Window window(size_t axis) const { return WindowLists::window(axis, kernel.size()); }
   // All windows of a padded image, as a view of it: [batch, channels, kernel.., windows..].
   View windows(const View& padded) const;
   std::vector<int64_t> padded_dims(std::vector<int64_t> x) const;
@@ -41,7 +39,7 @@ std::vector<TensorType> Im2Col::infer(const InferArgs& in) const {
         "im2col: x {} must be [batch, channels, spatial...], with as many spatial axes as the kernel has: {}",
         x.text(), spatial);
   check_list(kName, "kernel", kernel, spatial, 1);
-  check_lists(kName, {strides, dilations, pads}, spatial);
+  check_lists(kName, spatial);
   Dim rows = x[1];
   Dim windows = 1;
   for (size_t i = 0; i < kernel.size(); ++i) {

@@ -50,9 +50,7 @@ std::string_view Pool::name() const {
 
 void Pool::visit_attributes(AttributeVisitor& v) {
   v("kernel", kernel);
-  v("strides", strides, {});
-  v("dilations", dilations, {});
-  v("pads", pads, {});
+  visit_lists(v);
   v("ceil_mode", ceil_mode, false);
   v.choice("layout", layout, {"channels_first", "channels_last"}, std::optional(ConvLayout::channels_first));
   if (kind == PoolKind::mean) v("count_include_pad", count_include_pad, false);
@@ -82,13 +80,12 @@ std::vector<TensorType> Pool::infer(const InferArgs& in) const {
   for (const int64_t size : kernel) {
     if (size < 1) fail("{}: `kernel` contains {}; its numbers must be at least 1", name(), size);
   }
-  check_lists(name(), {strides, dilations, pads}, spatial);
+  check_lists(name(), spatial);
   if (!(p > 0)) fail("{}: p is {}; it must be above 0", name(), p);
   Shape y = x;
   for (size_t i = 0; i < kernel.size(); ++i) {
     Dim& length = y[spatial_axis(layout, static_cast<int64_t>(i))];
-    length = window_count(name(), length, kernel[i],
-                          WindowLists{strides, dilations, pads}.at(i, kernel.size()), i, ceil_mode);
+    length = window_count(name(), length, kernel[i], window(i, kernel.size()), i, ceil_mode);
   }
   if (indices == PoolIndices::none) return {TensorType{t, y}};
   return {TensorType{t, y}, TensorType{DType::i64, y}};
@@ -106,7 +103,7 @@ PoolCase pool_case(const Pool& op, const std::vector<int64_t>& x, const std::vec
   const size_t spatial = op.kernel.size();
   for (size_t i = 0; i < spatial; ++i) {
     const auto axis = static_cast<size_t>(spatial_axis(op.layout, static_cast<int64_t>(i)));
-    const Window s = WindowLists{op.strides, op.dilations, op.pads}.at(i, spatial);
+    const Window s = op.window(i, spatial);
     c.axes[3 - spatial + i] = {.in = x[axis],
                                .out = y[axis],
                                .kernel = op.kernel[i],

@@ -5,6 +5,7 @@
 
 #include "ir/op.h"
 #include "kernels/lowering.h"
+#include "ops/window.h"
 #include "rlx/ops.h"
 
 namespace rlx {
@@ -15,11 +16,9 @@ enum class PoolKind { max, min, sum, mean, prod, norm };  // as in pool.wgsl
 // where the largest elements are as a second output. What lies in the padding is never an element of a
 // window; a mean may count it. A window without elements gives what a reduction of no elements does, a mean
 // of none 0 and an index of none -1.
-struct Pool final : Op {
+struct Pool final : Op, WindowLists {
   PoolKind kind = PoolKind::max;
   std::vector<int64_t> kernel;
-  std::vector<int64_t> strides, dilations;  // one for each spatial axis; empty: all 1
-  std::vector<int64_t> pads;                // all begins, then all ends; empty: all 0
   bool ceil_mode = false;
   ConvLayout layout = ConvLayout::channels_first;
   bool count_include_pad = false;           // avg_pool

@@ -4,7 +4,13 @@
 
 namespace rlx {
 
-Window WindowLists::at(size_t axis, size_t spatial) const {
+void WindowLists::visit_lists(AttributeVisitor& v) {
+  v("strides", strides, {});
+  v("dilations", dilations, {});
+  v("pads", pads, {});
+}
+
+Window WindowLists::window(size_t axis, size_t spatial) const {
   const auto number = [](const std::vector<int64_t>& list, size_t i, int64_t otherwise) {
     return list.empty() ? otherwise : list[i];
   };
@@ -22,10 +28,10 @@ void check_list(std::string_view op, std::string_view name, const std::vector<in
   }
 }
 
-void check_lists(std::string_view op, const WindowLists& lists, int64_t spatial) {
-  check_list(op, "strides", lists.strides, spatial, 1);
-  check_list(op, "dilations", lists.dilations, spatial, 1);
-  check_list(op, "pads", lists.pads, 2 * spatial, 0);
+void WindowLists::check_lists(std::string_view op, int64_t spatial) const {
+  check_list(op, "strides", strides, spatial, 1);
+  check_list(op, "dilations", dilations, spatial, 1);
+  check_list(op, "pads", pads, 2 * spatial, 0);
 }
 
 Dim window_count(std::string_view op, const Dim& length, const Dim& kernel, const Window& window, size_t axis,

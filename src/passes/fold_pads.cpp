@@ -42,7 +42,7 @@ bool zeros_lose(const Graph& graph, const Pool& pool, ValueId x, const std::vect
   if (!op || op->fn->name != "relu") return false;
   const size_t spatial = pool.kernel.size();
   for (size_t i = 0; i < spatial; ++i) {
-    const Window s = WindowLists{pool.strides, pool.dilations, pads}.at(i, spatial);
+    const Window s = WindowLists{pool.strides, pool.dilations, pads}.window(i, spatial);
     const int64_t reach = (pool.kernel[i] - 1) * s.dilation + 1;
     const Dim& length = graph.type(x).shape[spatial_axis(pool.layout, static_cast<int64_t>(i))];
     if (s.before >= reach || s.after >= reach || !length.is_static() || length.value() < s.dilation)

@@ -6,8 +6,19 @@
 
 namespace rlx::onnx {
 
+Steps steps_of(const Call& c, const std::vector<int64_t>& kernel) {
+  const size_t axes = kernel.size();
+  const std::vector<int64_t> ones(axes, 1);
+  Steps s{c.integers("strides", ones), c.integers("dilations", ones)};
+  if (s.strides.size() != axes || s.dilations.size() != axes)
+    fail("it has {} strides and {} dilations for {} spatial axes", s.strides.size(), s.dilations.size(),
+         axes);
+  return s;
+}
+
 std::vector<int64_t> padding(const Call& c, const Shape& x, const std::vector<int64_t>& kernel,
-                             const std::vector<int64_t>& strides, const std::vector<int64_t>& dilations) {
+                             const Steps& steps) {
+  const auto& [strides, dilations] = steps;
   const size_t axes = kernel.size();
   const std::string how = c.text("auto_pad", "NOTSET");
   if (how == "NOTSET") return c.integers("pads", std::vector<int64_t>(2 * axes, 0));

@@ -18,16 +18,11 @@ std::vector<int64_t> kernel_of(const Shape& w) {
 
 ConvOptions conv_options(const Call& c, const Shape& x, const Shape& w) {
   const std::vector<int64_t> kernel = kernel_of(w);
-  const size_t axes = kernel.size();
-  const std::vector<int64_t> ones(axes, 1);
-  ConvOptions options{.strides = c.integers("strides", ones),
-                      .dilations = c.integers("dilations", ones),
-                      .groups = c.integer("group", 1)};
-  if (options.strides.size() != axes || options.dilations.size() != axes)
-    fail("it has {} strides and {} dilations for {} spatial axes", options.strides.size(),
-         options.dilations.size(), axes);
-  options.pads = padding(c, x, kernel, options.strides, options.dilations);
-  return options;
+  const Steps steps = steps_of(c, kernel);
+  return {.strides = steps.strides,
+          .dilations = steps.dilations,
+          .pads = padding(c, x, kernel, steps),
+          .groups = c.integer("group", 1)};
 }
 
 namespace {
@@ -78,15 +73,13 @@ void conv_transpose_rule(Call& c) {
   const Value w = c.in(1);
   const std::vector<int64_t> kernel = kernel_of(w.shape());
   const size_t axes = kernel.size();
-  const std::vector<int64_t> ones(axes, 1);
-  ConvTransposeOptions options{.strides = c.integers("strides", ones),
-                               .dilations = c.integers("dilations", ones),
+  const Steps steps = steps_of(c, kernel);
+  ConvTransposeOptions options{.strides = steps.strides,
+                               .dilations = steps.dilations,
                                .output_padding = c.integers("output_padding", std::vector<int64_t>(axes, 0)),
                                .groups = c.integer("group", 1)};
-  if (options.strides.size() != axes || options.dilations.size() != axes ||
-      options.output_padding.size() != axes)
-    fail("it has {} strides, {} dilations and {} numbers of output padding for {} spatial axes",
-         options.strides.size(), options.dilations.size(), options.output_padding.size(), axes);
+  if (options.output_padding.size() != axes)
+    fail("it has {} numbers of output padding for {} spatial axes", options.output_padding.size(), axes);
   fit_output(c, x.shape(), kernel, options);
   c.out(conv_transpose(x, w, c.optional(2), options));
 }

@@ -16,16 +16,14 @@ Windows windows_of(Call& c) {
   const Shape x = c.shape(0);
   if (x.rank() < 3) fail("its input {} has no spatial axes", x.text());
   const auto axes = static_cast<size_t>(x.rank() - 2);
-  const std::vector<int64_t> ones(axes, 1);
-  Windows w{.kernel = c.integers("kernel_shape"),
-            .options = {.strides = c.integers("strides", ones),
-                        .dilations = c.integers("dilations", ones),
-                        .ceil_mode = c.flag("ceil_mode", false)}};
-  if (w.kernel.size() != axes || w.options.strides.size() != axes || w.options.dilations.size() != axes)
-    fail("it has {} kernel sizes, {} strides and {} dilations for {} spatial axes", w.kernel.size(),
-         w.options.strides.size(), w.options.dilations.size(), axes);
-  w.options.pads = padding(c, x, w.kernel, w.options.strides, w.options.dilations);
-  return w;
+  const std::vector<int64_t> kernel = c.integers("kernel_shape");
+  if (kernel.size() != axes) fail("it has {} kernel sizes for {} spatial axes", kernel.size(), axes);
+  const Steps steps = steps_of(c, kernel);
+  return {kernel,
+          {.strides = steps.strides,
+           .dilations = steps.dilations,
+           .pads = padding(c, x, kernel, steps),
+           .ceil_mode = c.flag("ceil_mode", false)}};
 }
 
 void max_pool_rule(Call& c) {
