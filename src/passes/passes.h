@@ -41,6 +41,7 @@ std::optional<Graph> simplify_control_flow(const Graph& graph);
 Graph fold_pads(const Graph& graph);
 Graph fuse_attention(const Graph& graph);
 Graph attention_layout(const Graph& graph);
+Graph image_layout(const Graph& graph);
 Graph join_products(const Graph& graph);
 Graph join_ropes(const Graph& graph);
 Graph fuse_diamonds(const Graph& graph);

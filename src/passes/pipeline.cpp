@@ -88,6 +88,7 @@ Graph fuse(Graph g, const PassOptions& options) {
   g = with_bodies(g, [&](const Graph& body) { return fuse(body, options); });
   g = hoist_weights(g);                       // after the bodies' own passes, which rearrange weights
   g = keeping_states(g, fold_pads);           // before the epilogues, which would hide a relu
+  g = keeping_states(g, image_layout);        // after the pads, which may be in between; before the epilogues
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes
   g = keeping_states(g, attention_layout);    // before the products, which may be joined for it
   g = keeping_states(g, fuse_norms);          // before those of sums, and before element-wise nodes join

@@ -193,5 +193,17 @@ TEST(VisionOnDevice, PadsAndGlobalPoolsCostNothingExtra) {
       1, sums_of(1));
 }
 
+// As a network for channels that come last is exported for a runtime that wants them first.
+TEST(VisionOnDevice, ChangesOfLayoutCostNothingExtra) {
+  expect_dispatches(
+      graph_of("%x = input : f32[1, 9, 7, 4]\n%w = param : f32[6, 4, 3, 3]\n%u = param : f32[5, 6, 1, 1]\n"
+               "%a = transpose(%x) {perm=[0, 3, 1, 2]}\n%c = conv(%a, %w) {pads=[1,1,1,1]}\n"
+               "%d = transpose(%c) {perm=[0, 2, 3, 1]}\n%r = relu(%d)\n"
+               "%e = transpose(%r) {perm=[0, 3, 1, 2]}\n%p = max_pool(%e) {kernel=[2,2], strides=[2,2]}\n"
+               "%f = transpose(%p) {perm=[0, 2, 3, 1]}\n%g = transpose(%f) {perm=[0, 3, 1, 2]}\n"
+               "%h = conv(%g, %u)\n%y = transpose(%h) {perm=[0, 2, 3, 1]}\noutput y = %y"),
+      3, sums_of(36 * 6));
+}
+
 }  // namespace
 }  // namespace rlx::testing

@@ -1,10 +1,13 @@
 // Pools, norms of images, and the passes that make them part of convolutions.
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "ir/reference.h"
 #include "passes/passes.h"
 #include "rlx/ops.h"
 #include "tests/support/compare.h"
+#include "tests/support/fusion_cases.h"
 #include "tests/support/message.h"
 #include "tests/support/vision_cases.h"
 
@@ -165,6 +168,37 @@ TEST(FoldBatchNorm, OnlyWhereItIsTheSame) {
   EXPECT_EQ(folded("%x = input : f32[1, 2, 3, 9]\n%w = param : f32[5, 2, 1, 1]\n",
                    "%c = conv(%x, %w)\n%y = batch_norm(%c, %m, %v, %g) {axis=2}"),
             "conv batch_norm");
+}
+
+// Between transposes from and to the other layout. The lines of `ops` are in the order in which they are
+// read, the last first.
+std::string between(const std::string& in, const std::string& ops, const std::string& out,
+                    const std::string& rest = "") {
+  std::string lines;
+  std::istringstream text("%c = " + ops);
+  for (std::string line; std::getline(text, line);) lines = line + "\n" + lines;
+  return "%a = input : f32[2, 5, 6, 4]\n%w = param : f32[3, 4, 2, 2]\n%l = param : f32[3, 5, 2, 2]\n"
+         "%v = param : f32[3, 1, 1]\n%h = constant {value=tensor f32[] fill 0.5}\n%x = transpose(%a) {perm=" +
+         in + "}\n" + lines + "%y = transpose(%c) {perm=" + out + "}\noutput y = %y\n" + rest;
+}
+
+TEST(ImageLayout, TransposesOnBothSidesVanish) {
+  const std::string first = "[0, 3, 1, 2]";
+  const std::string last = "[0, 2, 3, 1]";
+  expect_cases(
+      image_layout, "layout=\"channels_last\"",
+      {
+          {"conv", between(first, "conv(%x, %w) {strides=[2, 1]}", last), true},
+          {"pool", between(first, "max_pool(%x) {kernel=[2, 3], pads=[1, 0, 0, 1]}", last), true},
+          {"mean", between(first, "avg_pool(%x) {kernel=[2, 3]}", last), true},
+          {"another transpose before", between(last, "max_pool(%x) {kernel=[2, 2]}", last), false},
+          {"another transpose after", between(first, "conv(%x, %w)", first), false},
+          {"read without the transpose", between(first, "conv(%x, %w)", last, "output c = %c"), false},
+          {"indices", between(first, "max_pool(%x) {kernel=[2, 2], indices=\"plane\"}", last), false},
+      });
+  const std::string back = between(last, "conv(%x, %l) {layout=\"channels_last\"}", first);
+  EXPECT_FALSE(print(image_layout(graph_of(back))).contains("transpose"));
+  expect_same_values(image_layout(graph_of(back)), graph_of(back));
 }
 
 }  // namespace
