@@ -4,6 +4,8 @@
 //@ in weights float
 //@ in shares float x4
 const SHARED: u32 = 0u;  //@ spec        see `narrow`
+const ROW_SHARED: u32 = 0u;  //@ spec    see `with_shared_rows`
+const SHARED_ROWS: u32 = max(ROW_SHARED, 1u);
 const ROWS: u32 = max(ROW_TAPS, 1u);
 
 fn added(sum: vec4f, w: vec4f, v: vec4f) -> vec4f { return select(sum, fma(w, v, sum), w != vec4f()); }
@@ -51,13 +53,44 @@ fn narrow(first: Place) {
       sum[i] = added(sum[i], w, vec4f(v));
     }
   }
-  p = first;
+  store_lines(first, sum);
+}
+fn store_lines(first: Place, sums: array<vec4f, LINES>) {
+  var sum = sums;
+  var p = first;
   for (var i = 0u; i < LINES; i++) {
     if (p.line == p.end) { break; }
     if (row_is_outside(p.row)) { sum[i] = vec4f(y_from_bits(params.outside)); }
     store(y_base(p.line), p.at, sum[i]);
     p = next_line(p);
   }
+}
+
+// Four rows share rows of x in the same way: up to ROW_SHARED of them, with a weight for each of the four.
+fn with_shared_rows(first: Place) {
+  let base = x_base(first.outer);
+  let begin_row = first.row / LINES * ROW_SHARED;
+  var row: array<u32, SHARED_ROWS>;
+  var weight: array<vec4f, SHARED_ROWS>;
+  for (var t = 0u; t < ROW_SHARED; t++) {
+    row[t] = base + u32(max(taps_at(params.row_shared + begin_row + t), 0)) * params.x_row;
+    weight[t] = shares_get4(params.row_shares + 4u * (begin_row + t));
+  }
+  let begin = first.at / 4u * SHARED;
+  var sum: array<vec4f, LINES>;
+  for (var d = 0u; d < SHARED; d++) {
+    let tap = taps_at(params.column_taps + begin + d);
+    let column = u32(max(tap, 0)) * params.x_column;
+    var v = vec4f();  // of each of the rows
+    for (var t = 0u; t < ROW_SHARED; t++) { v = added(v, weight[t], vec4f(x_get(row[t] + column))); }
+    if (CROPS && tap < 0) { v = vec4f(y_from_bits(params.outside)); }
+    let w = shares_get4(4u * (begin + d));
+    sum[0] = added(sum[0], w, vec4f(v.x));
+    sum[1] = added(sum[1], w, vec4f(v.y));
+    sum[2] = added(sum[2], w, vec4f(v.z));
+    sum[3] = added(sum[3], w, vec4f(v.w));
+  }
+  store_lines(first, sum);
 }
 
 // Four neighbours of a column.
@@ -104,6 +137,10 @@ fn four(base: u32, row: u32, at: u32) -> vec4f {
 }
 
 fn make(first: Place) {
+  if (ROW_SHARED > 0u) {
+    with_shared_rows(first);
+    return;
+  }
   if (SHARED > 0u) {
     narrow(first);
     return;

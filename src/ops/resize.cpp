@@ -235,6 +235,9 @@ struct Tables {
   // Instead of taps of columns: elements of x for each four columns, each with four weights.
   int64_t shared = 0;
   std::vector<float> share;
+  // The same of rows, after those of the columns.
+  int64_t row_shared = 0;
+  int64_t row_taps = 0, row_shares = 0;  // where they begin
 };
 
 // The elements of x that four columns are made of, each with its weights in them.
@@ -258,20 +261,44 @@ Shared shared_by(const Taps& taps, int64_t first) {
   return out;
 }
 
-void add_shared(const Taps& taps, Tables& tables) {
-  std::vector<Shared> all;
-  const int64_t columns = std::ssize(taps.index) / taps.count;
-  for (int64_t c = 0; c < columns; c += 4) {
-    all.push_back(shared_by(taps, c));
-    tables.shared = std::max<int64_t>(tables.shared, std::ssize(all.back()));
-  }
-  for (Shared& list : all) {
-    list.resize(static_cast<size_t>(tables.shared), {list.front().first, {}});
-    for (const auto& [index, weights] : list) {
-      tables.index.push_back(to_i32(index));
-      for (const double w : weights) tables.share.push_back(static_cast<float>(w));
+struct SharedBySome {
+  std::vector<Shared> all;  // of each four
+  size_t most = 0;
+
+  void add_to(Tables& tables) {
+    for (Shared& list : all) {
+      list.resize(most, {list.front().first, {}});
+      for (const auto& [index, weights] : list) {
+        tables.index.push_back(to_i32(index));
+        for (const double w : weights) tables.share.push_back(static_cast<float>(w));
+      }
     }
   }
+};
+
+SharedBySome shared_by_fours(const Taps& taps) {
+  SharedBySome out;
+  const int64_t count = std::ssize(taps.index) / taps.count;
+  for (int64_t first = 0; first < count; first += 4) {
+    out.all.push_back(shared_by(taps, first));
+    out.most = std::max(out.most, out.all.back().size());
+  }
+  return out;
+}
+
+void add_shared(const Pass& p, Tables& tables) {
+  SharedBySome columns = shared_by_fours(*p.columns);
+  tables.shared = static_cast<int64_t>(columns.most);
+  columns.add_to(tables);
+  if (!p.rows) return;
+  SharedBySome rows = shared_by_fours(*p.rows);
+  // Each is multiplied by four weights: not worth it where few are shared. An invocation holds all of them.
+  constexpr size_t kHeldRows = 16;
+  if (rows.most > 3 * static_cast<size_t>(p.rows->count) || rows.most > kHeldRows) return;
+  tables.row_shared = static_cast<int64_t>(rows.most);
+  tables.row_taps = std::ssize(tables.index);
+  tables.row_shares = std::ssize(tables.share);
+  rows.add_to(tables);
 }
 
 Tables tables_of(const Pass& p) {
@@ -284,7 +311,7 @@ Tables tables_of(const Pass& p) {
   t.column_taps = std::ssize(t.index);
   if (!p.columns) return t;
   if (p.weighted() && p.y.view.dims.back() == 1) {
-    add_shared(*p.columns, t);
+    add_shared(p, t);
   } else {
     add(*p.columns);
   }
@@ -309,9 +336,14 @@ Dispatch make_dispatch(Lowering& l, const Pass& p) {
   params.inner = to_u32(dims[2]);
   params.quads = to_u32(ceil_div(params.width, 4));
   params.lines = to_u32(p.y.view.elements() / params.width);
-  params.tasks = to_u32(ceil_div(params.lines, K::LINES) * params.quads);
+  params.blocks = to_u32(ceil_div(params.rows, K::LINES));
+  params.tasks =
+      to_u32((p.rows ? params.lines / params.rows * params.blocks : ceil_div(params.lines, K::LINES)) *
+             params.quads);
   const Tables tables = tables_of(p);
   params.column_taps = to_u32(tables.column_taps);
+  params.row_shared = to_u32(tables.row_taps);
+  params.row_shares = to_u32(tables.row_shares);
   params.x_row = static_cast<uint32_t>(to_i32(strides[0]));
   params.x_column = static_cast<uint32_t>(to_i32(strides[1]));
   params.x_inner = static_cast<uint32_t>(to_i32(strides[2]));
@@ -337,6 +369,7 @@ Dispatch make_dispatch(Lowering& l, const Pass& p) {
     operands.weights = table(tables.weight);
     operands.shares = table(tables.share);
     spec.SHARED = to_u32(tables.shared);
+    spec.ROW_SHARED = to_u32(tables.row_shared);
   } else {
     spec.PAIRS = spec.NARROW && p.columns && in_pairs(p.columns->index);
   }

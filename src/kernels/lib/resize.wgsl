@@ -19,17 +19,21 @@ struct Params {
   tasks: u32,
   quads: u32,  // of a row of y
   lines: u32,  // rows of all of y
+  blocks: u32,  // of LINES rows of one image
   rows: u32,  // of y
   width: u32,  // of a row of y: columns * inner
   inner: u32,
   column_taps: u32,  // where they begin
+  row_shared: u32,  // likewise (resize_weighted)
+  row_shares: u32,
   x_row: u32,  // how far apart rows, columns and inner elements of x are
   x_column: u32,
   x_inner: u32,
   outside: u32,  // bits of y's type
 }
 
-// Four elements from `at` on, of the rows from `line` to `end` of all of y; the first of them is a row of `outer`.
+// Four elements from `at` on, of the rows from `line` to `end` of all of y; the first of them is a row of `outer`, and so
+// are the others if rows are resized.
 struct Place {
   line: u32,
   end: u32,
@@ -48,9 +52,18 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let task = group_index(group, groups) * GROUP + lane;
   if (task >= params.tasks) { return; }
   let block = task / params.quads;
-  let line = block * LINES;
-  let o = line / params.rows;
-  make(Place(line, min(line + LINES, params.lines), o, line - o * params.rows, 4u * (task - block * params.quads)));
+  make(place(block, 4u * (task - block * params.quads)));
+}
+fn place(block: u32, at: u32) -> Place {
+  if (ROW_TAPS == 0u) {
+    let line = block * LINES;
+    let o = line / params.rows;
+    return Place(line, min(line + LINES, params.lines), o, line - o * params.rows, at);
+  }
+  let o = block / params.blocks;
+  let row = (block - o * params.blocks) * LINES;
+  let line = o * params.rows + row;
+  return Place(line, min(line + LINES, (o + 1u) * params.rows), o, row, at);
 }
 
 fn store(to: u32, at: u32, v: vec4<y_t>) {
