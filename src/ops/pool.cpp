@@ -341,33 +341,31 @@ std::vector<Candidate> any_candidates(const Target& target, const Problem& p) {
   return one_candidate(walk_ns(target, static_cast<double>(p.y.view.elements()) / 4, 4 * taps + 4 + place));
 }
 
-bool run_any(Lowering& l, const Problem& p, const Candidate&) {
+// Elements of y from `begin` on.
+Dispatch any_part(Lowering& l, const Problem& p, int64_t begin, int64_t length) {
   using Kernel = kernels::pool;
   std::vector<int64_t> bounds;
   for (const PoolAxis& a : p.c->axes) {
     for (const PoolAxis::Span& s : a.bounds) bounds.insert(bounds.end(), {s.begin, s.end});
   }
-  Operand table;
-  if (!bounds.empty()) table = l.table(Tensor::from_ints(DType::i32, {std::ssize(bounds)}, bounds));
+  Kernel::Operands o{.x = p.x, .y = p.y, .indices = p.indices};
+  if (!bounds.empty()) o.bounds = l.table(Tensor::from_ints(DType::i32, {std::ssize(bounds)}, bounds));
   Kernel::Spec spec = p.spec<Kernel>();
-  spec.FOUR = p.last() && p.vectors;
+  o.x.x4 = spec.FOUR = p.last() && p.vectors;
   if (p.taps(1) * p.taps(2) <= 9) {
     spec.TAPS_Y = to_u32(p.taps(1));
     spec.TAPS_Z = to_u32(p.taps(2));
   }
-  const auto part = [&](int64_t begin, int64_t length) {
-    Kernel::Params params = p.numbers<Kernel>();
-    params.first = to_u32(begin);
-    params.end = to_u32(begin + length);
-    Kernel::Operands o{.x = p.x, .y = p.y, .indices = p.indices, .bounds = table};
-    o.x.x4 = spec.FOUR;
-    p.cut<Kernel>(o, params, begin, begin + length);
-    return l.make<Kernel>(o, params, ceil_div(length, 4 * int64_t{Kernel::GROUP}), spec);
-  };
-  const int64_t count = p.y.view.elements();
-  // What is spread over memory cannot be cut.
-  if (!fits(part(0, count), l.caps()) && !p.x.view.is_contiguous()) return false;
-  l.split(count, kGrain, part);
+  Kernel::Params params = p.numbers<Kernel>();
+  params.first = to_u32(begin);
+  params.end = to_u32(begin + length);
+  p.cut<Kernel>(o, params, begin, begin + length);
+  return l.make<Kernel>(o, params, ceil_div(length, 4 * int64_t{Kernel::GROUP}), spec);
+}
+
+bool run_any(Lowering& l, const Problem& p, const Candidate&) {
+  l.split(p.y.view.elements(), kGrain,
+          [&](int64_t begin, int64_t length) { return any_part(l, p, begin, length); });
   return true;
 }
 
@@ -450,7 +448,6 @@ bool run_rows(Lowering& l, const Problem& p, const Candidate& candidate) {
     p.cut<Kernel>(o, params, element(begin), element(begin + length));
     return l.make<Kernel>(o, params, ceil_div(length * params.quads, Kernel::GROUP), spec);
   };
-  if (!fits(part(0, blocks), l.caps()) && !p.x.view.is_contiguous()) return false;
   if (!fits(part(0, 1), l.caps())) return false;
   l.split(blocks, 1, part);
   return true;
@@ -462,6 +459,48 @@ constexpr Variant<Problem, bool> kVariants[] = {
     {"blocks", blocks_apply, blocks_candidates, run_rows},
 };
 
+void run(Lowering& l, const Problem& p) {
+  const std::string op(Pool(p.c->kind).name());
+  if (!l.choose(op, kVariants, p).make(l, p)) l.choose(op, kVariants[0], p).make(l, p);
+}
+
+// --- Windows that are too large for the bindings ---
+
+bool is_window(const PoolAxis& a) {
+  return a.kernel > 1 || a.stride > 1 || a.before > 0 || a.after > 0 || !a.bounds.empty();
+}
+
+// Whether the device can bind as few windows as an invocation makes: those in the middle, which are whole.
+bool windows_fit(Lowering& l, const Problem& p) {
+  const int64_t count = p.y.view.elements();
+  const int64_t middle = count / 2 / kGrain * kGrain;
+  return fits(any_part(l, p, middle, std::min(kGrain, count - middle)), l.caps());
+}
+
+// Along one axis after the other, the last first: a window is a box, and what it holds is what its lines hold
+// together. So is the number of elements that a mean divides by.
+void lower_by_axis(Lowering& l, const PoolCase& c, const Operand& x) {
+  const DType type = is_float(x.dtype) ? DType::f32 : x.dtype;
+  const int64_t missing = 5 - x.view.rank();
+  std::vector<int64_t> dims = x.view.dims;
+  Operand now = x;
+  for (int64_t a = 2; a >= 0; --a) {
+    const PoolAxis& axis = c.axes[static_cast<size_t>(a)];
+    if (!is_window(axis)) continue;
+    PoolCase one = c;
+    for (int64_t b = 0; b < 3; ++b) {
+      PoolAxis& rest = one.axes[static_cast<size_t>(b)];
+      const int64_t length = b > a ? rest.out : rest.in;
+      if (b != a) rest = {.in = length, .out = length};
+    }
+    dims[static_cast<size_t>(spatial_axis(c.layout, a - missing))] = axis.out;
+    const bool ends = std::none_of(c.axes.begin(), c.axes.begin() + a, is_window);
+    const Operand to = ends ? l.out() : l.scratch(type, dims);
+    run(l, Problem(one, now, to, {}));
+    now = to;
+  }
+}
+
 }  // namespace
 
 void lower_pool(Lowering& l, const PoolCase& c) {
@@ -472,12 +511,17 @@ void lower_pool(Lowering& l, const PoolCase& c) {
     if (found) lower_fill(l, l.out(1), -1);
     return;
   }
-  const auto run = [&](const Operand& x) {
-    const Problem p(c, x, l.out(), found ? l.out(1) : Operand{});
-    const std::string op(Pool(c.kind).name());
-    return l.choose(op, kVariants, p).make(l, p) || l.choose(op, kVariants[0], p).make(l, p);
-  };
-  if (!run(l.in(0))) run(lower_contiguous(l, l.in(0)));
+  const auto problem = [&](const Operand& x) { return Problem(c, x, l.out(), found ? l.out(1) : Operand{}); };
+  Operand x = l.in(0);
+  // What is spread over memory cannot be cut.
+  if (!x.view.is_contiguous() && !fits(any_part(l, problem(x), 0, l.out().view.elements()), l.caps()))
+    x = lower_contiguous(l, x);
+  const Problem p = problem(x);
+  if (!found && std::ranges::count_if(c.axes, is_window) > 1 && !windows_fit(l, p)) {
+    lower_by_axis(l, c, x);
+  } else {
+    run(l, p);
+  }
 }
 
 // --- For C++ ---
@@ -558,7 +602,8 @@ void register_pool(OpTable& table) {
         "(T[1,2,0]) {kernel=[2], pads=[2,1], indices=\"plane\"}",
         "(T[2,16,90,100]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}",
         "(T[1,1,700,400]) {kernel=[3,3], pads=[1,1,1,1], indices=\"tensor\"}",
-        "(T[1,90,100,28]) {kernel=[3,3], strides=[2,2], layout=\"channels_last\"}"}},
+        "(T[1,90,100,28]) {kernel=[3,3], strides=[2,2], layout=\"channels_last\"}",
+        "(T[1,300,700,2]) {kernel=[280,600], strides=[15,90], layout=\"channels_last\"}"}},
       {PoolKind::min,
        "smallest x of each window, NaN if there is one",
        {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}",
@@ -576,7 +621,9 @@ void register_pool(OpTable& table) {
         "(T[1,2,9,8,5]) {kernel=[3,2,2], dilations=[2,2,2], pads=[1,0,1,1,1,0], count_include_pad=true}",
         "(T[2,5,4,12]) {kernel=[3,3], pads=[1,1,1,1], layout=\"channels_last\"}",
         "(T[1,2,3,3]) {kernel=[2,2], pads=[3,0,0,3]}", "(T[1,3,2]) {kernel=[3], pads=[1,0]}",
-        "(T[2,0,5]) {kernel=[3]}", "(T[1,20,110,120]) {kernel=[7,7], strides=[7,7]}"}},
+        "(T[2,0,5]) {kernel=[3]}", "(T[1,20,110,120]) {kernel=[7,7], strides=[7,7]}",
+        // One window is past what all bindings hold.
+        "(T[1,1,400,800]) {kernel=[350,700], strides=[60,90], pads=[20,0,0,30]}"}},
       {PoolKind::prod,
        "product of the x of each window",
        {"(T[2,3,9,8]) {kernel=[3,3], strides=[2,2], pads=[1,1,1,1]}"}},
