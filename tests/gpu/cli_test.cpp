@@ -670,5 +670,42 @@ TEST_F(Cli, ModelsThatAreWrong) {
   EXPECT_EQ(rlx("run " + write("model.rlx", whole) + " --dim batch=2").code, 0);
 }
 
+// --- Text in pictures; with the networks themselves: ocr_test.cpp ---
+
+TEST_F(Cli, PicturesThatAreNoneAreSentences) {
+  expect_complaint(rlx("ocr"), 2, "IMAGE");
+  expect_complaint(rlx("ocr " + path("none.png")), 1, "none.png");
+  expect_complaint(rlx("ocr " + write("empty.png", "")), 1, "empty.png: the file is empty");
+  expect_complaint(rlx("ocr " + write("text.png", "hello")), 1, "neither a PNG nor a JPEG");
+  expect_complaint(rlx("ocr " + write("cut.png", "\x89PNG\r\n\x1a\n")), 1, "the PNG file is broken");
+  expect_complaint(rlx("ocr a.png --longest-side 1"), 2, "--longest-side");
+}
+
+TEST_F(Cli, NetworksThatAreMissingOrEmptyAreSentences) {
+  const std::string picture = std::string(RLX_SOURCE_DIR) + "/examples/ocr/cafe.png ";
+  const std::string cache = "RLX_CACHE_DIR='" + path("cache") + "'";
+  expect_complaint(rlx("ocr " + picture, cache), 1, "./rlx downloads the networks");
+  fs::create_directories(folder_ / "nets");
+  for (const char* name : {"ch_PP-OCRv4_det_infer.onnx", "ch_ppocr_mobile_v2.0_cls_infer.onnx",
+                           "ch_PP-OCRv4_rec_infer.onnx", "ppocr_keys_v1.txt"})
+    write(std::string("nets/") + name, "");
+  const std::string nets = "--models " + path("nets");
+  expect_complaint(rlx("ocr " + picture + nets), 1, "ppocr_keys_v1.txt: the file is empty");
+  write("nets/ppocr_keys_v1.txt", "a\nb");
+  expect_complaint(rlx("ocr " + picture + nets + " --boxes " + path("boxes.png")), 1,
+                   "det_infer.onnx: the file is empty");
+  EXPECT_FALSE(fs::exists(folder_ / "boxes.png"));
+  expect_complaint(rlx("demo " + nets), 1, "det_infer.onnx: the file is empty");
+}
+
+TEST_F(Cli, TheDemoRunsBertWhereThereAreNoNetworks) {
+  const std::string cache = "RLX_CACHE_DIR='" + path("cache") + "'";
+  const Result r = rlx("demo --layers 0 --tokens 4 --no-check", cache);
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.contains("BERT runs instead")) << r.out;
+  EXPECT_TRUE(r.out.contains("warm run")) << r.out;
+  expect_complaint(rlx("demo cats"), 2, "there is no demo 'cats'; there are: text, bert");
+}
+
 }  // namespace
 }  // namespace rlx
