@@ -26,7 +26,7 @@ class Parser {
   ModelProto model(pbf_reader in) {
     ModelProto m;
     bool has_graph = false;
-    const bool empty = in.length() == 0;
+    if (in.length() == 0) wrong("the file is empty");
     while (in.next()) {
       switch (in.tag()) {
         case 1:
@@ -53,7 +53,7 @@ class Parser {
           in.skip();
       }
     }
-    if (!has_graph) wrong(empty ? "the file is empty" : "the model has no graph: this is not an ONNX file");
+    if (!has_graph) wrong("the model has no graph: this is not an ONNX file");
     return m;
   }
 
