@@ -585,7 +585,8 @@ bool make_steps(Lowering& l, const Problem& p, const Candidate& c) {
 std::vector<Candidate> products_candidates(const Target& target, const Problem& p) {
   const Rates r = rates_of(target.caps);
   const auto launches = static_cast<double>(p.z.steps * (p.op->has_second() ? 4 : 2));
-  return one_candidate(launches * r.dispatch_ns + compute_ns(r, p.flops(), {.cpu = p.z.rows == 1 ? 0.15 : 0.5, .gpu = 0.1}));
+  return one_candidate(launches * r.dispatch_ns +
+                       compute_ns(r, p.flops(), {.cpu = p.z.rows == 1 ? 0.15 : 0.5, .gpu = 0.1}));
 }
 
 // The part of a launch along an axis: 0 directions, 1 rows, 2 units.
