@@ -64,7 +64,7 @@ struct Nucleus final : OpOf<Nucleus> {
 class NucleusLowering {
  public:
   explicit NucleusLowering(Lowering& l) : l_(l), x_(as_rows(l.in(0), {l.in(0).view.rank() - 1})) {
-    const int64_t most = rates_of(l.caps()).cpu ? 256 : 4096;
+    const int64_t most = rates_of(l.caps()).cpu ? 256 : 1024;
     blocks_ = std::clamp<int64_t>(ceil_div(row_length(x_), 64), 1, most);
     rows_ = row_count(x_);
     // Rows along one axis, so that they can be cut.

@@ -209,7 +209,7 @@ void Sample::reference(RefContext& r) const {
 
 // Numbers outside of the vocabulary are counted in an entry that is cut off.
 Value Sample::penalized(Value logits, Value previous) const {
-  const Value x = clean(logits);
+  Value x = clean(logits);
   if (!previous || (o.repetition_penalty == 1 && o.presence_penalty == 0 && o.frequency_penalty == 0))
     return x;
   Graph& graph = x.graph();
