@@ -259,7 +259,8 @@ std::optional<std::vector<Value>> Sample::expand(const ExpandArgs& in) const {
     ids = ordered[1];
   }
   const Value most = ids ? slice(values, last, 0, 1) : max(x, {-1}, true);
-  Value z = (values - maximum(most, -kLargest)) / o.temperature;
+  // Where all are minus infinity, so is the largest.
+  Value z = where(equal(values, -HUGE_VAL), -HUGE_VAL, (values - most) / o.temperature);
   if (o.top_p < 1) z = where(ids ? in_order(z) : among_all(z), z, -HUGE_VAL);
   if (o.min_p > 0) z = where(greater_equal(z, std::log(o.min_p)), z, -HUGE_VAL);
   const Value best = argmax(add_gumbel(z, in[1], ids, o.stream), -1, true);
