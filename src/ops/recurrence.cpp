@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/format.h"
 #include "ir/reference.h"
@@ -453,8 +454,7 @@ void begin_state(Lowering& l, const Operand& x, const Operand& y) {
   const Operand flat = y.with_view(View::contiguous({y.view.elements()}));
   if (!x.present()) return lower_fill(l, flat, 0);
   // Both have the same layout.
-  const Operand from = x.with_view(View::contiguous({x.view.elements()}));
-  Operand source = from;
+  Operand source = x.with_view(View::contiguous({x.view.elements()}));
   source.view.offset = x.view.offset;
   if (x.dtype == y.dtype) {
     lower_copy(l, source, flat);
@@ -509,7 +509,7 @@ void end_states(Lowering& l, const Problem& p, const States& s) {
   lower_convert(l, s.c.with_view(flat), p.c.with_view(flat));
 }
 
-// The first or second product of a step; `even` steps read the first state.
+// The first or second product of a step. Even steps read the first of the two states.
 Launch step_launch(const Problem& p, const States& states, int64_t step, bool second) {
   const auto before = static_cast<size_t>(step % 2);
   const bool in_place = states.h[0].storage == states.h[1].storage;
@@ -561,12 +561,14 @@ bool make_steps(Lowering& l, const Problem& p, const Candidate& c) {
     a.h_tile = std::min(kStepTile, second ? fours(p.z.units) : fours(p.z.size));
     return make_dispatch(l, p, std::move(a));
   };
-  // The places of other states do not change what can be bound.
-  States like{.h = {p.h, p.h}, .c = p.c, .u = p.h};
-  if (!two) {
-    like.h[0].storage = p.r.storage;
-    like.u = {};
-  }
+  // Memory that is not taken before it is known that all of this can be bound.
+  int32_t next = std::numeric_limits<int32_t>::max();
+  const auto unplaced = [&](DType dtype, const View& view) {
+    return Operand{.storage = next--, .dtype = dtype, .view = view};
+  };
+  States like{.h = {two ? p.h : unplaced(p.h.dtype, p.h.view), p.h}, .c = {}, .u = {}};
+  if (p.c.present()) like.c = unplaced(DType::f32, p.c.view);
+  if (two) like.u = unplaced(DType::f32, View::contiguous({p.z.directions, p.z.rows, 2, padded(p.z.units)}));
   for (int64_t step = 0; step < p.z.steps; ++step) {
     if (!fits(dispatch(like, step, false), l.caps())) return false;
     if (two && !fits(dispatch(like, step, true), l.caps())) return false;

@@ -331,15 +331,18 @@ TEST_F(Cli, ConformanceWithOnnx) {
   }
 }
 
-// What ONNX Runtime gives for the ops of com.microsoft (tests/fixtures/make_onnx_microsoft.py).
+// What ONNX Runtime gives for the ops of com.microsoft, and for recurrent networks with what ONNX's own tests
+// lack (tests/fixtures/make_onnx_microsoft.py, make_recurrent.py).
 TEST_F(Cli, ConformanceWithOnnxRuntime) {
   const std::string fixtures = RLX_SOURCE_DIR "/tests/fixtures/onnx";
   const std::string report = (folder_ / "report.json").string();
-  const Result r = rlx("conformance " + fixtures + " --suite microsoft --json " + report);
-  EXPECT_EQ(r.code, 0) << r.out << r.err;
-  const auto folders = std::distance(fs::directory_iterator(fixtures + "/microsoft"), {});
-  EXPECT_GE(folders, 100);
-  EXPECT_EQ(json::parse(slurp(report)).at("microsoft").at("passed"), folders) << r.out;
+  for (const auto& [suite, least] : {std::pair("microsoft", 100), std::pair("recurrent", 9)}) {
+    const Result r = rlx(formatted("conformance {} --suite {} --json {}", fixtures, suite, report));
+    EXPECT_EQ(r.code, 0) << r.out << r.err;
+    const auto folders = std::distance(fs::directory_iterator(formatted("{}/{}", fixtures, suite)), {});
+    EXPECT_GE(folders, least);
+    EXPECT_EQ(json::parse(slurp(report)).at(suite).at("passed"), folders) << r.out;
+  }
   expect_complaint(rlx("conformance " + fixtures + " --suite node"), 2, "the suites are: microsoft");
 }
 

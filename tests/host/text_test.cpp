@@ -392,7 +392,8 @@ TEST(Header, HasAFunctionForEveryOp) {
     const bool keyword = name == "if";
     EXPECT_NE(declared(keyword ? "if_else" : name), info.internal) << name;
   }
-  EXPECT_EQ(internal, (std::set<std::string>{"call", "contiguous", "fused_elementwise", "nucleus",
+  EXPECT_EQ(internal, (std::set<std::string>{"call", "contiguous", "fused_elementwise", "nucleus", "recurrence",
+                                             "residual_layer_norm", "residual_rms_norm", "rope_write"}));
                                              "residual_layer_norm", "residual_rms_norm", "rope_write"}));
 }
 
