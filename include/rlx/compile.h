@@ -60,7 +60,7 @@ struct CompileOptions {
   // Precision::exact under another name, whatever `precision` says. Also $RLX_WGPU_MATMUL_F32_ONLY.
   bool matmul_f32_only = false;
   // The same inputs give the same bits in every run on one device. Off: kernels whose sums depend on the
-  // order in which invocations arrive may be used too; the library has none yet.
+  // order in which invocations arrive may be used too, as scatters of floats have them.
   bool deterministic = true;
   // Inputs that feed() keeps on the device must still be given to every run. Also
   // $RLX_WGPU_FORCE_INPUT_UPLOAD.

@@ -1,5 +1,5 @@
-// y[slots[u], k] = what is there, joined with updates[u, k]: any order gives the same bits. Floats have become integers of
-// the same order (scatter_keys).
+// y[slots[u], k] = what is there, joined with updates[u, k]: any order gives the same bits, except for sums of floats. For
+// extremes, floats have become integers of the same order (scatter_keys).
 //@ in slots any
 //@ in updates any
 //@ out y any atomic

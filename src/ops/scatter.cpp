@@ -135,9 +135,9 @@ void lower_replace(Lowering& l, const ScatterProblem& p) {
                                 {.inner = to_u32(p.inner)});
 }
 
-// Integer sums and all extremes come out the same in any order.
+// Integer sums and all extremes come out the same in any order; sums of floats nearly.
 void lower_atomic(Lowering& l, const ScatterProblem& p) {
-  const bool keys = is_float(p.x.dtype);
+  const bool keys = is_float(p.x.dtype) && p.reduction != ScatterReduction::add;
   const bool largest = p.reduction == ScatterReduction::max;
   const DType type = keys ? DType::u32 : accumulator(p.x.dtype);
   const auto convert = [&](const Operand& from, const Operand& to, bool back) {
@@ -147,10 +147,14 @@ void lower_atomic(Lowering& l, const ScatterProblem& p) {
       l.flat<kernels::copy>({.x = from, .y = to}, {});
     }
   };
-  const Operand sums = l.scratch(type, p.y.view.dims);
+  const bool in_y = p.y.dtype == type;
+  const Operand sums = in_y ? p.y : l.scratch(type, p.y.view.dims);
   convert(p.x, sums, false);
-  const Operand updates = l.scratch(type, {p.slots.view.dims[0], p.inner});
-  convert(p.updates, updates, false);
+  const Dims by_slot = {p.slots.view.dims[0], p.inner};
+  const std::optional<View> flat = p.updates.view.reshape(by_slot);
+  const bool as_they_are = p.updates.dtype == type && flat;
+  const Operand updates = as_they_are ? p.updates.with_view(*flat) : l.scratch(type, by_slot);
+  if (!as_they_are) convert(p.updates, updates, false);
   const uint32_t kind = p.reduction == ScatterReduction::add ? kernels::scatter_atomic::ADD
                         : largest                            ? kernels::scatter_atomic::MAX
                                                              : 2;
@@ -162,7 +166,7 @@ void lower_atomic(Lowering& l, const ScatterProblem& p) {
         {.count = to_u32(length * p.inner), .inner = to_u32(p.inner)},
         ceil_div(length * p.inner, int64_t{kernels::scatter_atomic::GROUP}), {.KIND = kind});
   });
-  convert(sums, p.y, true);
+  if (!in_y) convert(sums, p.y, true);
 }
 
 // Updates in the order of their slots.
@@ -218,8 +222,8 @@ void lower_runs(Lowering& l, const ScatterProblem& p, const Runs& runs) {
   if (several) lower_runs(l, p, {.slots = part_slots, .order = {}, .updates = parts});
 }
 
-// Sums and products of floats depend on their order, and there is no atomic product. So the updates are
-// sorted by slices, which brings those of a slice together in their order.
+// What depends on the order: the updates are sorted by slices, which brings those of a slice together in
+// theirs.
 void lower_in_order(Lowering& l, const ScatterProblem& p) {
   const int64_t count = p.slots.view.dims[0];
   const int64_t slices = p.y.view.elements() / p.inner;
@@ -252,12 +256,15 @@ void lower_in_order(Lowering& l, const ScatterProblem& p) {
 
 void lower_scatter(Lowering& l, const ScatterProblem& p) {
   if (p.y.view.elements() == 0) return;
-  const bool sums = p.reduction == ScatterReduction::add || p.reduction == ScatterReduction::mul;
+  // There is no atomic product.
+  const bool in_order =
+      p.reduction == ScatterReduction::mul ||
+      (p.reduction == ScatterReduction::add && is_float(p.x.dtype) && l.target().deterministic);
   if (p.updates.view.elements() == 0) {
     l.flat<kernels::copy>({.x = p.x, .y = p.y}, {});
   } else if (p.reduction == ScatterReduction::none) {
     lower_replace(l, p);
-  } else if (sums && (is_float(p.x.dtype) || p.reduction == ScatterReduction::mul)) {
+  } else if (in_order) {
     lower_in_order(l, p);
   } else {
     lower_atomic(l, p);

@@ -215,7 +215,10 @@ TEST(Selections, LongSegmentsAreWhole) {
       const NamedTensors inputs = {{"x", Tensor::of<float>({kRows, inner}, values)},
                                    {"ids", Tensor::of<int32_t>({kRows}, ids)}};
       const auto want = run_reference(g, inputs);  // whole numbers: any order is exact
-      EXPECT_TRUE(close(compile(g, *device).run(inputs).at("y"), want.at("y"), {.ulps = 0})) << inner;
+      for (const bool deterministic : {true, false}) {
+        Executable exe = compile(g, *device, {.deterministic = deterministic});
+        EXPECT_TRUE(close(exe.run(inputs).at("y"), want.at("y"), {.ulps = 0})) << inner << deterministic;
+      }
     }
   }
 }

@@ -394,7 +394,6 @@ TEST(Header, HasAFunctionForEveryOp) {
   }
   EXPECT_EQ(internal, (std::set<std::string>{"call", "contiguous", "fused_elementwise", "nucleus", "recurrence",
                                              "residual_layer_norm", "residual_rms_norm", "rope_write"}));
-                                             "residual_layer_norm", "residual_rms_norm", "rope_write"}));
 }
 
 std::vector<std::string> code_blocks(const std::string& document) {

@@ -244,7 +244,7 @@ class Generator {
     const Value x = any();
     const int64_t rank = x.shape().rank();
     if (options_.control_flow && pick(4) == 0) return control_flow(x);
-    switch (pick(18)) {
+    switch (pick(19)) {
       case 0:
       case 1: {
         static constexpr std::string_view kUnary[] = {"tanh", "sigmoid", "relu", "neg", "abs",
@@ -308,6 +308,13 @@ class Generator {
         if (pick(2)) return sort(x, axis, pick(2) == 0)[0];
         const auto n = static_cast<double>(x.shape()[axis].value());
         return cumsum(x, axis, pick(2) == 0, pick(2) == 0) * (1 / n);
+      }
+      case 17: {
+        if (rank == 0) return {};
+        if (dtype_ == DType::f32 && pick(2))  // its size, by its bits
+          return bitcast(bitwise_and(bitcast(x, DType::i32), 0x7fffffff), DType::f32);
+        return median(
+            x, {.axes = {static_cast<int64_t>(pick(static_cast<size_t>(rank)))}, .keepdims = pick(2) == 0});
       }
       default:
         return where(less(x, out_.graph.scalar(dtype_, 100)), x, x * 2.0);
