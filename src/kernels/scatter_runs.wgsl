@@ -92,18 +92,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (!began) { put_part(block, 0u, column, NOWHERE, none); }
   for (var j = begin + 1u; j < end; j++) {
     let next = slot_at(j);
-    if (next != slot) {
-      if (began) {
-        put_part(block, 0u, column, slot, value);
-      } else {
-        finish(slot, column, value);
-      }
-      began = false;
-      slot = next;
-      value = update_at(j, column);
-    } else {
-      value = joined(value, update_at(j, column));
+    let update = update_at(j, column);
+    if (next == slot) {
+      value = joined(value, update);
+      continue;
     }
+    if (began) {
+      put_part(block, 0u, column, slot, value);
+    } else {
+      finish(slot, column, value);
+    }
+    began = false;
+    slot = next;
+    value = update;
   }
   let goes_on = (end < params.count || params.more > 0u) && slot_at(end) == slot;
   if (began) { put_part(block, 0u, column, slot, value); }
