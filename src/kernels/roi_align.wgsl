@@ -7,6 +7,8 @@
 //@ use flat
 
 const MAX: bool = false;  //@ spec
+// Only what these rows of x give: the parts of a sum, or of a maximum, which are joined later.
+const PART: bool = false;  //@ spec
 
 struct Params {
   first: u32,
@@ -16,6 +18,8 @@ struct Params {
   width: u32,
   rows: u32,  // of x
   columns: u32,
+  row: u32,  // those of this dispatch
+  end_row: u32,
   row_step: u32,  // in memory, modulo 2^32
   column_step: u32,
   sampling: u32,  // 0: as many points as a bin has pixels
@@ -70,6 +74,10 @@ fn between(at: f32, length: u32) -> Between {
   return Between(low, low + 1u, p - f32(low), false);
 }
 
+fn has_row(row: u32) -> bool { return !PART || (row >= params.row && row < params.end_row); }
+// What a point outside x has. It counts once.
+fn outside() -> f32 { return select(0.0, -infinity(), MAX && PART && params.row > 0u); }
+
 fn coordinate(r: u32, i: u32) -> f32 { return rois_at(4u * r + i) * params.scale - params.shift; }
 
 fn element(index: u32) -> y_t {
@@ -88,14 +96,19 @@ fn element(index: u32) -> y_t {
     let y = between(top + f32(at.i) * bin.x + (f32(i) + 0.5) * bin.x / f32(points.x), params.rows);
     for (var j = 0u; j < points.y; j++) {
       let x = between(left + f32(at.j) * bin.y + (f32(j) + 0.5) * bin.y / f32(points.y), params.columns);
-      var v = vec4f(0.0);
+      var v = vec4f(outside());
       if (!y.outside && !x.outside) {
-        let low = base + y.low * params.row_step;
-        let high_row = base + y.high * params.row_step;
-        v = vec4f((1.0 - y.weight) * (1.0 - x.weight) * x_get(low + x.low * params.column_step),
-                  (1.0 - y.weight) * x.weight * x_get(low + x.high * params.column_step),
-                  y.weight * (1.0 - x.weight) * x_get(high_row + x.low * params.column_step),
-                  y.weight * x.weight * x_get(high_row + x.high * params.column_step));
+        if (MAX && PART) { v = vec4f(-infinity()); }
+        if (has_row(y.low)) {
+          let low = base + (y.low - params.row) * params.row_step;
+          v.x = (1.0 - y.weight) * (1.0 - x.weight) * x_get(low + x.low * params.column_step);
+          v.y = (1.0 - y.weight) * x.weight * x_get(low + x.high * params.column_step);
+        }
+        if (has_row(y.high)) {
+          let high_row = base + (y.high - params.row) * params.row_step;
+          v.z = y.weight * (1.0 - x.weight) * x_get(high_row + x.low * params.column_step);
+          v.w = y.weight * x.weight * x_get(high_row + x.high * params.column_step);
+        }
       }
       if (MAX) {
         let most = max_nan(max_nan(v.x, v.y), max_nan(v.z, v.w));
@@ -106,7 +119,7 @@ fn element(index: u32) -> y_t {
       }
     }
   }
-  if (MAX) { return y_t(sum); }
+  if (MAX) { return y_t(select(outside(), sum, any)); }
   return y_t(sum / f32(max(points.x * points.y, 1u)));
 }
 

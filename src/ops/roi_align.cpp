@@ -7,6 +7,7 @@
 #include "kernels/roi_align.wgsl.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
+#include "ops/staged.h"
 #include "rlx/ops.h"
 
 namespace rlx {
@@ -143,45 +144,72 @@ Tolerance RoiAlign::tolerance(std::span<const TensorType>) const { return {.ulps
 
 class RoiLowering {
  public:
-  RoiLowering(Lowering& l, const RoiAlign& op) : l_(l), op_(op), x_(l.in(0)) {}
+  RoiLowering(Lowering& l, const RoiAlign& op)
+      : l_(l), op_(op), x_(l.in(0)), y_(l.out()), end_row_(x_.view.dims[2]) {}
 
   void run() {
     const std::vector<int64_t>& dims = x_.view.dims;
     // What is spread over memory cannot be cut.
     if (!binds(part(0, dims[0], 0, dims[1])) && !x_.view.is_contiguous()) x_ = lower_contiguous(l_, x_);
-    run(0, dims[0], 0, dims[1]);
+    int64_t rows = dims[2];
+    for (; rows > 1 && !binds(part(0, 1, 0, 1)); end_row_ = rows) rows = ceil_div(rows, 2);
+    if (rows == dims[2]) {
+      run(0, dims[0], 0, dims[1]);
+    } else {
+      run_by_rows(rows);
+    }
   }
 
  private:
   // Images and channels in these ranges.
   Dispatch part(int64_t image, int64_t end_image, int64_t channel, int64_t end_channel) const {
     const View& v = x_.view;
-    const View some = v.slice(0, image, end_image - image).slice(1, channel, end_channel - channel);
+    const View planes = v.slice(0, image, end_image - image).slice(1, channel, end_channel - channel);
+    const View some = planes.slice(2, row_, end_row_ - row_);
     const kernels::roi_align::Operands o{
-        .x = x_.with_view(some, 2), .rois = l_.in(1), .images = l_.in(2), .y = l_.out()};
-    Dispatch d = l_.make<kernels::roi_align>(o,
-                                             {.channels = to_u32(v.dims[1]),
-                                              .height = to_u32(op_.height),
-                                              .width = to_u32(op_.width),
-                                              .rows = to_u32(v.dims[2]),
-                                              .columns = to_u32(v.dims[3]),
-                                              .row_step = static_cast<uint32_t>(v.strides[2]),
-                                              .column_step = static_cast<uint32_t>(v.strides[3]),
-                                              .sampling = to_u32(op_.sampling_ratio),
-                                              .images = to_u32(v.dims[0]),
-                                              .image = to_u32(image),
-                                              .end_image = to_u32(end_image),
-                                              .channel = to_u32(channel),
-                                              .end_channel = to_u32(end_channel),
-                                              .scale = static_cast<float>(op_.scale),
-                                              .shift = static_cast<float>(op_.shift()),
-                                              .least = static_cast<float>(op_.least())},
-                                             0, {.MAX = op_.mode == RoiMode::max});
-    d.partial = some.elements() < v.elements();
+        .x = x_.with_view(some, 2), .rois = l_.in(1), .images = l_.in(2), .y = y_};
+    Dispatch d = l_.make<kernels::roi_align>(
+        o,
+        {.channels = to_u32(v.dims[1]),
+         .height = to_u32(op_.height),
+         .width = to_u32(op_.width),
+         .rows = to_u32(v.dims[2]),
+         .columns = to_u32(v.dims[3]),
+         .row = to_u32(row_),
+         .end_row = to_u32(end_row_),
+         .row_step = static_cast<uint32_t>(v.strides[2]),
+         .column_step = static_cast<uint32_t>(v.strides[3]),
+         .sampling = to_u32(op_.sampling_ratio),
+         .images = to_u32(v.dims[0]),
+         .image = to_u32(image),
+         .end_image = to_u32(end_image),
+         .channel = to_u32(channel),
+         .end_channel = to_u32(end_channel),
+         .scale = static_cast<float>(op_.scale),
+         .shift = static_cast<float>(op_.shift()),
+         .least = static_cast<float>(op_.least())},
+        0, {.MAX = op_.mode == RoiMode::max, .PART = end_row_ - row_ < v.dims[2]});
+    d.partial = planes.elements() < v.elements();
     return d;
   }
 
-  // The pixels of a region can be anywhere in a plane, so planes are not cut.
+  // Where not even a plane can be bound: what so many rows of all planes give, joined to what those before
+  // gave.
+  void run_by_rows(int64_t rows) {
+    Staged staged(l_, l_.out().view.dims);
+    Operand all;
+    const std::vector<int64_t>& dims = x_.view.dims;
+    for (row_ = 0; row_ < dims[2]; row_ += rows) {
+      end_row_ = std::min(row_ + rows, dims[2]);
+      y_ = l_.scratch(DType::f32, l_.out().view.dims);
+      run(0, dims[0], 0, dims[1]);
+      const bool max = op_.mode == RoiMode::max;
+      all = all.present() ? staged.map(max ? "maximum($0,$1)" : "add($0,$1)", {all, y_}) : y_;
+    }
+    staged.store(all, l_.out());
+  }
+
+  // The pixels of a region can be anywhere in a plane, so these rows of planes are not cut.
   void run(int64_t image, int64_t end_image, int64_t channel, int64_t end_channel) {
     Dispatch d = part(image, end_image, channel, end_channel);
     const int64_t middle = (image + end_image) / 2;
@@ -209,7 +237,8 @@ class RoiLowering {
 
   Lowering& l_;
   const RoiAlign& op_;
-  Operand x_;
+  Operand x_, y_;
+  int64_t row_ = 0, end_row_;
 };
 
 void RoiAlign::lower(Lowering& l) const {
@@ -247,7 +276,13 @@ void register_roi_align(OpTable& table) {
            "roi_align(T[1,1,1,1], T[2,4] in 0..2, i64[2] in 0..0)",
            "roi_align(T[1,2,5,5], T[0,4], i64[0]) {height=2}",
            "roi_align(T[2,40,60,70], T[9,4] in 0..70, i64[9] in 0..1) {height=7, width=7, "
-           "sampling_ratio=2}"}});
+           "sampling_ratio=2}",
+           // A plane is past what all bindings hold.
+           "roi_align(T[1,2,400,500], T[6,4] in -5..120, i64[6] in 0..0) {height=2, width=3, scale=4, "
+           "sampling_ratio=3}",
+           "roi_align(T[1,1,400,500], T[6,4] in -5..120, i64[6] in 0..0) {height=2, width=3, scale=4, "
+           "sampling_ratio=3, "
+           "mode=\"max\"}"}});
 }
 }  // namespace ops
 
