@@ -26,7 +26,7 @@ class Parser {
   ModelProto model(pbf_reader in) {
     ModelProto m;
     bool has_graph = false;
-    if (in.length() == 0) wrong("the file is empty");
+    if (in.length() == 0) wrong("the file is empty, which is not an ONNX file");
     while (in.next()) {
       switch (in.tag()) {
         case 1:
