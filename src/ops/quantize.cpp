@@ -251,6 +251,7 @@ void register_quantize(OpTable& table) {
                   "or in blocks of it",
        .operands = "x scale zero_point",
        .types = "f32 f16 bf16",
+       .variants = {"expanded"},
        .samples = {"quantize(T[3,17], T[] in 0.01..0.1)",
                    "quantize(T[3,17], T[17] in 0.01..0.1, i8[17] in -20..20) {axis=-1}",
                    "quantize(T[2,5,7], T[5] in 0.01..0.1, u8[5] in 0..255) {to=u8}",
@@ -261,6 +262,7 @@ void register_quantize(OpTable& table) {
       {.formula = "y = (x - zero_point) scale; scales along an axis or in blocks of it",
        .operands = "x scale zero_point",
        .types = "i8 u8 i32",
+       .variants = {"expanded"},
        .samples = {"dequantize(T[3,17], f32[] in 0.1..2)",
                    "dequantize(T[3,17], f16[3] in 0.1..2, T[3]) {axis=0}",
                    "dequantize(T[2,5,7], f32[2,2,7] in 0.1..2, T[2,2,7]) {block=3}",
@@ -270,6 +272,7 @@ void register_quantize(OpTable& table) {
       {.formula = "x as u8 for the range of its elements and 0, the scale, and the zero point",
        .operands = "x",
        .types = "f32",
+       .variants = {"expanded"},
        .samples = {"dynamic_quantize(f32[3,17])", "dynamic_quantize(f32[257] in 1..3)",
                    "dynamic_quantize(f32[5] in 0..0)"}});
 }

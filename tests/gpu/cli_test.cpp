@@ -707,7 +707,7 @@ TEST_F(Cli, TheDemoRunsBertWhereThereAreNoNetworks) {
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("BERT runs instead")) << r.out;
   EXPECT_TRUE(r.out.contains("warm run")) << r.out;
-  expect_complaint(rlx("demo cats"), 2, "there is no demo 'cats'; there are: text, bert");
+  expect_complaint(rlx("demo cats"), 2, "there is no demo 'cats'; there are: text, speech, bert");
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST(OnnxHostile, TruncatedAtEveryByte) {
     for (size_t n = 0; n < seed.bytes.size(); ++n)
       expect_safe({seed.bytes.begin(), seed.bytes.begin() + static_cast<std::ptrdiff_t>(n)});
   }
-  EXPECT_SAYS(onnx::parse({}), "not an ONNX file");
+  EXPECT_SAYS(onnx::parse({}), "the file is empty");
 }
 
 TEST(OnnxHostile, AnyByteChanged) {

@@ -392,8 +392,9 @@ TEST(Header, HasAFunctionForEveryOp) {
     const bool keyword = name == "if";
     EXPECT_NE(declared(keyword ? "if_else" : name), info.internal) << name;
   }
-  EXPECT_EQ(internal, (std::set<std::string>{"call", "contiguous", "fused_elementwise", "nucleus", "recurrence",
-                                             "residual_layer_norm", "residual_rms_norm", "rope_write"}));
+  EXPECT_EQ(internal,
+            (std::set<std::string>{"call", "contiguous", "fused_elementwise", "nucleus", "recurrence",
+                                   "residual_layer_norm", "residual_rms_norm", "rope_write"}));
 }
 
 std::vector<std::string> code_blocks(const std::string& document) {
