@@ -71,8 +71,12 @@ const TILE: u32 = H_TILE + U_TILE;
 var<workgroup> tile: array<vec4f, ROWS * TILE>;
 var<workgroup> shares: array<vec4f, max((PARTS - 1u) * GATES * ROWS * LINE, 1u)>;
 
+// What a lane keeps of its units. In workgroup memory, although no other lane reads it: compilers turn an index into
+// private memory into a choice among all elements.
+var<workgroup> held_c: array<vec4f, QUADS * ROWS * LINE>;  // c, or the update gate between the two products of a step
+var<workgroup> fresh: array<vec4f, QUADS * ROWS * LINE>;   // the new state, or what the second product reads
+
 alias Sums = array<vec4f, GATES * ROWS>;
-alias Held = array<vec4f, QUADS * ROWS>;
 
 // A four of h and of c, or of h and the update gate between the products of a GRU.
 struct Cell { h: vec4f, c: vec4f, }
@@ -299,13 +303,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let rows = min(ROWS, params.rows - first_row);
   let works = lane < LINE;  // the other parts only help with sums
 
-  var held_c = Held();  // c, or the update gate between the two products of a step
-  var fresh = Held();   // the new state of the units, or what the second product reads
+  let own = lane % LINE;  // element i of what is kept is at i * LINE + own
   if (RESIDENT) {
     stage(false, d, first_row, 0u, params.first_k, lane);
     for (var i = 0u; i < params.quads * ROWS; i++) {
       let row = min(first_row + i % ROWS, params.rows - 1u);
-      if (CELL == CELL_LSTM) { held_c[i] = cell_four(d * params.rows + row, 4u * (quad0 + i / ROWS * LINE)); }
+      if (works && CELL == CELL_LSTM) { held_c[i * LINE + own] = cell_four(d * params.rows + row, 4u * (quad0 + i / ROWS * LINE)); }
     }
     workgroupBarrier();
   }
@@ -322,7 +325,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
           let i = q * ROWS + b;
           let line = d * params.rows + row;
           let moves = t < length_of(row);
-          var old = Cell(vec4f(), held_c[i]);
+          var old = Cell(vec4f(), held_c[i * LINE + own]);
           if (RESIDENT) { if (CELL != CELL_LSTM) { old.h = tile[b * TILE + quad]; } }
           else if (CELL != CELL_LSTM || !moves) { old.h = state_four(line, 4u * quad); }
           if (!RESIDENT && CELL == CELL_LSTM) { old.c = cell_four(line, 4u * quad); }
@@ -330,11 +333,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
           for (var g = 0u; g < GATES; g++) { s[g] = ready[g * ROWS + b]; }
           var now = first_cell(d, gates_base(line) + t * params.gates_time, 4u * quad, s, old);
           if (CELL == CELL_LSTM && !moves) { now.c = select(old.c, vec4f(), length_of(row) == 0u); }
-          held_c[i] = now.c;
-          fresh[i] = first_ones(now.h, params.units - 4u * quad);
+          held_c[i * LINE + own] = now.c;
+          fresh[i * LINE + own] = first_ones(now.h, params.units - 4u * quad);
           if (!RESIDENT && CELL == CELL_LSTM) { c_four(line, 4u * quad, now.c); }
           if (!RESIDENT && u_present) {
-            u_put4(u_base(line) + 4u * quad, fresh[i]);
+            u_put4(u_base(line) + 4u * quad, fresh[i * LINE + own]);
             if (CELL == CELL_GRU) { u_put4(u_base(line) + params.u_row + 4u * quad, now.c); }
           }
         }
@@ -343,7 +346,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         workgroupBarrier();
         for (var i = 0u; i < params.quads * ROWS; i++) {
           let quad = quad0 + i / ROWS * LINE;
-          if (works && quad < U_TILE) { tile[i % ROWS * TILE + H_TILE + quad] = fresh[i]; }
+          if (works && quad < U_TILE) { tile[i % ROWS * TILE + H_TILE + quad] = fresh[i * LINE + own]; }
         }
         workgroupBarrier();
       }
@@ -358,10 +361,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
           let row = first_row + b;
           let i = q * ROWS + b;
           let line = d * params.rows + row;
-          var kept = Cell(vec4f(), held_c[i]);
+          var kept = Cell(vec4f(), held_c[i * LINE + own]);
           if (RESIDENT) { kept.h = tile[b * TILE + quad]; } else { kept.h = state_four(line, 4u * quad); }
           if (!RESIDENT && CELL == CELL_GRU) { kept.c = u_get4(u_base(line) + params.u_row + 4u * quad); }
-          fresh[i] = second_cell(d, gates_base(line) + t * params.gates_time, 4u * quad, ready[b], kept);
+          fresh[i * LINE + own] = second_cell(d, gates_base(line) + t * params.gates_time, 4u * quad, ready[b], kept);
         }
       }
     }
@@ -375,7 +378,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         let line = d * params.rows + row;
         let length = length_of(row);
         let moves = t < length;
-        let now = held_four(first_ones(fresh[q * ROWS + b], params.size - 4u * quad));
+        let now = held_four(first_ones(fresh[(q * ROWS + b) * LINE + own], params.size - 4u * quad));
         y_four(line, t, 4u * quad, select(vec4f(), now, moves));
         if (RESIDENT) {
           if (moves) { tile[b * TILE + quad] = now; }
@@ -394,6 +397,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let line = d * params.rows + row;
     let none = length_of(row) == 0u;
     if (first < params.size) { h_four(line, first, select(tile[i % ROWS * TILE + first / 4u], vec4f(), none)); }
-    if (CELL == CELL_LSTM && first < params.units) { c_four(line, first, select(held_c[i], vec4f(), none)); }
+    if (CELL == CELL_LSTM && first < params.units) { c_four(line, first, select(held_c[i * LINE + own], vec4f(), none)); }
   }
 }

@@ -350,18 +350,19 @@ Dispatch make_dispatch(const Lowering& l, const Problem& p, Launch a) {
 
 // --- All steps in one dispatch ---
 
+// The widest layer of the cell, in fours.
+int64_t width(const Problem& p) { return fours(std::max(p.z.units, p.z.size)); }
+
 // Workgroup memory for `rows` rows of the batch.
 int64_t resident_bytes(const Problem& p, int64_t rows, int64_t line, int64_t parts) {
   const int64_t tile = fours(p.z.size) + (p.op->has_second() ? fours(p.z.units) : 0);
-  return 16 * (rows * tile + std::max<int64_t>((parts - 1) * p.op->first_gates() * rows * line, 1));
+  const int64_t kept = 2 * round_up(width(p), line);
+  return 16 * (rows * (tile + kept) + std::max<int64_t>((parts - 1) * p.op->first_gates() * rows * line, 1));
 }
 
 bool resident_applies(const Target& target, const Problem& p) {
-  return resident_bytes(p, 1, 1, 1) <= target.caps.max_workgroup_bytes;
+  return resident_bytes(p, 1, 4, 1) <= target.caps.max_workgroup_bytes;
 }
-
-// The widest layer of the cell, in fours.
-int64_t width(const Problem& p) { return fours(std::max(p.z.units, p.z.size)); }
 
 // Constants of the kernel: rows of the batch for each workgroup, and its lanes.
 struct Tile {
@@ -536,7 +537,8 @@ constexpr int64_t kStepTile = 64;  // fours of a row that a workgroup reads at o
 
 int64_t step_bytes(const Problem& p, int64_t rows, int64_t line, int64_t parts) {
   const int64_t tile = std::min(kStepTile, std::max(fours(p.z.size), fours(p.z.units)));
-  return 16 * (rows * tile + std::max<int64_t>((parts - 1) * p.op->first_gates() * rows * line, 1));
+  return 16 *
+         (rows * (tile + 2 * line) + std::max<int64_t>((parts - 1) * p.op->first_gates() * rows * line, 1));
 }
 
 std::vector<Candidate> steps_candidates(const Target& target, const Problem& p) {
