@@ -358,6 +358,8 @@ Value triu(Value x, int64_t k = 0);
 Value tril(Value x, int64_t k = 0);
 // 1 on diagonal k, else 0.
 Value eye(Graph& graph, Dim rows, Dim columns, int64_t k = 0, DType dtype = DType::f32);
+// 1 at the first of the largest elements along the axis, else 0.
+Value hardmax(Value x, int64_t axis = -1);
 // Reverses the first lengths[b] elements along `axis` for each index b along `batch_axis`.
 Value reverse_sequence(Value x, Value lengths, int64_t axis, int64_t batch_axis);
 enum class PadMode { constant, reflect, edge, wrap };
@@ -393,6 +395,18 @@ Value sum(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value mean(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value max(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 Value min(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+// The sum of |x|, the root of the sum of squares, the sum of squares.
+Value l1_norm(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+Value l2_norm(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+Value sum_square(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+// The logarithm of the sum, and of the sum of e^x, which does not overflow.
+Value log_sum(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+Value log_sum_exp(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+// Whether any or all elements are not 0: bool.
+Value any(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+Value all(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
+// The mean of (x - mean)^2; the sum is divided by n - correction instead of n.
+Value variance(Value x, std::vector<int64_t> axes = {}, bool keepdims = false, int64_t correction = 0);
 Value prod(Value x, std::vector<int64_t> axes = {}, bool keepdims = false);
 enum class SegmentReduction { sum, mean, max, min, prod };
 // y[s] = the reduction of the slices x[i] along `axis` with ids[i] == s, for s < segments; ids need not be
@@ -472,6 +486,10 @@ Value group_norm(Value x, int64_t groups, Value gamma = {}, Value beta = {}, dou
 // A group for each channel.
 Value instance_norm(Value x, Value gamma = {}, Value beta = {}, double eps = 1e-5,
                     ConvLayout layout = ConvLayout::channels_first);
+// x / (sum |x|^p)^(1/p) along the axis, for p = 1 or 2; 0 where that is 0.
+Value lp_normalize(Value x, int64_t p = 2, int64_t axis = -1);
+// (x - mean) / (sqrt(variance) + eps) over any axes.
+Value mean_variance_norm(Value x, std::vector<int64_t> axes, double eps = 1e-9);
 // x / (k + alpha / size * s)^beta, where s is the sum of squares of `size` neighbouring channels.
 Value local_response_norm(Value x, int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
 

@@ -31,11 +31,7 @@ void hardmax_rule(Call& c) {
     x = reshape(x, {rows, columns});
     axis = 1;
   }
-  const Value first = argmax(x, axis, true);
-  Shape along(std::vector<Dim>(static_cast<size_t>(x.shape().rank()), Dim(1)));
-  along[axis] = x.shape()[axis];
-  const Value index = reshape(range(c.graph(), x.shape()[axis]), along);
-  c.out(reshape(cast(equal(first, index), given.dtype()), given.shape()));
+  c.out(reshape(hardmax(x, axis), given.shape()));
 }
 
 }  // namespace

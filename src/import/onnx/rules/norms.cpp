@@ -97,21 +97,13 @@ void lrn_rule(Call& c) {
 
 void lp_normalization_rule(Call& c) {
   c.expect_inputs(1, 1);
-  const Value x = as_f32(c.in(0));
-  const int64_t axis = c.axis("axis", -1, x.shape().rank());
-  const int64_t p = c.integer("p", 2);
-  if (p != 1 && p != 2) fail("its p is {}; it must be 1 or 2", p);
-  const Value length = p == 1 ? sum(abs(x), {axis}, true) : sqrt(sum(square(x), {axis}, true));
-  c.out(as_type(x / length, c.in(0).dtype()));
+  const int64_t axis = c.axis("axis", -1, c.rank(0));
+  c.out(lp_normalize(c.in(0), c.integer("p", 2), axis));
 }
 
 void mean_variance_rule(Call& c) {
   c.expect_inputs(1, 1);
-  const Value x = as_f32(c.in(0));
-  const std::vector<int64_t> axes = c.axes(1, x.shape().rank()).value_or(std::vector<int64_t>{0, 2, 3});
-  const Value centred = x - mean(x, axes, true);
-  const Value deviation = sqrt(mean(square(centred), axes, true));
-  c.out(as_type(centred / (deviation + 1e-9), c.in(0).dtype()));
+  c.out(mean_variance_norm(c.in(0), c.axes(1, c.rank(0)).value_or(std::vector<int64_t>{0, 2, 3})));
 }
 
 }  // namespace

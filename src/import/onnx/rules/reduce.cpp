@@ -24,11 +24,6 @@ Over reduced_over(Call& c) {
 
 Value sum_over(Value x, const Over& over) { return over.nothing ? x : sum(x, over.axes, over.keep); }
 
-// Sums of small types are rounded once, at the end.
-Value widened(Value x) {
-  return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? cast(x, DType::f32) : x;
-}
-
 void emit(Call& c, Value y) {
   const DType dtype = c.carried(c.type(0));
   c.out(c.wrapped(y.dtype() == dtype ? y : cast(y, dtype), c.type(0)));
@@ -62,35 +57,18 @@ void extreme_rule(Call& c) {
   if (x.dtype() == DType::bool_) x = cast(x, DType::u8);
   emit(c, c.op() == "ReduceMax" ? max(x, over.axes, over.keep) : min(x, over.axes, over.keep));
 }
-void l1_rule(Call& c) {
-  const Over over = reduced_over(c);
-  emit(c, sum_over(abs(widened(c.in(0))), over));
-}
-void sum_square_rule(Call& c) {
-  const Over over = reduced_over(c);
-  emit(c, sum_over(square(widened(c.in(0))), over));
-}
-void l2_rule(Call& c) {
+// What it is of one element, where nothing is reduced, is a reduction over no axis of another one.
+void composite_rule(Call& c, Value (*reduction)(Value, std::vector<int64_t>, bool)) {
   const Over over = reduced_over(c);
   const Value x = c.in(0);
-  const Value total = sum_over(square(is_float(x.dtype()) ? widened(x) : cast(x, DType::f32)), over);
-  emit(c, sqrt(total));
+  if (!over.nothing) return emit(c, reduction(x, over.axes, over.keep));
+  Shape apart = x.shape();
+  apart.push_back(1);
+  emit(c, reduction(reshape(x, apart), {-1}, false));
 }
-void log_sum_rule(Call& c) {
-  const Over over = reduced_over(c);
-  const Value x = c.in(0);
-  emit(c, log(sum_over(is_float(x.dtype()) ? widened(x) : cast(x, DType::f32), over)));
-}
-// Less its maximum, so that nothing overflows; an infinite maximum is the result itself.
-void log_sum_exp_rule(Call& c) {
-  const Over over = reduced_over(c);
-  const Value given = c.in(0);
-  const Value x = is_float(given.dtype()) ? widened(given) : cast(given, DType::f32);
-  if (over.nothing || x.shape().elements().is(0)) return emit(c, log(sum_over(exp(x), over)));
-  const Value top = max(x, over.axes, true);
-  const Value finite = where(is_inf(top), 0, top);
-  const Value total = log(sum(exp(x - finite), over.axes, over.keep));
-  emit(c, total + reshape(finite, total.shape()));
+template <Value (*kReduction)(Value, std::vector<int64_t>, bool)>
+void reduction_rule(Call& c) {
+  composite_rule(c, kReduction);
 }
 
 }  // namespace
@@ -102,11 +80,11 @@ void register_reduce(RuleTable& table) {
   table.add("ReduceProd", prod_rule);
   table.add("ReduceMax", extreme_rule);
   table.add("ReduceMin", extreme_rule);
-  table.add("ReduceL1", l1_rule);
-  table.add("ReduceL2", l2_rule);
-  table.add("ReduceSumSquare", sum_square_rule);
-  table.add("ReduceLogSum", log_sum_rule);
-  table.add("ReduceLogSumExp", log_sum_exp_rule);
+  table.add("ReduceL1", reduction_rule<l1_norm>);
+  table.add("ReduceL2", reduction_rule<l2_norm>);
+  table.add("ReduceSumSquare", reduction_rule<sum_square>);
+  table.add("ReduceLogSum", reduction_rule<log_sum>);
+  table.add("ReduceLogSumExp", reduction_rule<log_sum_exp>);
 }
 }  // namespace rules
 

@@ -1,0 +1,154 @@
+// Reductions that are made of sums, maxima and element-wise functions. Those of 16-bit floats are rounded
+// once, at the end.
+#include "ops/composite.h"
+#include "ops/op_table.h"
+#include "rlx/ops.h"
+
+namespace rlx {
+namespace {
+
+Value as_float(Value x) { return x.dtype() == DType::f32 ? x : cast(x, DType::f32); }
+Value widened(Value x) {
+  return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? cast(x, DType::f32) : x;
+}
+Value of_type(Value y, Value like) { return y.dtype() == like.dtype() ? y : cast(y, like.dtype()); }
+
+using Reduction = Value (*)(Value, std::vector<int64_t>, bool);
+
+template <class Self>
+struct Reduced : Composite<Self> {
+  static constexpr int64_t kLeast = 1, kMost = 1;
+  std::vector<int64_t> axes;
+  bool keepdims = false;
+
+  void visit_attributes(AttributeVisitor& v) override {
+    v("axes", axes, {});
+    v("keepdims", keepdims, false);
+  }
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
+    return {Self::kFunction(in[0], axes, keepdims)};
+  }
+  Tolerance tolerance(std::span<const TensorType> inputs) const override {
+    double n = 1;
+    for (const Dim& d : inputs[0].shape) n *= static_cast<double>(d.value());
+    return {.ulps = 8, .terms = n, .scale = 4 * n};
+  }
+};
+
+struct L1Norm final : Reduced<L1Norm> {
+  static constexpr auto kName = "l1_norm";
+  static constexpr Reduction kFunction = l1_norm;
+};
+struct L2Norm final : Reduced<L2Norm> {
+  static constexpr auto kName = "l2_norm";
+  static constexpr Reduction kFunction = l2_norm;
+};
+struct SumSquare final : Reduced<SumSquare> {
+  static constexpr auto kName = "sum_square";
+  static constexpr Reduction kFunction = sum_square;
+};
+struct LogSum final : Reduced<LogSum> {
+  static constexpr auto kName = "log_sum";
+  static constexpr Reduction kFunction = log_sum;
+};
+struct LogSumExp final : Reduced<LogSumExp> {
+  static constexpr auto kName = "log_sum_exp";
+  static constexpr Reduction kFunction = log_sum_exp;
+};
+struct Any final : Reduced<Any> {
+  static constexpr auto kName = "any";
+  static constexpr Reduction kFunction = any;
+};
+struct All final : Reduced<All> {
+  static constexpr auto kName = "all";
+  static constexpr Reduction kFunction = all;
+};
+
+struct Variance final : Composite<Variance> {
+  static constexpr auto kName = "variance";
+  static constexpr int64_t kLeast = 1, kMost = 1;
+  std::vector<int64_t> axes;
+  bool keepdims = false;
+  int64_t correction = 0;
+
+  void visit_attributes(AttributeVisitor& v) override {
+    v("axes", axes, {});
+    v("keepdims", keepdims, false);
+    v("correction", correction, 0);
+  }
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
+    return {variance(in[0], axes, keepdims, correction)};
+  }
+  Tolerance tolerance(std::span<const TensorType> inputs) const override {
+    return {.ulps = 16, .terms = static_cast<double>(inputs[0].shape.elements().value()), .scale = 8};
+  }
+};
+
+}  // namespace
+
+Value l1_norm(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return of_type(sum(abs(widened(x)), std::move(axes), keepdims), x);
+}
+Value sum_square(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return of_type(sum(square(widened(x)), std::move(axes), keepdims), x);
+}
+Value l2_norm(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return of_type(sqrt(sum(square(as_float(x)), std::move(axes), keepdims)), x);
+}
+Value log_sum(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return of_type(log(sum(as_float(x), std::move(axes), keepdims)), x);
+}
+// Less its maximum, so that nothing overflows; an infinite maximum is the result itself.
+Value log_sum_exp(Value x, std::vector<int64_t> axes, bool keepdims) {
+  const Value wide = as_float(x);
+  if (x.shape().elements().is(0)) return of_type(log(sum(exp(wide), std::move(axes), keepdims)), x);
+  const Value top = max(wide, axes, true);
+  const Value finite = where(is_inf(top), 0, top);
+  const Value total = log(sum(exp(wide - finite), std::move(axes), keepdims));
+  return of_type(total + reshape(finite, total.shape()), x);
+}
+Value any(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return cast(max(cast(cast(x, DType::bool_), DType::u8), std::move(axes), keepdims), DType::bool_);
+}
+Value all(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return cast(min(cast(cast(x, DType::bool_), DType::u8), std::move(axes), keepdims), DType::bool_);
+}
+Value variance(Value x, std::vector<int64_t> axes, bool keepdims, int64_t correction) {
+  const Value wide = as_float(x);
+  const Value squares = square(wide - mean(wide, axes, true));
+  if (correction == 0) return of_type(mean(squares, std::move(axes), keepdims), x);
+  Dim count(1);
+  for (int64_t i = 0; i < x.shape().rank(); ++i) {
+    const auto is_axis = [&](int64_t a) { return (a < 0 ? a + x.shape().rank() : a) == i; };
+    if (axes.empty() || std::ranges::any_of(axes, is_axis)) count *= x.shape()[i];
+  }
+  const Value divisor = cast(reshape(range(x.graph(), 1, count - Dim(correction)), {}), DType::f32);
+  return of_type(sum(squares, std::move(axes), keepdims) / divisor, x);
+}
+
+namespace ops {
+void register_reductions(OpTable& table) {
+  const auto add = [&]<class Op>(Op, std::string formula, std::string types, std::string range) {
+    const std::string name = Op::kName;
+    table.add<Op>({.formula = std::move(formula),
+                   .operands = "x",
+                   .types = std::move(types),
+                   .variants = {"expanded"},
+                   .samples = {name + "(T[3,17]" + range + ") {axes=[-1]}",
+                               name + "(T[2,5,7]" + range + ") {axes=[0,2], keepdims=true}",
+                               name + "(T[257]" + range + ")", name + "(T[4,3]" + range + ") {axes=[0]}"}});
+  };
+  const std::string all_types = "f32 f16 bf16 i32 i64 i8 u8";
+  add(L1Norm(), "the sum of |x| over the axes", all_types, "");
+  add(L2Norm(), "the square root of the sum of x^2 over the axes", "f32 f16 bf16", "");
+  add(SumSquare(), "the sum of x^2 over the axes", "f32 f16 bf16 i32 i64", "");
+  add(LogSum(), "the logarithm of the sum over the axes", "f32 f16 bf16", " in 0.5..2");
+  add(LogSumExp(), "the logarithm of the sum of e^x over the axes, without overflow", "f32 f16 bf16", "");
+  add(Any(), "whether an element over the axes is not 0", "f32 i32 u8 bool", "");
+  add(All(), "whether no element over the axes is 0", "f32 i32 u8 bool", "");
+  add(Variance(), "the mean of (x - mean)^2 over the axes; correction c divides by n - c", "f32 f16 bf16",
+      "");
+}
+}  // namespace ops
+
+}  // namespace rlx
