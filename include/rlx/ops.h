@@ -486,7 +486,7 @@ Value group_norm(Value x, int64_t groups, Value gamma = {}, Value beta = {}, dou
 // A group for each channel.
 Value instance_norm(Value x, Value gamma = {}, Value beta = {}, double eps = 1e-5,
                     ConvLayout layout = ConvLayout::channels_first);
-// x / (sum |x|^p)^(1/p) along the axis, for p = 1 or 2; 0 where that is 0.
+// x / (sum |x|^p)^(1/p) along the axis, for p = 1 or 2; NaN where all of it is 0.
 Value lp_normalize(Value x, int64_t p = 2, int64_t axis = -1);
 // (x - mean) / (sqrt(variance) + eps) over any axes.
 Value mean_variance_norm(Value x, std::vector<int64_t> axes, double eps = 1e-9);

@@ -20,7 +20,7 @@ Value lp_normalize(Value x, int64_t p, int64_t axis) {
   if (p != 1 && p != 2) fail("lp_normalize: p is {}; it must be 1 or 2", p);
   const Value wide = cast(x, DType::f32);
   const Value norm = p == 1 ? l1_norm(wide, {axis}, true) : l2_norm(wide, {axis}, true);
-  return cast(where(equal(norm, 0), 0, wide / norm), x.dtype());
+  return cast(wide / norm, x.dtype());
 }
 
 Value mean_variance_norm(Value x, std::vector<int64_t> axes, double eps) {
@@ -278,7 +278,7 @@ void register_composites(OpTable& table) {
       {"(T[3,2,4,6]) {factor=2}"});
   add(InstanceNorm(), "group_norm with a group for each channel", "x gamma beta", floats,
       {"(T[2,3,17])", "(T[2,3,5,7], T[3], T[3])", "(T[2,5,7,3], T[3]) {layout=\"channels_last\"}"});
-  add(LpNormalize(), "x / (sum |x|^p)^(1/p) along the axis, 0 where that is 0", "x", floats,
+  add(LpNormalize(), "x / (sum |x|^p)^(1/p) along the axis", "x", floats,
       {"(T[3,17])", "(T[2,5,7]) {p=1, axis=1}"});
   add(MeanVarianceNorm(), "(x - mean) / (sqrt(variance) + eps) over the axes", "x", floats,
       {"(T[3,17]) {axes=[1], eps=0.001}", "(T[2,3,5,7]) {axes=[0,2,3], eps=0.001}"});

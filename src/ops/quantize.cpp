@@ -119,7 +119,7 @@ struct Quantize final : OpOf<Quantize> {
 
   // NaN becomes 0 by the cast, since no number is greater or less.
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
-    const Shape& shape = in[0].shape();
+    const Shape shape = in[0].shape();
     const auto f32 = [](Value v) { return v.dtype() == DType::f32 ? v : cast(v, DType::f32); };
     Value y = round_div(f32(in[0]), f32(scales.spread(in[1], shape)));
     if (in[2]) y = y + f32(scales.spread(in[2], shape));
@@ -168,7 +168,7 @@ struct Dequantize final : OpOf<Dequantize> {
   }
 
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
-    const Shape& shape = in[0].shape();
+    const Shape shape = in[0].shape();
     // Differences of integers are exact in 32 bits; those of 32 bits themselves wrap.
     const auto wide = [](Value v) {
       return is_float(v.dtype()) || v.dtype() == DType::i32 ? v : cast(v, DType::i32);
