@@ -686,6 +686,8 @@ std::vector<Value> nonzero(Value x, std::string symbol = "", int64_t capacity = 
 // The entries along `axis` for which the condition, a vector of bools, is true, and their number. As above.
 std::vector<Value> compress(Value x, Value condition, int64_t axis, std::string symbol = "",
                             int64_t capacity = 0);
+// The elements of x for which the mask, of the same shape, is true, in row-major order, and their number.
+std::vector<Value> masked_select(Value x, Value mask, std::string symbol = "", int64_t capacity = 0);
 struct UniqueOptions {
   std::optional<int64_t> axis = {};  // of slices along it; otherwise of elements, and x counts as a vector
   bool sorted = true;                // in ascending order; otherwise by first occurrence

@@ -218,6 +218,19 @@ struct BinCount final : Composite<BinCount> {
     return {.ulps = 1, .terms = static_cast<double>(inputs[0].shape.elements().value()), .scale = 40};
   }
 };
+// In a text the results have the sizes of their upper bounds; `nonzero` with a count gives true ones.
+struct Compress final : Composite<Compress> {
+  static constexpr auto kName = "compress";
+  static constexpr int64_t kLeast = 2, kMost = 2;
+  int64_t axis = 0;
+  void visit_attributes(AttributeVisitor& v) override { v("axis", axis, 0); }
+  Inputs make(Graph&, const Inputs& in) const { return compress(in[0], in[1], axis); }
+};
+struct MaskedSelect final : Composite<MaskedSelect> {
+  static constexpr auto kName = "masked_select";
+  static constexpr int64_t kLeast = 2, kMost = 2;
+  Inputs make(Graph&, const Inputs& in) const { return masked_select(in[0], in[1]); }
+};
 struct Histogram final : Composite<Histogram> {
   static constexpr auto kName = "histogram";
   static constexpr int64_t kLeast = 1, kMost = 1;
@@ -298,6 +311,10 @@ void register_composites(OpTable& table) {
       {"(T[3,17])", "(T[2,5,7] in 0..2) {axis=1}"});
   add(BinCount(), "y[i] = how many elements of x are i, or the sum of their weights", "x weights",
       "i32 i64 u8", {"(T[40] in 0..9) {size=8}", "(T[5,13] in 0..9, f32[5,13]) {size=12}"});
+  add(Compress(), "the entries of x along the axis for which the condition is true, and their number",
+      "x condition", any, {"(T[5,7], bool[5])", "(T[3,17], bool[17]) {axis=-1}"});
+  add(MaskedSelect(), "the elements of x for which the mask is true, and their number", "x mask", any,
+      {"(T[257], bool[257])", "(T[3,17], bool[3,17])"});
   add(Histogram(), "how many elements of x lie in each of `bins` intervals of equal length from low to high",
       "x", "f32 f16", {"(T[257]) {bins=7, low=-1, high=1}", "(T[3,17]) {bins=1}"});
   add(Einsum(), "Einstein's summation: equation=\"bij,bjk->bik\"", "inputs...", floats,

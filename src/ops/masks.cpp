@@ -80,6 +80,14 @@ std::vector<Value> compress(Value x, Value condition, int64_t axis, std::string 
   return {gather(x, indices, along), found[1]};
 }
 
+std::vector<Value> masked_select(Value x, Value mask, std::string symbol, int64_t capacity) {
+  if (!(x.shape() == mask.shape()))
+    fail("masked_select: x {} and the mask {} must have the same shape", x.shape().text(),
+         mask.shape().text());
+  const Shape flat{x.shape().elements()};
+  return compress(reshape(x, flat), reshape(mask, flat), 0, std::move(symbol), capacity);
+}
+
 // What is outside is counted in an element that is cut off.
 Value bincount(Value x, int64_t size, Value weights) {
   const Value index = cast(reshape(x, {x.shape().elements()}), DType::i32);
