@@ -99,8 +99,12 @@ std::string print(const OutputCheck& check);
 // The number of dispatches, the memory, how often each kernel is used.
 std::string schedule_summary(const PlanReport& plan);
 
-// What Executable::profile measured, summed by kernel, the most expensive first.
-std::string profile_table(std::span<const DispatchReport> dispatches);
+// What Executable::profile measured, summed by kernel, the most expensive first. With the plan that ran, also
+// the arithmetic and the bytes per second.
+std::string profile_table(std::span<const DispatchReport> dispatches, const PlanReport* plan = nullptr);
+// For each of the dispatches its share, by time, of the operations of its node: what StepReport::node_flops
+// says, however often the dispatches of the node were made.
+std::vector<double> dispatch_flops(std::span<const DispatchReport> dispatches, const PlanReport& plan);
 // The same as a file for chrome://tracing or ui.perfetto.dev.
 std::string trace_json(std::span<const DispatchReport> dispatches, const std::string& title);
 

@@ -25,6 +25,21 @@ struct StepReport {
   uint32_t grid[3] = {0, 0, 0};
   int64_t bindings = 0;
   int64_t bytes = 0;  // of the memory that is bound
+  // Floating-point operations of the node, which may have other dispatches too; 0 where they are not known or
+  // say little about the time: only products and attention have them.
+  double node_flops = 0;
+};
+
+// A piece of memory of a plan, and when it holds something.
+struct StorageReport {
+  std::string node;  // that makes it, or the input
+  std::string kind;  // "intermediate", "input" or "table" (constants that a kernel needs besides its inputs)
+  int64_t buffer = 0;  // pieces with the same one lie in the same buffer
+  int64_t offset = 0;  // in bytes
+  int64_t bytes = 0;
+  // Of PlanReport::run: the first dispatch that uses it and the last; outputs are kept until one beyond the
+  // end.
+  int64_t first = 0, last = 0;
 };
 
 struct PlanReport {
@@ -34,6 +49,7 @@ struct PlanReport {
   // decides about.
   std::vector<std::string> control;
   MemoryReport memory;
+  std::vector<StorageReport> storages;  // weights and states are not among them
   // Why the plan was made although there was one for the same capacities of the symbols; "" if there was
   // none.
   std::string reason;
@@ -46,6 +62,7 @@ struct DispatchReport {
   std::string variant;
   uint64_t begin_ns = 0;  // from the first dispatch
   uint64_t end_ns = 0;
+  int64_t step = 0;  // which of PlanReport::run it is; in a loop one of them is made several times
 };
 
 }  // namespace rlx

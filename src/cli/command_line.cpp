@@ -20,6 +20,7 @@ constexpr const char* kExamples =
     "  rlx ops softmax                           what an op computes, its attributes and kernels\n"
     "  rlx info model.onnx                       what a model has, and what in it cannot run\n"
     "  rlx run model.onnx --input x=x.npy        runs it; --output-dir writes what comes out\n"
+    "  rlx profile model.onnx --html page.html   where the time goes\n"
     "  rlx verify model.onnx --dim batch=4       compares a run on random numbers with the CPU\n"
     "  rlx plan model.rlx --dim batch=4          dispatches, kernels and memory of a graph\n"
     "`rlx COMMAND --help` says more about each.";
@@ -34,8 +35,8 @@ int run(int argc, char** argv) {
   remove_unfinished_files_when_interrupted();
   try {
     Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
-    for (auto* add : {add_devices, add_ops, add_info, add_plan, add_run, add_verify, add_convert, add_bench,
-                      add_conformance, add_ocr, add_transcribe, add_demo})
+    for (auto* add : {add_devices, add_ops, add_info, add_plan, add_run, add_profile, add_verify, add_convert,
+                      add_bench, add_conformance, add_ocr, add_transcribe, add_demo})
       add(arguments);
     arguments.run(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : complain("the output could not be written", 1);

@@ -11,6 +11,7 @@ void add_ops(Arguments& arguments);
 void add_plan(Arguments& arguments);
 void add_info(Arguments& arguments);
 void add_run(Arguments& arguments);
+void add_profile(Arguments& arguments);
 void add_verify(Arguments& arguments);
 void add_convert(Arguments& arguments);
 void add_bench(Arguments& arguments);

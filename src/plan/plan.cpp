@@ -6,7 +6,6 @@
 
 #include "base/checked.h"
 #include "base/format.h"
-#include "plan/arena.h"
 
 namespace rlx {
 namespace {
@@ -166,6 +165,15 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
     for (BoundDispatch& b : bind_dispatch(d, plan.placements, caps)) plan.dispatches.push_back(std::move(b));
   }
   plan.first_bound.push_back(plan.dispatches.size());
+  for (Lifetime& life : lives) {
+    if (!life.used()) continue;
+    const auto bound = [&](int32_t dispatch) {
+      return static_cast<int32_t>(plan.first_bound[static_cast<size_t>(dispatch)]);
+    };
+    life = {bound(life.first),
+            life.last < steps ? std::max(bound(life.first), bound(life.last + 1) - 1) : bound(steps)};
+  }
+  plan.lives = std::move(lives);
   return plan;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/binder.h"
+#include "plan/arena.h"
 #include "plan/program.h"
 
 namespace rlx {
@@ -20,6 +21,7 @@ struct Plan {
   std::vector<int64_t> buffers;       // bytes of each buffer the plan owns; fixed ones come before them
   int32_t fixed_buffers = 0;          // buffer ids below this are the caller's
   std::vector<Placement> placements;  // by storage
+  std::vector<Lifetime> lives;        // by storage, as positions in `dispatches` when the plan is made
   std::vector<BoundDispatch> dispatches;
   std::vector<size_t> first_bound;  // by dispatch of the program, where its own begin; one more at the end
 

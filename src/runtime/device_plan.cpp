@@ -151,6 +151,30 @@ DevicePlan::Range DevicePlan::commands_of(size_t work, size_t first, size_t coun
   return {bound.first + bound.starts[first], bound.starts[first + count] - bound.starts[first]};
 }
 
+std::vector<StorageReport> DevicePlan::storages() const {
+  const std::vector<Storage>& storages = lowered_.program.storages;
+  const Lifetime always{0, static_cast<int32_t>(dispatches().size())};
+  std::vector<StorageReport> out;
+  for (size_t s = 0; s < plan_.placements.size(); ++s) {
+    const Placement& at = plan_.placements[s];
+    // What was added for other sizes has a buffer of its own, throughout.
+    const Lifetime life = s < plan_.lives.size() ? plan_.lives[s] : always;
+    if (at.buffer < plan_.fixed_buffers || !life.used()) continue;
+    const Storage& storage = storages[s];
+    if (storage.overflow) continue;
+    out.push_back({.node = storage.node < 0 ? "" : names()[static_cast<size_t>(storage.node)].name,
+                   .kind = storage.leaf    ? "input"
+                           : storage.table ? "table"
+                                           : "intermediate",
+                   .buffer = at.buffer,
+                   .offset = at.offset,
+                   .bytes = at.bytes,
+                   .first = life.first,
+                   .last = life.last});
+  }
+  return out;
+}
+
 std::vector<std::string> DevicePlan::control() const {
   using enum Instruction::Kind;
   std::vector<std::string> out;

@@ -8,6 +8,7 @@
 #include "gpu/device.h"
 #include "ir/op.h"
 #include "plan/plan.h"
+#include "rlx/report.h"
 #include "runtime/commands.h"
 #include "runtime/overflow.h"
 #include "runtime/weights.h"
@@ -87,6 +88,8 @@ class DevicePlan {
   Range commands_of(size_t work) const { return commands_of(work, 0, bound_[work].starts.size() - 1); }
   // What the instructions do, in sentences.
   std::vector<std::string> control() const;
+  // Inputs, tables and intermediates that dispatches use, with their places.
+  std::vector<StorageReport> storages() const;
   // Where a word lies that the host reads.
   Placement place_of(int32_t storage) const { return plan_.placements[static_cast<size_t>(storage)]; }
   const std::vector<BoundDispatch>& dispatches() const { return commands_->dispatches(); }

@@ -170,21 +170,48 @@ std::string schedule_summary(const PlanReport& plan) {
   return out;
 }
 
-std::string profile_table(std::span<const DispatchReport> dispatches) {
+std::vector<double> dispatch_flops(std::span<const DispatchReport> dispatches, const PlanReport& plan) {
+  std::map<std::string_view, double> node_ns;
+  for (const DispatchReport& d : dispatches) node_ns[d.node] += static_cast<double>(d.end_ns - d.begin_ns);
+  std::vector<double> out;
+  for (const DispatchReport& d : dispatches) {
+    const double ns = node_ns[d.node];
+    const double flops = plan.run[static_cast<size_t>(d.step)].node_flops;
+    out.push_back(ns > 0 ? flops * static_cast<double>(d.end_ns - d.begin_ns) / ns : 0);
+  }
+  return out;
+}
+
+std::string profile_table(std::span<const DispatchReport> dispatches, const PlanReport* plan) {
   struct Row {
     int64_t count = 0;
     uint64_t total_ns = 0;
     uint64_t longest_ns = 0;
     std::string longest_node;
+    double flops = 0;
+    double bytes = 0;
+
+    // Operations per ns are billions per second.
+    std::string rate(double amount) const {
+      if (amount <= 0 || total_ns == 0) return "";
+      const double x = amount / static_cast<double>(total_ns);
+      return formatted("{:.{}f}", x, x >= 100 ? 0 : x >= 10 ? 1 : 2);
+    }
   };
+  const std::vector<double> flops = plan ? dispatch_flops(dispatches, *plan) : std::vector<double>();
   std::map<std::string, Row> by_kernel;
-  uint64_t sum_ns = 0;
-  for (const DispatchReport& d : dispatches) {
+  Row all;
+  for (size_t i = 0; i < dispatches.size(); ++i) {
+    const DispatchReport& d = dispatches[i];
     Row& row = by_kernel[kernel_text(d.kernel, d.variant)];
     const uint64_t ns = d.end_ns - d.begin_ns;
-    ++row.count;
-    row.total_ns += ns;
-    sum_ns += ns;
+    for (Row* sum : {&row, &all}) {
+      ++sum->count;
+      sum->total_ns += ns;
+      if (!plan) continue;
+      sum->flops += flops[i];
+      sum->bytes += static_cast<double>(plan->run[static_cast<size_t>(d.step)].bytes);
+    }
     if (row.longest_node.empty() || ns > row.longest_ns) {
       row.longest_ns = ns;
       row.longest_node = d.node;
@@ -194,16 +221,20 @@ std::string profile_table(std::span<const DispatchReport> dispatches) {
   std::ranges::stable_sort(rows, std::greater<>(), [](const auto& row) { return row.second.total_ns; });
   size_t width = 6;
   for (const auto& [kernel, row] : rows) width = std::max(width, kernel.size());
-  std::string out = formatted("{:{}}  {:>5}  {:>10}  {:>6}  {:>10}  {}\n", "kernel", width, "count", "ms",
-                              "share", "longest ms", "node");
+  const auto rates = [&](const std::string& arithmetic, const std::string& memory) {
+    return plan ? formatted("  {:>8}  {:>6}", arithmetic, memory) : std::string();
+  };
+  const auto ms = [](uint64_t ns) { return static_cast<double>(ns) / 1e6; };
+  std::string out = formatted("{:{}}  {:>5}  {:>10}  {:>6}{}  {:>10}  {}\n", "kernel", width, "count", "ms",
+                              "share", rates("GFLOP/s", "GB/s"), "longest ms", "node");
   for (const auto& [kernel, row] : rows) {
-    out += formatted("{:{}}  {:>5}  {:>10.3f}  {:>5.1f}%  {:>10.3f}  {}\n", kernel, width, row.count,
-                     static_cast<double>(row.total_ns) / 1e6,
-                     sum_ns ? 100.0 * static_cast<double>(row.total_ns) / static_cast<double>(sum_ns) : 0.0,
-                     static_cast<double>(row.longest_ns) / 1e6, row.longest_node);
+    out += formatted("{:{}}  {:>5}  {:>10.3f}  {:>5.1f}%{}  {:>10.3f}  {}\n", kernel, width, row.count,
+                     ms(row.total_ns), all.total_ns ? 100.0 * ms(row.total_ns) / ms(all.total_ns) : 0.0,
+                     rates(row.rate(row.flops), row.rate(row.bytes)), ms(row.longest_ns), row.longest_node);
   }
-  return out + formatted("{:{}}  {:>5}  {:>10.3f}\n", "all", width, dispatches.size(),
-                         static_cast<double>(sum_ns) / 1e6);
+  out += formatted("{:{}}  {:>5}  {:>10.3f}", "all", width, all.count, ms(all.total_ns));
+  if (plan) out += "        " + rates(all.rate(all.flops), all.rate(all.bytes));
+  return out + "\n";
 }
 
 // --- Reports of an executable on itself ---

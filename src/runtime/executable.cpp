@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
+#include "ops/flops.h"
 #include "runtime/device_access.h"
 #include "runtime/transfer.h"
 
@@ -112,7 +113,7 @@ MemoryReport Executable::Impl::memory_report(const DevicePlan* plan) const {
 
 PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
   const auto steps = [](const std::vector<BoundDispatch>& dispatches,
-                        const std::vector<Program::NodeName>& names) {
+                        const std::vector<Program::NodeName>& names, const Graph* graph) {
     std::vector<StepReport> out;
     for (const BoundDispatch& d : dispatches) {
       const Program::NodeName& n = names[static_cast<size_t>(d.node)];
@@ -120,13 +121,15 @@ PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
       std::ranges::copy(d.grid, step.grid);
       step.bindings = std::ssize(d.ranges);
       for (const BoundRange& r : d.ranges) step.bytes += r.bytes;
+      if (graph && d.node < graph->size()) step.node_flops = node_flops(*graph, graph->node(d.node));
     }
     return out;
   };
-  return {.load = steps(loaded->weights.load_dispatches(), loaded->weights.load_names()),
-          .run = steps(plan.dispatches(), plan.names()),
+  return {.load = steps(loaded->weights.load_dispatches(), loaded->weights.load_names(), nullptr),
+          .run = steps(plan.dispatches(), plan.names(), &plan.graph()),
           .control = plan.control(),
           .memory = memory_report(&plan),
+          .storages = plan.storages(),
           .reason = loaded->plans.reason()};
 }
 

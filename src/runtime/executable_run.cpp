@@ -91,9 +91,11 @@ std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& pla
   const std::vector<gpu::DispatchTime> times = loaded->compiled.device->submit_timed(work);
   std::vector<DispatchReport> out;
   for (size_t i = 0; i < times.size(); ++i) {
-    const BoundDispatch& d = plan.dispatches()[commands.empty() ? i : commands[i]];
+    const size_t step = commands.empty() ? i : commands[i];
+    const BoundDispatch& d = plan.dispatches()[step];
     out.push_back({plan.names()[static_cast<size_t>(d.node)].name, d.kernel->name, d.variant,
-                   times[i].begin_ns - times[0].begin_ns, times[i].end_ns - times[0].begin_ns});
+                   times[i].begin_ns - times[0].begin_ns, times[i].end_ns - times[0].begin_ns,
+                   static_cast<int64_t>(step)});
   }
   return out;
 }

@@ -1,7 +1,5 @@
 // The program as its users call it.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +13,7 @@
 #include "ops/op_table.h"
 #include "rlx/npy.h"
 #include "rlx/version.h"
+#include "tests/gpu/cli_harness.h"
 #include "tests/support/full.h"
 #include "tests/support/onnx_model.h"
 
@@ -24,57 +23,8 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-struct Result {
-  int code = -1;
-  std::string out, err;
-};
-
-class Cli : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / formatted("rlx-cli-test-{}", getpid());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return path(name);
-  }
-  std::string write(const std::string& name, const Tensor& tensor) {
-    write_npy(path(name), tensor);
-    return path(name);
-  }
-  std::string write(const std::string& name, const Tensor& tensor, onnx::ElementType type) {
-    write_npy(path(name), tensor, type);
-    return path(name);
-  }
-  static std::string slurp(const fs::path& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
-
-  Result rlx(const std::string& arguments, const std::string& environment = "") {
-    const fs::path out = folder_ / "stdout";
-    const fs::path err = folder_ / "stderr";
-    const std::string command = formatted("{} '{}' {} >'{}' 2>'{}' </dev/null", environment, RLX_CLI_PATH,
-                                          arguments, out.string(), err.string());
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
-  }
-
-  // One line that begins with `rlx: ` and has this in it.
-  static void expect_complaint(const Result& r, int code, const std::string& part) {
-    EXPECT_EQ(r.code, code) << r.err;
-    EXPECT_TRUE(r.err.starts_with("rlx: ")) << r.err;
-    EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
-    EXPECT_TRUE(r.err.contains(part)) << r.err;
-  }
-
-  fs::path folder_;
-};
+using Result = testing::CliResult;
+class Cli : public testing::CliTest {};
 
 constexpr const char* kSmall = R"(graph small {
   %x = input : f32[batch, 6]
@@ -87,8 +37,8 @@ constexpr const char* kSmall = R"(graph small {
 
 TEST_F(Cli, HelpAndVersion) {
   for (const char* arguments :
-       {"--help", "devices --help", "ops --help", "info --help", "plan --help", "run --help", "verify --help",
-        "convert --help", "bench --help", "ocr --help", "demo --help"}) {
+       {"--help", "devices --help", "ops --help", "info --help", "plan --help", "run --help",
+        "profile --help", "verify --help", "convert --help", "bench --help", "ocr --help", "demo --help"}) {
     const Result r = rlx(arguments);
     EXPECT_EQ(r.code, 0) << arguments;
     EXPECT_TRUE(r.out.contains("Examples:")) << arguments << r.out;
