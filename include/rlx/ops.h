@@ -327,6 +327,68 @@ struct RoiAlignOptions {
 // width]. `rois` [regions, 4] has x1, y1, x2, y2, `images` [regions] whose region it is.
 Value roi_align(Value x, Value rois, Value images, const RoiAlignOptions& options);
 
+// --- Spectra ---
+
+// c64 as f32 with a last axis of 2 (real, imaginary), and back. Views: they cost nothing where strides allow.
+Value view_as_real(Value x);
+Value view_as_complex(Value x);
+Value real(Value x);                // of c64
+Value imag(Value x);                // likewise
+Value complex(Value re, Value im);  // c64 from two tensors of the same shape
+// Windows of `size` elements along an axis, `step` apart, as a view: the axis counts windows, and a new last
+// axis the elements of each. What is left at the end is dropped.
+Value unfold(Value x, int64_t axis, int64_t size, int64_t step);
+
+// Which direction divides by n (ortho: both, by its root), as in NumPy.
+enum class FftNorm { backward, ortho, forward };
+struct FftOptions {
+  int64_t axis = -1;
+  // Elements that are transformed: x is cut, or zeros are added at its end. 0: all; of irfft, 2 (bins - 1).
+  int64_t n = 0;
+  FftNorm norm = FftNorm::backward;
+};
+// The discrete Fourier transform along an axis, of any length, of floats or c64; the result is c64.
+Value fft(Value x, const FftOptions& options = {});
+Value ifft(Value x, const FftOptions& options = {});
+// Only the bins 0 .. n / 2, which are all that floats need.
+Value rfft(Value x, const FftOptions& options = {});
+// The inverse of rfft: n floats from bins 0 .. n / 2.
+Value irfft(Value x, const FftOptions& options = {});
+// Along several axes, all when empty; irfftn and rfftn take the half spectrum along the last of them.
+Value fftn(Value x, std::vector<int64_t> axes = {}, FftNorm norm = FftNorm::backward);
+Value ifftn(Value x, std::vector<int64_t> axes = {}, FftNorm norm = FftNorm::backward);
+Value rfftn(Value x, std::vector<int64_t> axes = {}, FftNorm norm = FftNorm::backward);
+// `n`: the length of the result along the last of the axes; 0: 2 (bins - 1).
+Value irfftn(Value x, std::vector<int64_t> axes = {}, int64_t n = 0, FftNorm norm = FftNorm::backward);
+// The frequencies of the bins of fft and rfft for samples that are `spacing` apart.
+Value fftfreq(Graph& graph, int64_t n, double spacing = 1);
+Value rfftfreq(Graph& graph, int64_t n, double spacing = 1);
+
+// Windows of n numbers, periodic (for spectra) or symmetric (NumPy's).
+Value hann_window(Graph& graph, int64_t n, bool periodic = true, DType dtype = DType::f32);
+Value hamming_window(Graph& graph, int64_t n, bool periodic = true, DType dtype = DType::f32);
+Value blackman_window(Graph& graph, int64_t n, bool periodic = true, DType dtype = DType::f32);
+// c[0] - c[1] cos(a) + c[2] cos(2 a) - ..., a from 0 to 2 pi.
+Value cosine_window(Graph& graph, int64_t n, const std::vector<double>& coefficients, bool periodic = true,
+                    DType dtype = DType::f32);
+
+struct StftOptions {
+  int64_t frame = 0;      // elements of a frame
+  int64_t hop = 0;        // from frame to frame; 0: a quarter of the frame
+  Value window = {};      // [frame], multiplies each frame; ones when absent
+  bool center = false;    // frames are centred at multiples of hop: x is reflected at its ends
+  bool onesided = true;   // only the bins 0 .. frame / 2
+  FftNorm norm = FftNorm::backward;
+};
+// The spectra of overlapping frames of x [.., samples]: c64[.., frames, bins].
+Value stft(Value x, const StftOptions& options);
+// The signal [.., samples] with such spectra: frames are added up where they overlap, and divided by the sum
+// of the squares of their windows. `length` samples; 0: as many as the frames have.
+Value istft(Value spectra, const StftOptions& options, int64_t length = 0);
+// Triangles of equal width on the mel scale, [dft_length / 2 + 1, bins]: ONNX's MelWeightMatrix.
+Value mel_weights(Graph& graph, int64_t bins, int64_t dft_length, int64_t sample_rate, double low, double high,
+                  DType dtype = DType::f32);
+
 // --- Shape ---
 
 Value reshape(Value x, Shape shape);                       // one dim may be -1

@@ -229,6 +229,14 @@ void Lowering::split_windows(Dispatch d) {
   for (int64_t begin = 0; begin < all.end - all.begin; begin += length) split_windows(part(begin, length));
 }
 
+View::Range rows_window(const Operand& o, int64_t begin, int64_t length) {
+  View outer = o.view.slice_axes(0, o.outer_rank).coalesced();
+  outer.offset = 0;
+  const View::Range inner = o.view.slice_axes(o.outer_rank, o.view.rank()).range();
+  const View::Range bases = outer.range_of(begin, begin + length);
+  return {inner.begin + bases.begin, inner.end + bases.end - 1};
+}
+
 bool Lowering::rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_group) {
   const auto part = [&](int64_t begin, int64_t length) {
     Dispatch d = whole;
@@ -238,11 +246,7 @@ bool Lowering::rows(const Dispatch& whole, int64_t row_count, int64_t rows_per_g
     if (length == row_count) return d;
     for (Operand& o : d.operands) {
       if (!o.present() || o.outer_rank == 0) continue;
-      View outer = o.view.slice_axes(0, o.outer_rank).coalesced();
-      outer.offset = 0;
-      const View::Range inner = o.view.slice_axes(o.outer_rank, o.view.rank()).range();
-      const View::Range bases = outer.range_of(begin, begin + length);
-      o.window = {inner.begin + bases.begin, inner.end + bases.end - 1};
+      o.window = rows_window(o, begin, length);
     }
     return d;
   };

@@ -182,6 +182,9 @@ Made Choice<Problem, Made>::make(Lowering& l, const Problem& problem) const {
   return row->make(l, problem, candidate);
 }
 
+// Where the rows [begin, begin + length) of an operand with rows along its outer axes can lie.
+View::Range rows_window(const Operand& o, int64_t begin, int64_t length);
+
 // Lets an output take the memory of an input with the same layout, for kernels in which the invocation that
 // writes an element is the only one that reads it, and reads it first.
 void allow_in_place(Dispatch& d);
