@@ -51,7 +51,8 @@ Value fftfreq(Graph& graph, int64_t n, double spacing) {
 Value rfftfreq(Graph& graph, int64_t n, double spacing) {
   if (n < 1) fail("rfftfreq: there are {} samples; there must be at least 1", n);
   std::vector<double> f;
-  for (int64_t k = 0; k <= n / 2; ++k) f.push_back(static_cast<double>(k) / (static_cast<double>(n) * spacing));
+  for (int64_t k = 0; k <= n / 2; ++k)
+    f.push_back(static_cast<double>(k) / (static_cast<double>(n) * spacing));
   return vector_of(graph, f, DType::f32);
 }
 
@@ -128,8 +129,8 @@ Value istft(Value spectra, const StftOptions& options, int64_t length) {
   return reshape(y, out);
 }
 
-Value mel_weights(Graph& graph, int64_t bins, int64_t dft_length, int64_t sample_rate, double low, double high,
-                  DType dtype) {
+Value mel_weights(Graph& graph, int64_t bins, int64_t dft_length, int64_t sample_rate, double low,
+                  double high, DType dtype) {
   if (bins < 1 || dft_length < 1 || sample_rate < 1 || !(low >= 0) || !(high > low))
     fail(
         "mel_weights: {} bins from {} Hz to {} Hz for {} elements at {} Hz; numbers must be at least 1, and "
@@ -141,8 +142,8 @@ Value mel_weights(Graph& graph, int64_t bins, int64_t dft_length, int64_t sample
   std::vector<int64_t> edges;  // of the triangles, in bins of the spectrum
   for (int64_t i = 0; i < bins + 2; ++i) {
     const double hertz = 700 * (std::pow(10, (static_cast<double>(i) * step + mel(low)) / 2595) - 1);
-    edges.push_back(
-        static_cast<int64_t>(std::floor(static_cast<double>(dft_length + 1) * hertz / static_cast<double>(sample_rate))));
+    edges.push_back(static_cast<int64_t>(
+        std::floor(static_cast<double>(dft_length + 1) * hertz / static_cast<double>(sample_rate))));
     if (edges.back() >= rows)
       fail("mel_weights: {} Hz lies beyond the last of {} bins at {} Hz", hertz, rows, sample_rate);
   }
