@@ -146,6 +146,9 @@ Graph running_maximum(int64_t n) {
 Graph sorted(int64_t n) {
   return of_state({n}, [](Value x) { return sort(x)[0]; });
 }
+Graph spectrum(int64_t n) {
+  return of_state({n}, [](Value x) { return view_as_real(fft(x)); });
+}
 Graph top_50(int64_t n) {
   return of_state({n}, [](Value x) { return topk(x, 50)[0]; });
 }
@@ -208,6 +211,7 @@ constexpr Scaled kNegate{10'000'000, negation};
 constexpr Scaled kCumsum{10'000'000, running_sum, kNegation};
 constexpr Scaled kCummax{10'000'000, running_maximum, kNegation};
 constexpr Scaled kSort{1'000'000, sorted, kHostSort};
+constexpr Scaled kFft{1 << 20, spectrum, kNegation};
 constexpr Scaled kMedian{1'000'000, middle, kHostSort};
 constexpr Scaled kTopK{150'000, top_50, kNegation};
 constexpr Scaled kUnique{1'000'000, different, kHostSort};
@@ -308,6 +312,7 @@ constexpr Case kCases[] = {
     {"negate", "negation of 10 M floats", nullptr, 0, {}, kNegate},
     {"cumsum", "running sum of 10 M floats", nullptr, 0, {}, kCumsum},
     {"cummax", "running maximum of 10 M floats", nullptr, 0, {}, kCummax},
+    {"fft", "Fourier transform of 2^20 floats", nullptr, 0, {}, kFft},
     {"sort", "sort of 1 M floats", nullptr, 0, {}, kSort},
     {"median", "median of 1 M floats", nullptr, 0, {}, kMedian},
     {"topk", "top 50 of 150,000 floats", nullptr, 0, {}, kTopK},

@@ -1,5 +1,6 @@
-// Discrete Fourier transforms. Lengths with small prime factors take one pass in workgroup memory, or several through
-// scratch memory; all others become a convolution with a chirp (Bluestein), of a length that is a power of two.
+// Discrete Fourier transforms. Lengths with small prime factors take one pass in workgroup memory, or several
+// through scratch memory; all others become a convolution with a chirp (Bluestein), of a length that is a
+// power of two.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -57,10 +58,10 @@ Operand table_of(Lowering& l, const ComplexList& values) {
 
 // A transform of rows: what is read, what is written, and what is done on the way.
 struct Transform {
-  Operand x;           // rows of floats or c64
-  Operand y;           // rows of c64, or of f32 for the real parts only; the first of n
-  int64_t n = 1;       // elements that are transformed
-  int64_t signal = 1;  // how many of these x stands for; the others are zero
+  Operand x;            // rows of floats or c64
+  Operand y;            // rows of c64, or of f32 for the real parts only; the first of n
+  int64_t n = 1;        // elements that are transformed
+  int64_t signal = 1;   // how many of these x stands for; the others are zero
   bool mirror = false;  // x has the bins 0 .. signal / 2 of the spectrum of floats
   bool inverse = false;
   double scale = 1;
@@ -207,20 +208,17 @@ class FftLowering {
     // The lanes of a CPU take turns between barriers.
     const auto work = static_cast<uint64_t>(ceil_div(columns * pass.length, 4));
     const uint64_t group = std::clamp<uint64_t>(std::bit_ceil(work), 32, l_.caps().software() ? 64 : 256);
-    return l_.make<Kernel>({.x = as_floats(t.x),
-                            .roots = roots_[i],
-                            .pre = t.pre,
-                            .post = t.post,
-                            .y = as_floats(t.y)},
-                           params, (several ? rows : 1) * ceil_div(count, columns),
-                           {.GROUP = static_cast<uint32_t>(group),
-                            .TILE = to_u32(tile_),
-                            .COMPLEX_IN = t.x.dtype == DType::c64,
-                            .MIRROR = t.mirror,
-                            .REAL_OUT = t.y.dtype != DType::c64,
-                            .READ_ACROSS = several || rows_are_near(t.x),
-                            .WRITE_ACROSS = pass.before > 1 || (!several && rows_are_near(t.y)),
-                            .BLOCK = block != nullptr});
+    return l_.make<Kernel>(
+        {.x = as_floats(t.x), .roots = roots_[i], .pre = t.pre, .post = t.post, .y = as_floats(t.y)}, params,
+        (several ? rows : 1) * ceil_div(count, columns),
+        {.GROUP = static_cast<uint32_t>(group),
+         .TILE = to_u32(tile_),
+         .COMPLEX_IN = t.x.dtype == DType::c64,
+         .MIRROR = t.mirror,
+         .REAL_OUT = t.y.dtype != DType::c64,
+         .READ_ACROSS = several || rows_are_near(t.x),
+         .WRITE_ACROSS = pass.before > 1 || (!several && rows_are_near(t.y)),
+         .BLOCK = block != nullptr});
   }
 
   Dispatch rows_of(const Transform& t, size_t i, int64_t begin, int64_t rows) const {
@@ -270,7 +268,8 @@ class FftLowering {
     const int64_t parts = is_complex ? 2 : 1;
     const Operand rows = floats.with_view(View::contiguous({t_.rows(), length, parts}));
     // Elements from `begin` on to `to`, `sign` apart; a part of them.
-    const auto copy = [&](const Operand& source, int64_t part, int64_t begin, int64_t count, int64_t to, int64_t sign) {
+    const auto copy = [&](const Operand& source, int64_t part, int64_t begin, int64_t count, int64_t to,
+                          int64_t sign) {
       if (count <= 0) return;
       const View at = as_floats(z).view.slice(2, part, 1);
       lower_copy_into(l_, source.with_view(source.view.slice(2, part, 1).slice(1, begin, count)),
@@ -323,7 +322,8 @@ class FftLowering {
     lower_copy_into(l_, from, to);
   }
 
-  // One block of columns of a row after the other, gathered and put back by copies, which can be cut anywhere.
+  // One block of columns of a row after the other, gathered and put back by copies, which can be cut
+  // anywhere.
   void run_blocks(const Transform& t, size_t i) {
     const Pass& pass = passes_[i];
     const int64_t row_columns = t.n / pass.length;
@@ -386,7 +386,9 @@ double moved_ns(const Target& target, const Transform& t, int64_t n) {
   return passes * (r.dispatch_ns + elements * 16 / r.bytes_per_ns);
 }
 
-int64_t chirp_length(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1))); }
+int64_t chirp_length(int64_t n) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
+}
 
 // X[k] = w[k] sum over t of (x[t] w[t]) conj(w[k - t]), w[t] = exp(-pi i t^2 / n): a convolution.
 bool run_chirp(Lowering& l, const Transform& t, const Candidate&) {
@@ -410,7 +412,8 @@ bool run_chirp(Lowering& l, const Transform& t, const Candidate&) {
                   .pre = factors,
                   .post = table_of(l, kernel)})
       .run();
-  FftLowering(l, {.x = products, .y = t.y, .n = m, .signal = m, .inverse = true, .scale = t.scale, .post = factors})
+  FftLowering(
+      l, {.x = products, .y = t.y, .n = m, .signal = m, .inverse = true, .scale = t.scale, .post = factors})
       .run();
   return true;
 }
@@ -462,8 +465,11 @@ int64_t known_length(const InferArgs& in, int64_t axis) {
 }
 
 void check_length(const InferArgs& in, int64_t n) {
-  if (n < 1) fail("{}: {} elements of {} cannot be transformed; there must be at least 1", in.op(), n, in.shape(0).text());
-  if (n > int64_t{1} << 30) fail("{}: {} elements are too many; there can be {}", in.op(), n, int64_t{1} << 30);
+  if (n < 1)
+    fail("{}: {} elements of {} cannot be transformed; there must be at least 1", in.op(), n,
+         in.shape(0).text());
+  if (n > int64_t{1} << 30)
+    fail("{}: {} elements are too many; there can be {}", in.op(), n, int64_t{1} << 30);
 }
 
 // The first elements of rows.
@@ -484,8 +490,8 @@ void lower_transform(Lowering& l, std::string_view op, int64_t axis, Transform t
 
 // Calls f(row of x, row of y) for all rows along the axis.
 template <class From, class To, class F>
-void for_each_row(const std::vector<From>& x, int64_t x_length, std::vector<To>& y, const std::vector<int64_t>& dims,
-                  int64_t axis, F&& f) {
+void for_each_row(const std::vector<From>& x, int64_t x_length, std::vector<To>& y,
+                  const std::vector<int64_t>& dims, int64_t axis, F&& f) {
   const auto at = static_cast<size_t>(normal_axis(axis, std::ssize(dims)));
   const int64_t y_length = dims[at];
   int64_t inner = 1;
@@ -550,7 +556,8 @@ struct Fft final : OpOf<Fft> {
   }
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
     const Shape& x = inputs[0].shape;
-    return o.tolerance(o.n != 0 ? o.n : std::max<int64_t>(1, x[normal_axis(o.axis, x.rank())].value()), inverse);
+    return o.tolerance(o.n != 0 ? o.n : std::max<int64_t>(1, x[normal_axis(o.axis, x.rank())].value()),
+                       inverse);
   }
 };
 
@@ -648,23 +655,25 @@ Value irfftn(Value x, std::vector<int64_t> axes, int64_t n, FftNorm norm) {
 namespace ops {
 void register_fft(OpTable& table) {
   table.add<Fft>(
-      {.formula = "y[k] = factor * sum over t of x[t] exp(-2 pi i t k / n) (inverse: +), t < n; onesided: k <= n / 2",
+      {.formula = "y[k] = factor * sum over t of x[t] exp(-2 pi i t k / n) (inverse: +), t < n; onesided: k "
+                  "<= n / 2",
        .operands = "x",
        .types = "f32 f16 bf16 c64",
        .variants = names_of(kVariants),
-       .samples = {"fft(T[3,16])", "fft(T[1])", "fft(T[2,2])", "fft(T[5,3])", "fft(T[17,3]) {axis=0}",
-                   "fft(T[2,257])", "fft(T[0,4])", "fft(T[3,0]) {n=4}", "fft(T[7,60]) {inverse=true, norm=\"ortho\"}",
-                   "fft(T[2,12,5]) {axis=-2, n=8, norm=\"forward\"}", "fft(T[2,12,5]) {axis=1, n=17, inverse=true}",
-                   "fft(T[3,1000]) {onesided=true}", "fft(T[70,1024])", "fft(T[2,2048])", "fft(T[1,131072])",
-                   "fft(T[1155,113]) {axis=0, onesided=true}", "fft(T[65537])"}});
-  table.add<Irfft>(
-      {.formula = "the n floats whose bins 0 .. n / 2 are x",
-       .operands = "x",
-       .types = "c64",
-       .variants = names_of(kVariants),
-       .samples = {"irfft(T[3,9])", "irfft(T[2,9]) {n=17}", "irfft(T[5,3]) {axis=0, n=1}", "irfft(T[4,2]) {n=8}",
-                   "irfft(T[2,129]) {n=257, norm=\"ortho\"}", "irfft(T[0,3])", "irfft(T[2,0]) {n=3}",
-                   "irfft(T[7,3,2]) {axis=1, n=2, norm=\"forward\"}", "irfft(T[65537])"}});
+       .samples = {"fft(T[3,16])", "fft(T[1])", "fft(T[17,3]) {axis=0}", "fft(T[2,257])", "fft(T[0,4])",
+                   "fft(T[3,0]) {n=4}", "fft(T[7,60]) {inverse=true, norm=\"ortho\"}",
+                   "fft(c64[2,12,5]) {axis=-2, n=8, norm=\"forward\"}",
+                   "fft(c64[2,12,5]) {axis=1, n=17, inverse=true}", "fft(f32[3,1000]) {onesided=true}",
+                   "fft(c64[7,1024])", "fft(f32[2,2048])", "fft(c64[131072])",
+                   "fft(f32[1155,57]) {axis=0, onesided=true}", "fft(f32[17000]) {n=16411}"}});
+  table.add<Irfft>({.formula = "the n floats whose bins 0 .. n / 2 are x",
+                    .operands = "x",
+                    .types = "c64",
+                    .variants = names_of(kVariants),
+                    .samples = {"irfft(T[3,9])", "irfft(T[2,9]) {n=17}", "irfft(T[5,3]) {axis=0, n=1}",
+                                "irfft(T[4,2]) {n=8}", "irfft(T[2,129]) {n=257, norm=\"ortho\"}",
+                                "irfft(T[0,3])", "irfft(T[2,0]) {n=3}",
+                                "irfft(T[7,3,2]) {axis=1, n=2, norm=\"forward\"}", "irfft(T[9001])"}});
 }
 }  // namespace ops
 

@@ -1,0 +1,157 @@
+// Spectra on the device against NumPy (tests/fixtures/make_spectra.py), and what samples cannot express.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "base/format.h"
+#include "ir/reference.h"
+#include "rlx/rlx.h"
+#include "rlx/safetensors.h"
+#include "tests/support/compare.h"
+#include "tests/support/devices.h"
+#include "tests/support/full.h"
+#include "tests/support/message.h"
+
+namespace rlx::testing {
+namespace {
+
+// The numbers that the script's function of this name makes.
+Tensor scattered(int64_t n) {
+  std::vector<float> x;
+  for (int64_t t = 0; t < n; ++t) {
+    const uint32_t word = static_cast<uint32_t>(static_cast<uint64_t>(t) * 2654435761U) >> 8;
+    x.push_back(static_cast<float>(word) / 4194304.0F - 2.0F);
+  }
+  return Tensor::of({n}, x);
+}
+
+// Functions that texts do not have.
+Graph function_graph(const std::string& call, const SafetensorsFile& file, const std::string& name) {
+  std::istringstream words(call.substr(1));
+  std::string function;
+  int64_t n = 0;
+  words >> function >> n;
+  Graph g;
+  Value y;
+  if (function == "length") {
+    const Value bins = g.constant(file.tensor(name + ".bins"));
+    y = view_as_real(gather(fft(g.input("x", DType::f32, {n})), bins));
+  } else if (function == "windows") {
+    std::vector<Value> rows;
+    for (const bool periodic : {false, true}) {
+      for (const auto& window : {hann_window, hamming_window, blackman_window})
+        rows.push_back(reshape(window(g, n, periodic, DType::f32), {1, n}));
+    }
+    y = concat(rows, 0);
+  } else if (function == "frequencies") {
+    y = concat({fftfreq(g, n, 0.25), rfftfreq(g, n, 0.25)}, 0);
+  } else {
+    const Value x = g.input("x", DType::f32, Shape(file.tensor(name + ".x").shape()));
+    y = view_as_real(function == "grid" ? rfftn(x)
+                                        : stft(x, {.frame = 16, .hop = 5, .window = hann_window(g, 16)}));
+  }
+  g.output("y", y);
+  return g;
+}
+
+Graph text_graph(const std::string& lines, const Tensor& x) {
+  return parse_graph(formatted("graph g {{\n%x = input : {}\n{}\noutput y = %y\n}}\n", x.type_text(), lines));
+}
+
+// Errors grow with the number of steps, relative to the root of the sum of squares: those of y on average.
+Tolerance tolerance_for(const Tensor& want, int64_t n) {
+  double squares = 0;
+  for (const double v : want.doubles()) squares += v * v;
+  const auto count = static_cast<double>(std::max<int64_t>(1, want.elements()));
+  return {.ulps = 4 + 2 * std::log2(static_cast<double>(n)), .scale = 2 * std::sqrt(squares / count)};
+}
+
+void expect_numpys(const Device* device) {
+  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/spectra.safetensors");
+  int cases = 0;
+  for (const auto& [name, call] : file.metadata()) {
+    if (name == "made_by" || (name == "long_1048576" && !full_run())) continue;
+    SCOPED_TRACE(name);
+    const bool is_long = call.starts_with("@length ");
+    NamedTensors inputs;
+    if (is_long) inputs.emplace("x", scattered(std::stoll(call.substr(8))));
+    if (file.find(name + ".x")) inputs.emplace("x", file.tensor(name + ".x"));
+    const Graph g =
+        call.starts_with("@") ? function_graph(call, file, name) : text_graph(call, inputs.at("x"));
+    const Tensor want = file.tensor(name + ".y");
+    const Tensor got =
+        device ? compile(g, *device).run(inputs).at("y") : run_reference(g, inputs).at("y").to_tensor();
+    const int64_t n = inputs.empty() ? 1 : inputs.at("x").elements();
+    EXPECT_TRUE(close(got, RefTensor::from(want), tolerance_for(want, n)));
+    ++cases;
+  }
+  EXPECT_GE(cases, 60);
+}
+
+TEST(Spectra, AreNumPys) { expect_numpys(&full_device()); }
+TEST(Spectra, AreNumPysUnderSmallLimits) { expect_numpys(&small_device()); }
+TEST(Spectra, HaveTheSameReference) { expect_numpys(nullptr); }
+
+TEST(Spectra, OverlappingFramesGiveTheSignalBack) {
+  for (const bool center : {false, true}) {
+    Graph g;
+    const Value x = g.input("x", DType::f32, {2, 3, 70});
+    // Without reflected ends, the first and last samples need a window that is nowhere zero.
+    StftOptions options{.frame = 16, .hop = 6, .center = center};
+    options.window = center ? hann_window(g, 16) : hamming_window(g, 16);
+    g.output("y", istft(stft(x, options), options));
+    options.onesided = false;
+    g.output("two sided", istft(stft(x, options), options));
+    const Tensor signal = Tensor::of({2, 3, 70}, scattered(420).to_vector<float>());
+    const NamedTensors got = compile(g, full_device()).run({{"x", signal}});
+    for (const char* name : {"y", "two sided"}) {
+      const Tensor& y = got.at(name);
+      ASSERT_EQ(y.shape()[2], center ? 66 : 70);
+      for (int64_t row = 0; row < 6; ++row) {
+        for (int64_t i = 0; i < y.shape()[2]; ++i)
+          EXPECT_NEAR(y.real(row * y.shape()[2] + i), signal.real(70 * row + i), 1e-5) << name << row << i;
+      }
+    }
+  }
+}
+
+TEST(Spectra, NanReachesEveryBinOfItsRowOnly) {
+  for (const int64_t n : {8, 257}) {
+    std::vector<float> x(static_cast<size_t>(3 * n), 1);
+    x[static_cast<size_t>(n + 2)] = std::numeric_limits<float>::quiet_NaN();
+    Graph g;
+    g.output("y", view_as_real(fft(g.input("x", DType::f32, {3, n}))));
+    const Tensor y = compile(g, full_device()).run({{"x", Tensor::of({3, n}, x)}}).at("y");
+    for (int64_t i = 0; i < y.elements(); ++i)
+      EXPECT_EQ(std::isnan(y.real(i)), i / (2 * n) == 1) << n << " " << i;
+  }
+}
+
+TEST(Spectra, ComplexNumbersAreTheirParts) {
+  Graph g;
+  const Value re = g.input("re", DType::f32, {2, 3});
+  const Value im = g.input("im", DType::f32, {2, 3});
+  const Value z = complex(re, im);
+  g.output("re", real(transpose(z)));
+  g.output("im", imag(conj(z)));
+  const Tensor a = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+  const Tensor b = Tensor::of<float>({2, 3}, {7, 8, 9, 10, 11, 12});
+  const NamedTensors y = compile(g, full_device()).run({{"re", a}, {"im", b}});
+  EXPECT_EQ(y.at("re").to_vector<float>(), (std::vector<float>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(y.at("im").to_vector<float>(), (std::vector<float>{-7, -8, -9, -10, -11, -12}));
+}
+
+TEST(Spectra, ErrorsSayWhatIsWrong) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {3, 0});
+  EXPECT_SAYS(fft(x), "0 elements of [3, 0]");
+  EXPECT_SAYS(irfft(x), "c64");
+  EXPECT_SAYS(view_as_complex(x), "[3, 0]");
+  EXPECT_SAYS(unfold(x, -1, 4, 1), "windows of 4 elements");
+  EXPECT_SAYS(stft(x, StftOptions()), "frames have 0 elements");
+}
+
+}  // namespace
+}  // namespace rlx::testing
