@@ -84,7 +84,10 @@ void expect_numpys(const Device* device) {
     const Tensor got =
         device ? compile(g, *device).run(inputs).at("y") : run_reference(g, inputs).at("y").to_tensor();
     const int64_t n = inputs.empty() ? 1 : inputs.at("x").elements();
-    EXPECT_TRUE(close(got, RefTensor::from(want), tolerance_for(want, n)));
+    Tolerance tolerance = tolerance_for(want, n);
+    // A few of its bins have nearly all of the squares, and are not among those that are compared.
+    if (is_long) tolerance.scale = 2 * std::sqrt(static_cast<double>(n));
+    EXPECT_TRUE(close(got, RefTensor::from(want), tolerance));
     ++cases;
   }
   EXPECT_GE(cases, 60);
