@@ -1,7 +1,7 @@
 // GGUF's Q4_0: 32 elements in 18 bytes, an f16 scale and 16 bytes, whose low nibbles are elements 0 to 15 and
 // whose high nibbles are elements 16 to 31. Element = scale * (nibble - 8).
-#include "encodings/block.h"
 #include "encodings/encoding.h"
+#include "encodings/fit.h"
 
 namespace rlx {
 namespace {
@@ -16,10 +16,8 @@ void decode(const std::byte* block, float* values) {
   }
 }
 
-// The smallest step with which no value is out of range.
 void encode(const float* values, std::byte* block) {
-  const auto [low, high] = std::minmax_element(values, values + kElements);
-  const float scale = put_half(block, std::max(*low / -8, *high / 7));
+  const float scale = put_half(block, fit_step(std::span(values, kElements), -8, 7));
   for (int i = 0; i < kElements / 2; ++i) {
     const int first = quantum(values[i], scale, -8, 7) + 8;
     const int second = quantum(values[i + 16], scale, -8, 7) + 8;

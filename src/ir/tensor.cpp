@@ -90,6 +90,10 @@ void check_count(DType dtype, const std::vector<int64_t>& shape, size_t count) {
 
 std::vector<std::byte> encoded(DType type, std::span<const double> values) {
   const Encoding& e = encoding_of(type);
+  if (!e.encode) {
+    fail(ErrorKind::invalid_argument,
+         "there is no encoder for {}: such a tensor is made of the blocks of a file", e.name);
+  }
   const auto length = static_cast<size_t>(e.block_elements);
   const auto bytes = static_cast<size_t>(e.block_bytes);
   std::vector<std::byte> out((values.size() + length - 1) / length * bytes);

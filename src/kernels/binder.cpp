@@ -42,8 +42,8 @@ namespace {
 
 bool is_packed(DType dtype, bool f16) { return device_bytes(dtype) < 4 && !(dtype == DType::f16 && f16); }
 
-// The bytes of a storage in which these elements lie: whole blocks if they are encoded, from the first of a
-// pair on, since what belongs to the second begins there.
+// The bytes of a storage in which these elements lie: whole blocks if they are encoded, from the first of
+// those that lie together on, since what belongs to the others begins there.
 View::Range bytes_of(DType dtype, View::Range elements) {
   const int64_t block = block_elements(dtype);
   const int64_t together = is_encoded(dtype) ? block * encoding_of(dtype).device_blocks() : 1;

@@ -49,12 +49,20 @@ std::string as_kind(const std::string& value, DType dtype, OperandDecl::Kind kin
 }
 
 // What the WGSL of an encoding may call besides x_word(i), word i of the storage: the word where block i
-// begins, and for those that lie in pairs the f16 that stands before both blocks.
+// begins, and for those that lie in pairs or fours the f16 or the byte that stands before all of them.
 constexpr std::string_view kBlocks = "fn x_block(i: u32) -> u32 { return x_STRIDE * i; }\n";
 constexpr std::string_view kPairedBlocks = R"(
 fn x_half(i: u32) -> f32 { return unpack2x16float(x_word(x_STRIDE * (i / 2u)) >> (16u * (i % 2u))).x; }
 fn x_block(i: u32) -> u32 { return x_STRIDE * (i / 2u) + 1u + x_STRIDE / 2u * (i % 2u); }
 )";
+constexpr std::string_view kBlocksInFours = R"(
+fn x_byte(i: u32) -> u32 { return (x_word(x_STRIDE * (i / 4u)) >> (8u * (i % 4u))) & 255u; }
+fn x_block(i: u32) -> u32 { return x_STRIDE * (i / 4u) + 1u + x_STRIDE / 4u * (i % 4u); }
+)";
+std::string_view blocks_of(const Encoding& e) {
+  if (e.apart_bytes() == 0) return kBlocks;
+  return e.apart_bytes() == 1 ? kBlocksInFours : kPairedBlocks;
+}
 
 constexpr std::string_view kGroupAccessors = R"(
 fn x_group(p: u32) -> x_Group { return x_group_at((views.x_offset + p) / x_GROUP); }
@@ -303,9 +311,9 @@ class OperandWriter {
     const Encoding& e = encoding_of(p_.dtype);
     raw(out);
     out += formatted("fn {0}_word(i: u32) -> u32 {{ return {0}_raw(views.{0}_start + i); }}\n", x_);
-    out += formatted("const {}_STRIDE: u32 = {}u;  // words from a block or pair to the next\n", x_,
+    out += formatted("const {}_STRIDE: u32 = {}u;  // words from blocks that lie together to the next\n", x_,
                      e.device_bytes(e.device_blocks()) / 4);
-    out += for_operand(e.paired() ? kPairedBlocks : kBlocks, x_);
+    out += for_operand(blocks_of(e), x_);
     out += formatted("const {}_GROUP: u32 = {}u;\n", x_, e.group_elements);
     out += for_operand(e.wgsl, x_) + for_operand(kGroupAccessors, x_);
     if (!decl_.x4) return;

@@ -43,7 +43,7 @@ constexpr int64_t kPieceBytes = 1 << 22;
 void upload_blocks(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, const Encoding& e,
                    std::span<const std::byte> host) {
   const int64_t count = std::ssize(host) / e.block_bytes;
-  const int64_t most = std::min(count, kPieceBytes / e.block_bytes / 2 * 2);  // whole pairs
+  const int64_t most = std::min(count, kPieceBytes / e.block_bytes / 4 * 4);  // whole pairs or fours
   std::vector<std::byte> piece(static_cast<size_t>(e.device_bytes(most)));
   for (int64_t first = 0; first < count; first += most) {
     const int64_t blocks = std::min(most, count - first);
@@ -66,7 +66,7 @@ void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DTyp
   const auto at = static_cast<uint64_t>(offset);
   if (dtype == DType::i64) {
     upload_i64(device, buffer, at, host, 0, what);
-  } else if (is_encoded(dtype) && encoding_of(dtype).paired()) {
+  } else if (is_encoded(dtype) && encoding_of(dtype).apart_bytes() != 0) {
     upload_blocks(device, buffer, offset, encoding_of(dtype), host);
   } else {
     device.write(buffer, at, host);

@@ -78,6 +78,25 @@ TEST_P(EncodingsOnDevice, DecodeWhatLibggmlDecodes) {
   EXPECT_TRUE(close(exe.run({}).at("y"), RefTensor::from(values), kDecoded));
 }
 
+// The row of a product that has such a block, and no other.
+TEST_P(EncodingsOnDevice, ScalesThatAreNaNSpread) {
+  if (dtype() == DType::mxfp4 || dtype() == DType::nvfp4) GTEST_SKIP() << "has no scale that is NaN";
+  const Tensor good = ggml_tensor(dtype(), {3, block()});
+  std::vector<std::byte> bytes(good.bytes().begin(), good.bytes().end());
+  const auto size = static_cast<size_t>(encoding_of(dtype()).block_bytes);
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(size), size, std::byte{0xff});
+  Graph g;
+  const Value w = g.param("w", dtype(), {3, block()});
+  g.output("w", w);
+  g.output("y", matmul(g.input("x", DType::f32, {1, block()}), transpose(w)));
+  Executable exe = compile(g, full_device());
+  exe.set_param("w", Tensor(dtype(), {3, block()}, std::move(bytes)));
+  const auto out = exe.run({{"x", Tensor::full(DType::f32, {1, block()}, 0.5)}});
+  for (int64_t i = 0; i < 3 * block(); ++i)
+    EXPECT_EQ(std::isnan(out.at("w").real(i)), i / block() == 1) << i;
+  for (int64_t row = 0; row < 3; ++row) EXPECT_EQ(std::isnan(out.at("y").real(row)), row == 1) << row;
+}
+
 // Rows of an odd number of blocks begin inside a pair, where blocks lie in pairs.
 TEST_P(EncodingsOnDevice, AreReadThroughViews) {
   for (const int64_t blocks : {1, 2, 3}) {
