@@ -287,6 +287,8 @@ constexpr Case kCases[] = {
     {"matvec_q5_k", "the same, weight in q5_k", [] { return matvec_encoded(DType::q5_k); }, kMatvec},
     {"matvec_q3_k", "the same, weight in q3_k", [] { return matvec_encoded(DType::q3_k); }, kMatvec},
     {"matvec_q2_k", "the same, weight in q2_k", [] { return matvec_encoded(DType::q2_k); }, kMatvec},
+    {"matvec_iq4_xs", "the same, weight in iq4_xs", [] { return matvec_encoded(DType::iq4_xs); }, kMatvec},
+    {"matvec_mxfp4", "the same, weight in mxfp4", [] { return matvec_encoded(DType::mxfp4); }, kMatvec},
     {"small_m", "matmul 7 x 768 x 3072", [] { return linear(7, 768, 3072); }, kSmallM},
     {"grouped", "64 rows x 512 x 512, 8 experts", grouped, kGrouped},
     {"conv3x3", "conv 3x3, 64 to 64 channels, 56 x 56", [] { return conv_of(64, 64, 3); }, kConv3x3},
