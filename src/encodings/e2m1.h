@@ -35,7 +35,8 @@ inline float squared_error(std::span<const float> values, float scale) {
   return sum;
 }
 
-// x_doubled(nibbles): twice the values of four codes, in the low half of a byte each. A table of eight nibbles.
+// x_doubled(nibbles): twice the values of four codes, in the low half of a byte each. A table of eight
+// nibbles.
 inline constexpr std::string_view kWgsl = R"(
 fn x_doubled(nibbles: u32) -> vec4f {
   let c = vec4u(nibbles) >> vec4u(0u, 8u, 16u, 24u);

@@ -17,8 +17,8 @@ struct Encoding {
   int64_t block_elements;
   int64_t block_bytes;  // in files and on the host; not 4n + 3
   // Shaders read whole words. So blocks of 4n + 2 bytes lie on the device in pairs, and those of 4n + 1 bytes
-  // in fours: a word with two bytes, or one, of each, those at this byte of the block, then the other bytes of
-  // the first block, of the second, and so on. Last blocks without partners lie as if they had them.
+  // in fours: a word with two bytes, or one, of each, those at this byte of the block, then the other bytes
+  // of the first block, of the second, and so on. Last blocks without partners lie as if they had them.
   int64_t apart = 0;
   // Neighbours that share what the shader decodes once (the struct x_Group): a multiple of four that divides
   // block_elements, and x_GROUP in the shader.

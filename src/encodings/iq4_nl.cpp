@@ -1,5 +1,5 @@
-// GGUF's IQ4_NL: 32 elements in 18 bytes, as Q4_0, but with the values of iq4_values.h for the nibbles. Element =
-// scale * value.
+// GGUF's IQ4_NL: 32 elements in 18 bytes, as Q4_0, but with the values of iq4_values.h for the nibbles.
+// Element = scale * value.
 #include <string>
 
 #include "encodings/encoding.h"

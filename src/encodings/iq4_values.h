@@ -51,8 +51,8 @@ inline float fit(std::span<const float> values) {
   return best;
 }
 
-// x_values(nibbles): the values of four nibbles, in a byte each. The table is four words; looked up by shifts,
-// since arrays that are indexed cost some drivers a copy.
+// x_values(nibbles): the values of four nibbles, in a byte each. The table is four words; looked up by
+// shifts, since arrays that are indexed cost some drivers a copy.
 inline constexpr std::string_view kWgsl = R"(
 fn x_values(nibbles: u32) -> vec4f {
   let c = (vec4u(nibbles) >> vec4u(0u, 8u, 16u, 24u)) & vec4u(15u);

@@ -1,6 +1,6 @@
-// GGUF's IQ4_XS: 256 elements in 136 bytes: f16 d, 16 bits with the upper two bits of eight scales, four bytes
-// with their low nibbles, then for each of eight groups of 32 the 16 bytes of nibbles that IQ4_NL has. Element =
-// d * (scale - 32) * value.
+// GGUF's IQ4_XS: 256 elements in 136 bytes: f16 d, 16 bits with the upper two bits of eight scales, four
+// bytes with their low nibbles, then for each of eight groups of 32 the 16 bytes of nibbles that IQ4_NL has.
+// Element = d * (scale - 32) * value.
 #include <array>
 #include <string>
 

@@ -1,5 +1,5 @@
-// What GGUF's Q4_K and Q5_K share: f16 d, f16 dmin and 12 bytes with eight 6-bit scales and eight 6-bit minima
-// stand first, and element = d * scale * code - dmin * minimum.
+// What GGUF's Q4_K and Q5_K share: f16 d, f16 dmin and 12 bytes with eight 6-bit scales and eight 6-bit
+// minima stand first, and element = d * scale * code - dmin * minimum.
 #pragma once
 
 #include <array>

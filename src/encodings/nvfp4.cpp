@@ -1,6 +1,6 @@
-// GGUF's NVFP4: 64 elements in 36 bytes: four scales, one for each group of 16, then 8 bytes for each group with
-// nibbles of e2m1.h, the low ones for its first half. A scale has four bits of exponent and three of mantissa,
-// no sign, and 127 is 0. Element = scale * value.
+// GGUF's NVFP4: 64 elements in 36 bytes: four scales, one for each group of 16, then 8 bytes for each group
+// with nibbles of e2m1.h, the low ones for its first half. A scale has four bits of exponent and three of
+// mantissa, no sign, and 127 is 0. Element = scale * value.
 #include <string>
 
 #include "encodings/e2m1.h"

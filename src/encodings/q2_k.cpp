@@ -1,6 +1,7 @@
 // GGUF's Q2_K: 256 elements in 84 bytes: 16 bytes with a scale (low nibble) and a minimum (high nibble) each,
 // 64 bytes of codes of two bits, f16 d, f16 dmin. Sixteen groups of 16; element = d * scale * code - dmin *
-// minimum. Each half of the elements has 32 bytes of codes: the bits 0 and 1 of all of them, then 2 and 3, ...
+// minimum. Each half of the elements has 32 bytes of codes: the bits 0 and 1 of all of them, then 2 and 3,
+// ...
 #include <array>
 
 #include "encodings/encoding.h"

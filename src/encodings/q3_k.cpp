@@ -1,6 +1,7 @@
-// GGUF's Q3_K: 256 elements in 110 bytes: 32 bytes of third bits, 64 bytes of codes of two bits, 12 bytes with
-// sixteen 6-bit scales, f16 d. Sixteen groups of 16; element = d * (scale - 32) * (code - 4). The two low bits
-// of the codes lie as in Q2_K, and bit t of the bytes of third bits belongs to the elements from 32t on.
+// GGUF's Q3_K: 256 elements in 110 bytes: 32 bytes of third bits, 64 bytes of codes of two bits, 12 bytes
+// with sixteen 6-bit scales, f16 d. Sixteen groups of 16; element = d * (scale - 32) * (code - 4). The two
+// low bits of the codes lie as in Q2_K, and bit t of the bytes of third bits belongs to the elements from 32t
+// on.
 #include <array>
 
 #include "encodings/encoding.h"
@@ -27,10 +28,9 @@ int scale_of(const std::byte* scales, size_t group) {
 void decode(const std::byte* block, float* values) {
   const float d = half_at(block + kD);
   for (size_t i = 0; i < kGroups * kGroup; ++i) {
-    const int code = ((byte_at(block + byte_of(i)) >> shift_of(i)) & 3) |
-                     ((byte_at(block + i % 32) >> (i / 32)) & 1) << 2;
-    values[i] =
-        d * static_cast<float>(scale_of(block + kScales, i / kGroup)) * static_cast<float>(code - 4);
+    const int code =
+        ((byte_at(block + byte_of(i)) >> shift_of(i)) & 3) | ((byte_at(block + i % 32) >> (i / 32)) & 1) << 2;
+    values[i] = d * static_cast<float>(scale_of(block + kScales, i / kGroup)) * static_cast<float>(code - 4);
   }
 }
 

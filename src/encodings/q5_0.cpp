@@ -1,4 +1,5 @@
-// GGUF's Q5_0: 32 elements in 22 bytes, an f16 scale and the codes of five_bits.h. Element = scale * (code - 16).
+// GGUF's Q5_0: 32 elements in 22 bytes, an f16 scale and the codes of five_bits.h. Element = scale * (code -
+// 16).
 #include <string>
 
 #include "encodings/encoding.h"

@@ -1,5 +1,5 @@
-// GGUF's Q5_K: 256 elements in 176 bytes: the 16 bytes of k_scales.h, 32 bytes whose bit g is the fifth bit of
-// an element of group g, and 128 bytes of nibbles as in Q4_K.
+// GGUF's Q5_K: 256 elements in 176 bytes: the 16 bytes of k_scales.h, 32 bytes whose bit g is the fifth bit
+// of an element of group g, and 128 bytes of nibbles as in Q4_K.
 #include <string>
 
 #include "encodings/encoding.h"

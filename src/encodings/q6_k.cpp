@@ -1,7 +1,7 @@
-// GGUF's Q6_K: 256 elements in 210 bytes: 128 bytes of low nibbles, 64 bytes of upper pairs of bits, 16 signed
-// bytes, f16 d. Sixteen groups of 16; element = d * byte of the group * (code - 32). Each half of the elements
-// has half of the nibbles and of the pairs; its four quarters of 32 are the low nibbles of its first and its
-// second 32 bytes, then the high nibbles, and the pairs at bits 0, 2, 4 and 6.
+// GGUF's Q6_K: 256 elements in 210 bytes: 128 bytes of low nibbles, 64 bytes of upper pairs of bits, 16
+// signed bytes, f16 d. Sixteen groups of 16; element = d * byte of the group * (code - 32). Each half of the
+// elements has half of the nibbles and of the pairs; its four quarters of 32 are the low nibbles of its first
+// and its second 32 bytes, then the high nibbles, and the pairs at bits 0, 2, 4 and 6.
 #include <array>
 
 #include "encodings/encoding.h"

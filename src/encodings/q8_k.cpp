@@ -1,5 +1,5 @@
-// GGUF's Q8_K: 256 elements in 292 bytes: an f32 scale, 256 signed bytes, and the sums of sixteen bytes each in
-// 16 bits. Element = scale * byte; the sums are there for products of integers, and are not read here.
+// GGUF's Q8_K: 256 elements in 292 bytes: an f32 scale, 256 signed bytes, and the sums of sixteen bytes each
+// in 16 bits. Element = scale * byte; the sums are there for products of integers, and are not read here.
 #include "encodings/block.h"
 #include "encodings/encoding.h"
 

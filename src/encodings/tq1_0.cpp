@@ -1,7 +1,7 @@
 // GGUF's TQ1_0: 256 elements in 54 bytes: 52 bytes of five digits to the base 3 each, f16 scale. Element =
 // scale * (digit - 1). A byte is the fraction 0.digits, times 256 and rounded up: multiplied by 3, it is the
-// first digit and a byte with the rest. The first digits of bytes 0 to 31 stand before their second digits and
-// so on, then those of bytes 32 to 47, then four digits of each of bytes 48 to 51.
+// first digit and a byte with the rest. The first digits of bytes 0 to 31 stand before their second digits
+// and so on, then those of bytes 32 to 47, then four digits of each of bytes 48 to 51.
 #include <array>
 
 #include "encodings/encoding.h"

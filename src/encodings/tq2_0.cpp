@@ -1,5 +1,5 @@
-// GGUF's TQ2_0: 256 elements in 66 bytes: 64 bytes of codes of two bits, f16 scale. Element = scale * (code - 1).
-// Each half of the elements has 32 bytes: the bits 0 and 1 of all of them, then 2 and 3, and so on.
+// GGUF's TQ2_0: 256 elements in 66 bytes: 64 bytes of codes of two bits, f16 scale. Element = scale * (code -
+// 1). Each half of the elements has 32 bytes: the bits 0 and 1 of all of them, then 2 and 3, and so on.
 #include "encodings/encoding.h"
 #include "encodings/ternary.h"
 

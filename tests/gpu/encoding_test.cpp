@@ -92,8 +92,7 @@ TEST_P(EncodingsOnDevice, ScalesThatAreNaNSpread) {
   Executable exe = compile(g, full_device());
   exe.set_param("w", Tensor(dtype(), {3, block()}, std::move(bytes)));
   const auto out = exe.run({{"x", Tensor::full(DType::f32, {1, block()}, 0.5)}});
-  for (int64_t i = 0; i < 3 * block(); ++i)
-    EXPECT_EQ(std::isnan(out.at("w").real(i)), i / block() == 1) << i;
+  for (int64_t i = 0; i < 3 * block(); ++i) EXPECT_EQ(std::isnan(out.at("w").real(i)), i / block() == 1) << i;
   for (int64_t row = 0; row < 3; ++row) EXPECT_EQ(std::isnan(out.at("y").real(row)), row == 1) << row;
 }
 
