@@ -373,11 +373,11 @@ Value cosine_window(Graph& graph, int64_t n, const std::vector<double>& coeffici
                     DType dtype = DType::f32);
 
 struct StftOptions {
-  int64_t frame = 0;      // elements of a frame
-  int64_t hop = 0;        // from frame to frame; 0: a quarter of the frame
-  Value window = {};      // [frame], multiplies each frame; ones when absent
-  bool center = false;    // frames are centred at multiples of hop: x is reflected at its ends
-  bool onesided = true;   // only the bins 0 .. frame / 2
+  int64_t frame = 0;     // elements of a frame
+  int64_t hop = 0;       // from frame to frame; 0: a quarter of the frame
+  Value window = {};     // [frame], multiplies each frame; ones when absent
+  bool center = false;   // frames are centred at multiples of hop: x is reflected at its ends
+  bool onesided = true;  // only the bins 0 .. frame / 2
   FftNorm norm = FftNorm::backward;
 };
 // The spectra of overlapping frames of x [.., samples]: c64[.., frames, bins].
@@ -386,8 +386,8 @@ Value stft(Value x, const StftOptions& options);
 // of the squares of their windows. `length` samples; 0: as many as the frames have.
 Value istft(Value spectra, const StftOptions& options, int64_t length = 0);
 // Triangles of equal width on the mel scale, [dft_length / 2 + 1, bins]: ONNX's MelWeightMatrix.
-Value mel_weights(Graph& graph, int64_t bins, int64_t dft_length, int64_t sample_rate, double low, double high,
-                  DType dtype = DType::f32);
+Value mel_weights(Graph& graph, int64_t bins, int64_t dft_length, int64_t sample_rate, double low,
+                  double high, DType dtype = DType::f32);
 
 // --- Shape ---
 

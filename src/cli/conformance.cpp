@@ -147,17 +147,20 @@ Data light_data(const Case& c, const onnx::GraphProto& graph) {
 // --- Judging ---
 
 // What is wrong with the values of an output; empty if nothing is.
-// `largest_share` of the largest number is allowed too: sums of a Fourier transform are rounded relative to that.
+// `largest_share` of the largest number is allowed too: sums of a Fourier transform are rounded relative to
+// that.
 std::string compare(const std::string& name, const Tensor& got, const Tensor& want, double largest_share) {
   double largest = 0;
-  for (int64_t i = 0; largest_share > 0 && i < want.elements(); ++i) largest = std::max(largest, std::abs(want.complex(i)));
+  for (int64_t i = 0; largest_share > 0 && i < want.elements(); ++i)
+    largest = std::max(largest, std::abs(want.complex(i)));
   const double unit = want.dtype() == DType::f16 ? 0x1p-10 : want.dtype() == DType::bf16 ? 0x1p-7 : 0;
   for (int64_t i = 0; i < want.elements(); ++i) {
     const std::complex<double> g = got.complex(i);
     const std::complex<double> w = want.complex(i);
     if (g == w || (std::isnan(g.real()) && std::isnan(w.real()))) continue;
     const bool exact = !is_float(want.dtype()) && want.dtype() != DType::c64;
-    const double allowed = std::max(kAbsolute, largest_share * largest) + std::max(kRelative, unit) * std::abs(w);
+    const double allowed =
+        std::max(kAbsolute, largest_share * largest) + std::max(kRelative, unit) * std::abs(w);
     if (exact || !(std::abs(g - w) <= allowed)) {
       return formatted("element {} of the output '{}' ({}) is {:.9g} instead of {:.9g}", i, name,
                        want.type_text(), g.real(), w.real());
@@ -200,7 +203,8 @@ struct Difference {
   std::string value = {};
 };
 
-Difference run_and_compare(onnx::Imports& imports, const Data& data, const Device& device, double largest_share) {
+Difference run_and_compare(onnx::Imports& imports, const Data& data, const Device& device,
+                           double largest_share) {
   Executable exe = compile(imports.graph, device);
   exe.set_params(imports.weights);
   NamedTensors inputs;
@@ -460,7 +464,8 @@ void add_conformance(Arguments& arguments) {
                {.value = "FILE"});
   o->device.add_to(command);
   command.footer(
-      "Tolerances are ONNX's own, 1e-3 of a number and 1e-7, and a unit of f16 and bf16; of Fourier transforms also\n"
+      "Tolerances are ONNX's own, 1e-3 of a number and 1e-7, and a unit of f16 and bf16; of Fourier "
+      "transforms also\n"
       "2^-22 of the largest number.\n"
       "A test is refused only for an op or an element type that is missing, for strings, sequences,\n"
       "optionals, random numbers, foreign domains, and four tests whose data wrap an int8 where ONNX's text "

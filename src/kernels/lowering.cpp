@@ -213,7 +213,8 @@ void Lowering::split_windows(Dispatch d) {
   }
   const View::Range all = d.operands[largest].view.range();
   const DType dtype = d.operands[largest].dtype;
-  const int64_t grain = device_elements_in(dtype, kBindingAlignment);
+  // Whole blocks, of which one may be larger than the alignment.
+  const int64_t grain = std::max(device_elements_in(dtype, kBindingAlignment), block_elements(dtype));
   const auto part = [&](int64_t begin, int64_t length) {
     Dispatch piece = d;
     piece.operands[largest].window = {all.begin + begin, std::min(all.begin + begin + length, all.end)};

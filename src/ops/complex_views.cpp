@@ -96,13 +96,12 @@ Value complex(Value re, Value im) {
 
 namespace ops {
 void register_complex_views(OpTable& table) {
-  table.add<ViewAsReal>(
-      {.formula = "real and imaginary parts along a new last axis",
-       .operands = "x",
-       .types = "c64",
-       .variants = {"view"},
-       .samples = {"view_as_real(T[3,17])", "view_as_real(T[])", "view_as_real(T[0,3])",
-                   "view_as_real(T[1,257])", "view_as_real(T[65537])"}});
+  table.add<ViewAsReal>({.formula = "real and imaginary parts along a new last axis",
+                         .operands = "x",
+                         .types = "c64",
+                         .variants = {"view"},
+                         .samples = {"view_as_real(T[3,17])", "view_as_real(T[])", "view_as_real(T[0,3])",
+                                     "view_as_real(T[1,257])", "view_as_real(T[65537])"}});
   table.add<ViewAsComplex>(
       {.formula = "complex numbers of the real and imaginary parts along the last axis",
        .operands = "x",

@@ -24,9 +24,10 @@ struct Unfold final : ViewOf<Unfold> {
       fail("unfold: axis {} of {} must have a known length", at, in.shape(0).text());
     const int64_t length = shape[at].value();
     if (size < 1 || step < 1 || size > length)
-      fail("unfold: windows of {} elements, {} apart, along axis {} of {}; both must be at least 1, and the "
-           "windows no longer than the axis",
-           size, step, at, in.shape(0).text());
+      fail(
+          "unfold: windows of {} elements, {} apart, along axis {} of {}; both must be at least 1, and the "
+          "windows no longer than the axis",
+          size, step, at, in.shape(0).text());
     shape[at] = (length - size) / step + 1;
     shape.push_back(size);
     return {TensorType{in.dtype(0), shape}};

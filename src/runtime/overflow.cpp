@@ -20,7 +20,7 @@ void check_overflow(std::span<const std::byte> words, const std::vector<Program:
     if (word == 0) continue;
     fail(ErrorKind::invalid_argument,
          "the node '{}' computes an i64 that does not fit in 32 bits, which is what i64 tensors have on "
-         "the device",
+         "the device (nodes that were fused into it count as it)",
          names[i].name);
   }
 }

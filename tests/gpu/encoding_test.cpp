@@ -80,6 +80,7 @@ TEST_P(EncodingsOnDevice, DecodeWhatLibggmlDecodes) {
 
 // The row of a product that has such a block, and no other.
 TEST_P(EncodingsOnDevice, ScalesThatAreNaNSpread) {
+  if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   if (dtype() == DType::mxfp4 || dtype() == DType::nvfp4) GTEST_SKIP() << "has no scale that is NaN";
   const Tensor good = ggml_tensor(dtype(), {3, block()});
   std::vector<std::byte> bytes(good.bytes().begin(), good.bytes().end());
@@ -98,6 +99,7 @@ TEST_P(EncodingsOnDevice, ScalesThatAreNaNSpread) {
 
 // Rows of an odd number of blocks begin inside a pair, where blocks lie in pairs.
 TEST_P(EncodingsOnDevice, AreReadThroughViews) {
+  if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   for (const int64_t blocks : {1, 2, 3}) {
     SCOPED_TRACE(blocks);
     const Tensor w = ggml_tensor(dtype(), {5, blocks, block()});
@@ -121,6 +123,7 @@ TEST_P(EncodingsOnDevice, AreDecodedBeyondTheFirstMegabytes) {
 // With eight bindings of 64 KiB: tensors that lie in several of them, decoded in one dispatch or in parts,
 // and one that is more than all of them hold.
 TEST_P(EncodingsOnDevice, AreReadInPiecesWhereABindingIsTooSmall) {
+  if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   for (const int64_t bytes : {1 << 15, 3 << 16, 1 << 20}) {
     const int64_t rows = bytes / (3 * encoding_of(dtype()).block_bytes) / 2 * 2 + 3;
     const Tensor w = ggml_tensor(dtype(), {rows, 3, block()});
@@ -145,6 +148,7 @@ TEST_P(EncodingsOnDevice, ASliceFindsWhatItsFirstBlockSharesWithTheOneBefore) {
 }
 
 TEST_P(EncodingsOnDevice, LeavesOfEveryKindAndEachBeforeAnother) {
+  if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   Graph g;
   // Neighbours in memory whose bytes are no multiple of four.
   const Value a = g.param("a", dtype(), {block()});
@@ -225,6 +229,7 @@ TEST_P(EncodedWeights, AreReadInBlocks) {
 }
 
 TEST_P(EncodedWeights, WithAnEpilogue) {
+  if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   const int64_t k = 2 * block();
   for (const int64_t m : {1, 7}) {
     run({.x = {m, k}, .weight = {20, k}, .tail = [](Graph& g, Value y) {
@@ -238,6 +243,7 @@ TEST_P(EncodedWeights, WithAnEpilogue) {
 
 // Some rows, some of the batches, a batch of weights for a batch of rows, and rows backwards.
 TEST_P(EncodedWeights, ThroughViewsOfOuterAxes) {
+  if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   const int64_t k = 2 * block();
   run({.x = {5, k}, .weight = {20, k}, .view = [](Value w) { return transpose(slice(w, 0, 3, 11)); }});
   expect_packed();
@@ -284,6 +290,7 @@ TEST_P(EncodedWeights, InAnotherOrderAreDecoded) {
 }
 
 TEST_P(EncodedWeights, WithEveryLoop) {
+  if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   const int64_t k = 2 * block();
   for (const char* kernel : {"rows", "staged", "dot", "tiled", "plain", "split_k"}) {
     SCOPED_TRACE(kernel);
@@ -295,6 +302,7 @@ TEST_P(EncodedWeights, WithEveryLoop) {
 
 // Weights in one binding of 64 KiB, in several, and past all of them.
 TEST_P(EncodedWeights, UnderSmallLimits) {
+  if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   const Encoding& e = encoding_of(dtype());
   for (const int64_t bytes : {1 << 15, 3 << 16, 5 << 18}) {
     const int64_t n = bytes / (3 * e.block_bytes) / 2 * 2 + 3;
@@ -351,6 +359,7 @@ TEST_P(EncodingsOnDevice, RowsOfAnInputMayBeSymbolic) {
 }
 
 TEST_P(EncodingsOnDevice, NodesCanBeReadAndVerified) {
+  if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   for (const int64_t rows : {2, 3}) {
     Graph g;
     const Value w = g.param("w", dtype(), {rows, block()});

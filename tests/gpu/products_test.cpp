@@ -520,6 +520,7 @@ TEST_P(EveryLoop, LoadsBInEveryWay) {
 
 TEST_P(EveryLoop, LoadsBlocksOfEveryEncoding) {
   for (const Encoding& e : encoding_table().all()) {
+    if (!is_quick(e.dtype)) continue;
     run(with_b([&](Inputs& in) { return blocks(in, e.dtype, 2, 11); }));
     run(with_a([&](Inputs& in) { return blocks(in, e.dtype, 1, 5); }));
   }
@@ -746,6 +747,7 @@ TEST_F(Products, OfWindowsAreCutToFitBindings) {
 
 TEST_F(Products, OfBlocksAreCutToFitBindings) {
   for (const Encoding& e : encoding_table().all()) {
+    if (!is_quick(e.dtype)) continue;
     run(with_b([&](Inputs& in) { return blocks(in, e.dtype, 2, 1501); }, 3), "", small_device());
     // One line is more than all bindings hold.
     Case c;

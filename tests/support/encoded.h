@@ -6,8 +6,13 @@
 #include "encodings/encoding.h"
 #include "rlx/safetensors.h"
 #include "rlx/tensor.h"
+#include "tests/support/full.h"
 
 namespace rlx::testing {
+
+// Formats that read code books take a driver many seconds to compile: all of their kernels only in a full
+// run.
+inline bool is_quick(DType encoding) { return full_run() || !to_string(encoding).starts_with("iq"); }
 
 inline const SafetensorsFile& encoded_fixture() {
   static const SafetensorsFile file =

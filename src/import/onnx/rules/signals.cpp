@@ -40,7 +40,8 @@ void dft_rule(Call& c) {
   const bool onesided = c.flag("onesided", false);
   const Value z = signal(c, x);
   if (inverse && onesided) {
-    if (z.dtype() != DType::c64) fail("a onesided inverse needs complex numbers, but its input is {}", x.shape().text());
+    if (z.dtype() != DType::c64)
+      fail("a onesided inverse needs complex numbers, but its input is {}", x.shape().text());
     return c.out(pairs(irfft(z, options), x.dtype()));
   }
   c.out(pairs(inverse ? ifft(z, options) : onesided ? rfft(z, options) : fft(z, options), x.dtype()));
@@ -80,9 +81,9 @@ void mel_rule(Call& c) {
   c.expect_inputs(5, 5);
   const ElementType type = c.element_type("output_datatype", ElementType::float32);
   const DType dtype = c.carried(type);
-  const Value y = mel_weights(c.graph(), c.number(0, "num_mel_bins"), c.number(1, "dft_length"),
-                              c.number(2, "sample_rate"), c.real(3, "lower_edge_hertz"),
-                              c.real(4, "upper_edge_hertz"));
+  const Value y =
+      mel_weights(c.graph(), c.number(0, "num_mel_bins"), c.number(1, "dft_length"),
+                  c.number(2, "sample_rate"), c.real(3, "lower_edge_hertz"), c.real(4, "upper_edge_hertz"));
   c.out(0, cast(y, dtype), type);
 }
 
