@@ -15,53 +15,56 @@ Value of_type(Value y, Value like) { return y.dtype() == like.dtype() ? y : cast
 
 using Reduction = Value (*)(Value, std::vector<int64_t>, bool);
 
-template <class Self>
-struct Reduced : Composite<Self> {
+struct Row {
+  const char* name;
+  Reduction function;
+  const char* formula;
+  const char* types;
+  const char* range;  // of the samples
+  Tolerance tolerance;
+};
+const Row kRows[] = {
+    {"l1_norm", l1_norm, "the sum of |x| over the axes", "f32 f16 bf16 i32 i64 i8 u8", "", {.ulps = 4}},
+    {"l2_norm", l2_norm, "the square root of the sum of x^2 over the axes", "f32 f16 bf16", "", {.ulps = 4}},
+    {"sum_square", sum_square, "the sum of x^2 over the axes", "f32 f16 bf16 i32 i64", "", {.ulps = 4}},
+    // A logarithm near 0 has the error of its argument, which is near 1.
+    {"log_sum",
+     log_sum,
+     "the logarithm of the sum over the axes",
+     "f32 f16 bf16",
+     " in 0.5..2",
+     {.ulps = 4, .scale = 1}},
+    {"log_sum_exp",
+     log_sum_exp,
+     "the logarithm of the sum of e^x over the axes, without overflow",
+     "f32 f16 bf16",
+     "",
+     {.ulps = 8, .scale = 4}},
+    {"any", any, "whether an element over the axes is not 0", "f32 i32 u8 bool", "", {.ulps = 0}},
+    {"all", all, "whether no element over the axes is 0", "f32 i32 u8 bool", "", {.ulps = 0}},
+};
+
+struct Reduced final : Composite<Reduced> {
+  static constexpr auto kName = "";  // that of the row
   static constexpr int64_t kLeast = 1, kMost = 1;
+  const Row* row = nullptr;
   std::vector<int64_t> axes;
   bool keepdims = false;
 
+  explicit Reduced(const Row* r) : row(r) {}
+  std::string_view name() const override { return row->name; }
   void visit_attributes(AttributeVisitor& v) override {
     v("axes", axes, {});
     v("keepdims", keepdims, false);
   }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
-    return {Self::kFunction(in[0], axes, keepdims)};
+    return {row->function(in[0], axes, keepdims)};
   }
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
-    double n = 1;
-    for (const Dim& d : inputs[0].shape) n *= static_cast<double>(d.value());
-    return {.ulps = 8, .terms = n, .scale = 4 * n};
+    Tolerance t = row->tolerance;
+    t.terms = static_cast<double>(inputs[0].shape.elements().value());
+    return t;
   }
-};
-
-struct L1Norm final : Reduced<L1Norm> {
-  static constexpr auto kName = "l1_norm";
-  static constexpr Reduction kFunction = l1_norm;
-};
-struct L2Norm final : Reduced<L2Norm> {
-  static constexpr auto kName = "l2_norm";
-  static constexpr Reduction kFunction = l2_norm;
-};
-struct SumSquare final : Reduced<SumSquare> {
-  static constexpr auto kName = "sum_square";
-  static constexpr Reduction kFunction = sum_square;
-};
-struct LogSum final : Reduced<LogSum> {
-  static constexpr auto kName = "log_sum";
-  static constexpr Reduction kFunction = log_sum;
-};
-struct LogSumExp final : Reduced<LogSumExp> {
-  static constexpr auto kName = "log_sum_exp";
-  static constexpr Reduction kFunction = log_sum_exp;
-};
-struct Any final : Reduced<Any> {
-  static constexpr auto kName = "any";
-  static constexpr Reduction kFunction = any;
-};
-struct All final : Reduced<All> {
-  static constexpr auto kName = "all";
-  static constexpr Reduction kFunction = all;
 };
 
 struct Variance final : Composite<Variance> {
@@ -128,26 +131,25 @@ Value variance(Value x, std::vector<int64_t> axes, bool keepdims, int64_t correc
 
 namespace ops {
 void register_reductions(OpTable& table) {
-  const auto add = [&]<class Op>(Op, std::string formula, std::string types, std::string range) {
-    const std::string name = Op::kName;
-    table.add<Op>({.formula = std::move(formula),
-                   .operands = "x",
-                   .types = std::move(types),
-                   .variants = {"expanded"},
-                   .samples = {name + "(T[3,17]" + range + ") {axes=[-1]}",
-                               name + "(T[2,5,7]" + range + ") {axes=[0,2], keepdims=true}",
-                               name + "(T[257]" + range + ")", name + "(T[4,3]" + range + ") {axes=[0]}"}});
+  const auto samples = [](const std::string& name, const std::string& range) {
+    return std::vector{name + "(T[3,17]" + range + ") {axes=[-1]}",
+                       name + "(T[2,5,7]" + range + ") {axes=[0,2], keepdims=true}",
+                       name + "(T[257]" + range + ")", name + "(T[4,3]" + range + ") {axes=[0]}"};
   };
-  const std::string all_types = "f32 f16 bf16 i32 i64 i8 u8";
-  add(L1Norm(), "the sum of |x| over the axes", all_types, "");
-  add(L2Norm(), "the square root of the sum of x^2 over the axes", "f32 f16 bf16", "");
-  add(SumSquare(), "the sum of x^2 over the axes", "f32 f16 bf16 i32 i64", "");
-  add(LogSum(), "the logarithm of the sum over the axes", "f32 f16 bf16", " in 0.5..2");
-  add(LogSumExp(), "the logarithm of the sum of e^x over the axes, without overflow", "f32 f16 bf16", "");
-  add(Any(), "whether an element over the axes is not 0", "f32 i32 u8 bool", "");
-  add(All(), "whether no element over the axes is 0", "f32 i32 u8 bool", "");
-  add(Variance(), "the mean of (x - mean)^2 over the axes; correction c divides by n - c", "f32 f16 bf16",
-      "");
+  for (const Row& row : kRows) {
+    table.add({.name = row.name,
+               .formula = row.formula,
+               .operands = "x",
+               .types = row.types,
+               .variants = {"expanded"},
+               .samples = samples(row.name, row.range),
+               .make = [&row] { return std::make_shared<Reduced>(&row); }});
+  }
+  table.add<Variance>({.formula = "the mean of (x - mean)^2 over the axes; correction c divides by n - c",
+                       .operands = "x",
+                       .types = "f32 f16 bf16",
+                       .variants = {"expanded"},
+                       .samples = samples(Variance::kName, "")});
 }
 }  // namespace ops
 
