@@ -2,6 +2,7 @@
 // one that the largest value asks for are tried, each improved by least squares for the codes that it gives.
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "encodings/block.h"
@@ -51,6 +52,22 @@ inline float fit_step(std::span<const float> values, int low, int high) {
     }
   }
   return best.step;
+}
+
+// The steps of groups of values, and the one of them that is farthest from 0.
+template <size_t kGroups>
+struct GroupSteps {
+  std::array<float, kGroups> of = {};
+  float largest = 0;
+};
+template <size_t kGroups>
+GroupSteps<kGroups> fit_steps(const float* values, size_t group, int low, int high) {
+  GroupSteps<kGroups> steps;
+  for (size_t g = 0; g < kGroups; ++g) {
+    steps.of[g] = fit_step(std::span(values + g * group, group), low, high);
+    if (std::abs(steps.of[g]) > std::abs(steps.largest)) steps.largest = steps.of[g];
+  }
+  return steps;
 }
 
 // A step that is not negative and the value of code 0, for codes from 0 to high. If `below`, code 0 is not

@@ -35,16 +35,11 @@ void decode(const std::byte* block, float* values) {
 }
 
 void encode(const float* values, std::byte* block) {
-  std::array<float, kGroups> steps{};
-  float largest = 0;
-  for (size_t g = 0; g < kGroups; ++g) {
-    steps[g] = fit_step(std::span(values + g * kGroup, kGroup), -4, 3);
-    if (std::abs(steps[g]) > std::abs(largest)) largest = steps[g];
-  }
+  const GroupSteps<kGroups> steps = fit_steps<kGroups>(values, kGroup, -4, 3);
   std::fill_n(block, kD, std::byte{0});
-  const float d = put_half(block + kD, largest / -32);
+  const float d = put_half(block + kD, steps.largest / -32);
   for (size_t g = 0; g < kGroups; ++g) {
-    const int scale = quantum(steps[g], d, -32, 31);
+    const int scale = quantum(steps.of[g], d, -32, 31);
     block[kScales + g % 8] |= static_cast<std::byte>(((scale + 32) & 15) << (g / 8 * 4));
     block[kScales + 8 + g % 4] |= static_cast<std::byte>(((scale + 32) >> 4) << (g / 4 * 2));
     for (size_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {

@@ -43,16 +43,11 @@ void decode(const std::byte* block, float* values) {
 }
 
 void encode(const float* values, std::byte* block) {
-  std::array<float, kGroups> steps{};
-  float largest = 0;
-  for (size_t g = 0; g < kGroups; ++g) {
-    steps[g] = fit_step(std::span(values + g * kGroup, kGroup), -32, 31);
-    if (std::abs(steps[g]) > std::abs(largest)) largest = steps[g];
-  }
+  const GroupSteps<kGroups> steps = fit_steps<kGroups>(values, kGroup, -32, 31);
   std::fill_n(block, kScales, std::byte{0});
-  const float d = put_half(block + kD, largest / -128);
+  const float d = put_half(block + kD, steps.largest / -128);
   for (size_t g = 0; g < kGroups; ++g) {
-    const int scale = quantum(steps[g], d, -128, 127);
+    const int scale = quantum(steps.of[g], d, -128, 127);
     put_byte(block + kScales + g, scale);
     for (size_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {
       const int code = quantum(values[i], d * static_cast<float>(scale), -32, 31) + 32;
