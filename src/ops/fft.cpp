@@ -1,6 +1,7 @@
 // Discrete Fourier transforms. Lengths with small prime factors take one pass in workgroup memory, or several
 // through scratch memory; all others become a convolution with a chirp (Bluestein), of a length that is a
-// power of two.
+// power of two. An even number of floats that takes several passes is transformed as half as many complex
+// numbers.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -10,6 +11,8 @@
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/fft.wgsl.h"
+#include "kernels/fft_pack.wgsl.h"
+#include "kernels/fft_unpack.wgsl.h"
 #include "kernels/rates.h"
 #include "ops/copy.h"
 #include "ops/dft.h"
@@ -17,7 +20,7 @@
 #include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/rows.h"
-#include "rlx/ops.h"
+#include "rlx/ops/spectra.h"
 
 namespace rlx {
 namespace {
@@ -26,8 +29,9 @@ using Kernel = kernels::fft;
 
 // Beyond that a chirp is faster than sums of so many products.
 constexpr int64_t kLargestPrime = 61;
-// Columns side by side that make reads and writes of several passes worth a memory transaction.
-constexpr int64_t kSideBySide = 8;
+// Columns side by side that make reads and writes of several passes worth a memory transaction. A CPU has
+// caches for that, and fewer, longer passes cost it less.
+int64_t side_by_side(const Caps& caps) { return caps.software() ? 2 : 8; }
 
 bool is_smooth(int64_t n) {
   const std::vector<int64_t> factors = prime_factors(n);
@@ -63,6 +67,8 @@ struct Transform {
   int64_t n = 1;        // elements that are transformed
   int64_t signal = 1;   // how many of these x stands for; the others are zero
   bool mirror = false;  // x has the bins 0 .. signal / 2 of the spectrum of floats
+  // Pairs of neighbouring floats of x, or of y, are real and imaginary parts.
+  bool packed = false, pairs_out = false;
   bool inverse = false;
   double scale = 1;
   Operand pre, post;  // tables of pairs that multiply x and y, for each element of a row; may be absent
@@ -87,14 +93,15 @@ int64_t tile_of(const Caps& caps) {
   return std::clamp<int64_t>(static_cast<int64_t>(most), 256, 2048);
 }
 
-std::vector<Pass> passes_of(int64_t n, int64_t tile) {
+std::vector<Pass> passes_of(int64_t n, const Caps& caps) {
+  const int64_t tile = tile_of(caps);
   if (n <= tile) return {{n, 1}};
   std::vector<int64_t> factors = prime_factors(n);
   std::ranges::reverse(factors);
   std::vector<int64_t> lengths;
   for (const int64_t factor : factors) {
     const auto room =
-        std::ranges::find_if(lengths, [&](int64_t a) { return a * factor <= tile / kSideBySide; });
+        std::ranges::find_if(lengths, [&](int64_t a) { return a * factor <= tile / side_by_side(caps); });
     if (room == lengths.end()) {
       lengths.push_back(factor);
     } else {
@@ -123,8 +130,9 @@ ComplexList roots_of(const Pass& pass, bool inverse) {
   return inverse ? conjugates(std::move(roots)) : roots;
 }
 
-void set_radices(Kernel::Params& params, int64_t length) {
+void set_radices(Kernel::Params& params, int64_t length, bool sixteen) {
   const auto add = [&](int64_t radix) { params.radices[params.steps++] = to_u32(radix); };
+  for (; sixteen && length % 16 == 0; length /= 16) add(16);
   for (; length % 4 == 0; length /= 4) add(4);
   for (const int64_t factor : prime_factors(length)) add(factor);
 }
@@ -144,7 +152,7 @@ struct Block {
 class FftLowering {
  public:
   FftLowering(Lowering& l, Transform t)
-      : l_(l), t_(std::move(t)), tile_(tile_of(l.caps())), passes_(passes_of(t_.n, tile_)) {}
+      : l_(l), t_(std::move(t)), tile_(tile_of(l.caps())), passes_(passes_of(t_.n, l.caps())) {}
 
   void run() {
     for (const Pass& pass : passes_) roots_.push_back(table_of(l_, roots_of(pass, t_.inverse)));
@@ -176,6 +184,8 @@ class FftLowering {
             .n = t_.n,
             .signal = first ? t_.signal : t_.n,
             .mirror = first && t_.mirror,
+            .packed = first && t_.packed,
+            .pairs_out = last && t_.pairs_out,
             .inverse = t_.inverse,
             .scale = last ? t_.scale : 1,
             .pre = first ? t_.pre : Operand{},
@@ -187,7 +197,9 @@ class FftLowering {
     const int64_t row_columns = t.n / pass.length;
     const bool several = row_columns > 1;
     const int64_t count = block ? block->count : several ? row_columns : rows;
-    const int64_t columns = std::min(count, std::max<int64_t>(1, tile_ / pass.length));
+    const bool powers = std::has_single_bit(static_cast<uint64_t>(t.n));
+    int64_t columns = std::min(count, std::max<int64_t>(1, tile_ / pass.length));
+    if (powers) columns = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(columns)));
     Kernel::Params params{.first = to_u32(first_row),
                           .end = to_u32(first_row + rows),
                           .signal = to_u32(t.signal),
@@ -204,9 +216,10 @@ class FftLowering {
                           .turn = t.inverse ? 1.0F : -1.0F,
                           .steps = 0,
                           .radices = {}};
-    set_radices(params, pass.length);
+    set_radices(params, pass.length, powers);
     // The lanes of a CPU take turns between barriers.
-    const auto work = static_cast<uint64_t>(ceil_div(columns * pass.length, 4));
+    const auto work =
+        static_cast<uint64_t>(ceil_div(columns * pass.length, powers && pass.length >= 16 ? 16 : 4));
     const uint64_t group = std::clamp<uint64_t>(std::bit_ceil(work), 32, l_.caps().software() ? 64 : 256);
     return l_.make<Kernel>(
         {.x = as_floats(t.x), .roots = roots_[i], .pre = t.pre, .post = t.post, .y = as_floats(t.y)}, params,
@@ -218,7 +231,10 @@ class FftLowering {
          .REAL_OUT = t.y.dtype != DType::c64,
          .READ_ACROSS = several || rows_are_near(t.x),
          .WRITE_ACROSS = pass.before > 1 || (!several && rows_are_near(t.y)),
-         .BLOCK = block != nullptr});
+         .BLOCK = block != nullptr,
+         .PACKED = t.packed,
+         .PAIRS_OUT = t.pairs_out,
+         .POWERS = powers});
   }
 
   Dispatch rows_of(const Transform& t, size_t i, int64_t begin, int64_t rows) const {
@@ -266,6 +282,12 @@ class FftLowering {
     const Operand floats = l_.scratch(DType::f32, from.view.dims);
     lower_expr(l_, Expr::parse("cast_f32($0)", {from.dtype}), {from}, floats);
     const int64_t parts = is_complex ? 2 : 1;
+    if (t_.packed) {
+      const View pairs = View::contiguous({t_.rows(), 2 * t_.n});
+      lower_copy_into(l_, floats.with_view(View::contiguous({t_.rows(), length})),
+                      as_floats(z).with_view(pairs.slice(1, 0, length)));
+      return z;
+    }
     const Operand rows = floats.with_view(View::contiguous({t_.rows(), length, parts}));
     // Elements from `begin` on to `to`, `sign` apart; a part of them.
     const auto copy = [&](const Operand& source, int64_t part, int64_t begin, int64_t count, int64_t to,
@@ -310,6 +332,10 @@ class FftLowering {
 
   // What is wanted of the results.
   void store(const Operand& x) {
+    if (t_.pairs_out) {
+      const View all = *View::contiguous({t_.rows(), 2 * t_.n}).reshape(t_.y.view.dims);
+      return lower_copy_into(l_, as_floats(x).with_view(all), t_.y.with_view(t_.y.view));
+    }
     Operand from = as_floats(x);
     Operand to = as_floats(t_.y);
     if (t_.y.dtype != DType::c64) {
@@ -381,7 +407,7 @@ using FftVariant = Variant<Transform, bool>;
 
 double moved_ns(const Target& target, const Transform& t, int64_t n) {
   const Rates r = rates_of(target.caps);
-  const auto passes = static_cast<double>(passes_of(n, tile_of(target.caps)).size());
+  const auto passes = static_cast<double>(passes_of(n, target.caps).size());
   const auto elements = static_cast<double>(t.rows() * n);
   return passes * (r.dispatch_ns + elements * 16 / r.bytes_per_ns);
 }
@@ -418,7 +444,75 @@ bool run_chirp(Lowering& l, const Transform& t, const Candidate&) {
   return true;
 }
 
+// Floats in, or floats out.
+bool is_packable(const Target&, const Transform& t) {
+  const bool forward = t.x.dtype != DType::c64 && t.y.dtype == DType::c64;
+  return t.n % 2 == 0 && is_smooth(t.n) && (forward || t.mirror);
+}
+
+// Low and high roots of n, up to half a turn.
+Operand half_roots(Lowering& l, int64_t n, int64_t low) {
+  ComplexList roots;
+  for (int64_t i = 0; i < low; ++i) roots.push_back(unit_root(i, n));
+  for (int64_t i = 0; i <= n / 2; i += low) roots.push_back(unit_root(i, n));
+  return table_of(l, roots);
+}
+
+// The spectra of floats from those of pairs of them. In the other direction they are the conjugates.
+Dispatch make_unpack(Lowering& l, const Transform& t, const Operand& halves) {
+  using Unpack = kernels::fft_unpack;
+  const int64_t low = Pass{.length = t.n}.low_roots();
+  const int64_t bins = t.y.view.dims.back();
+  return l.make<Unpack>({.z = as_floats(halves), .roots = half_roots(l, t.n, low), .y = as_floats(t.y)},
+                        {.count = to_u32(t.rows() * bins),
+                         .m = to_u32(t.n / 2),
+                         .y_length = to_u32(bins),
+                         .low_roots = to_u32(low),
+                         .scale = static_cast<float>(t.scale),
+                         .turn = t.inverse ? -1.0F : 1.0F},
+                        ceil_div(t.rows() * bins, int64_t{Unpack::GROUP}));
+}
+
+// And back.
+Dispatch make_pack(Lowering& l, const Transform& t, const Operand& halves) {
+  using Pack = kernels::fft_pack;
+  const int64_t low = Pass{.length = t.n}.low_roots();
+  const int64_t count = t.rows() * (t.n / 2);
+  return l.make<Pack>({.x = as_floats(t.x), .roots = half_roots(l, t.n, low), .z = as_floats(halves)},
+                      {.count = to_u32(count),
+                       .m = to_u32(t.n / 2),
+                       .x_length = to_u32(t.x.view.dims.back()),
+                       .low_roots = to_u32(low)},
+                      ceil_div(count, int64_t{Pack::GROUP}));
+}
+
+bool run_packed(Lowering& l, const Transform& t, const Candidate&) {
+  const int64_t m = t.n / 2;
+  const Operand halves = l.scratch(DType::c64, {t.rows(), m});
+  const Operand rows = halves.with_view(halves.view, 1);
+  const Dispatch step = t.mirror ? make_pack(l, t, halves) : make_unpack(l, t, halves);
+  if (!fits(step, l.caps())) {  // what is so large takes a little longer
+    FftLowering(l, t).run();
+  } else if (t.mirror) {
+    l.emit(step);
+    FftLowering(
+        l, {.x = rows, .y = t.y, .n = m, .signal = m, .pairs_out = true, .inverse = true, .scale = t.scale})
+        .run();
+  } else {
+    FftLowering(l, {.x = t.x, .y = rows, .n = m, .signal = m, .packed = true}).run();
+    l.emit(step);
+  }
+  return true;
+}
+
 constexpr FftVariant kVariants[] = {
+    {"packed", is_packable,
+     [](const Target& target, const Transform& t) {
+       const Rates r = rates_of(target.caps);
+       const auto elements = static_cast<double>(t.rows() * t.n);
+       return one_candidate(moved_ns(target, t, t.n / 2) + r.dispatch_ns + elements * 8 / r.bytes_per_ns);
+     },
+     run_packed},
     {"stockham", [](const Target&, const Transform& t) { return is_smooth(t.n); },
      [](const Target& target, const Transform& t) { return one_candidate(moved_ns(target, t, t.n)); },
      [](Lowering& l, const Transform& t, const Candidate&) {
@@ -664,7 +758,7 @@ void register_fft(OpTable& table) {
                    "fft(T[3,0]) {n=4}", "fft(T[7,60]) {inverse=true, norm=\"ortho\"}",
                    "fft(c64[2,12,5]) {axis=-2, n=8, norm=\"forward\"}",
                    "fft(c64[2,12,5]) {axis=1, n=17, inverse=true}", "fft(f32[3,1000]) {onesided=true}",
-                   "fft(c64[7,1024])", "fft(f32[2,2048])", "fft(c64[131072])",
+                   "fft(c64[7,1024])", "fft(f32[2,2048])", "fft(c64[131072])", "fft(c64[50653])",
                    "fft(f32[1155,57]) {axis=0, onesided=true}", "fft(f32[17000]) {n=16411}"}});
   table.add<Irfft>({.formula = "the n floats whose bins 0 .. n / 2 are x",
                     .operands = "x",

@@ -4,7 +4,10 @@
 
 #include "base/checked.h"
 #include "base/fail.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/spectra.h"
 
 namespace rlx {
 namespace {

@@ -8,7 +8,15 @@
 
 namespace rlx::vision {
 
-// The outline of the box; what lies outside the picture is left out.
-void draw_box(Image& image, const TextBox& box, std::array<uint8_t, 3> colour, double thickness);
+using Colour = std::array<uint8_t, 3>;
+
+// What lies outside the picture is left out, here and below.
+void draw_line(Image& image, Point from, Point to, Colour colour, double thickness);
+// How far a place is from a line.
+double distance_to_line(Point place, Point from, Point to);
+// A pixel's colour, covered by another one from 0 to 1.
+void cover_pixel(uint8_t* pixel, Colour colour, double cover);
+// The outline of the box.
+void draw_box(Image& image, const TextBox& box, Colour colour, double thickness);
 
 }  // namespace rlx::vision

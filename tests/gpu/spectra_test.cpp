@@ -121,7 +121,7 @@ TEST(Spectra, OverlappingFramesGiveTheSignalBack) {
 }
 
 TEST(Spectra, NanReachesEveryBinOfItsRowOnly) {
-  for (const int64_t n : {8, 257}) {
+  for (const int64_t n : {8, 257, 4096}) {
     std::vector<float> x(static_cast<size_t>(3 * n), 1);
     x[static_cast<size_t>(n + 2)] = std::numeric_limits<float>::quiet_NaN();
     Graph g;
