@@ -5,7 +5,8 @@
 struct Params {
   first: u32,
   end: u32,
-  size: u32,
+  rows: u32,
+  columns: u32,
 }
 
-fn element(i: u32) -> y_t { return y_t(i / params.size % params.size == i % params.size); }
+fn element(i: u32) -> y_t { return y_t(i / params.columns % params.rows == i % params.columns); }
