@@ -37,6 +37,8 @@
 
 namespace rlx {
 
+class Device;
+
 // An attribute has the kind of its default.
 using AttributeAlternatives =
     std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
@@ -120,7 +122,9 @@ struct CustomGradient {
 };
 
 struct CustomOp {
-  std::string name;     // as graphs write it: lower-case letters, digits and _, not a digit first
+  // As graphs write it: lower-case letters, digits and _, not a digit first; a dot after the name of a
+  // family.
+  std::string name;
   std::string formula;  // what it computes, in one line, for `rlx ops`
   // The element types of input 0 that it takes; c64 cannot be one of them.
   std::string types = "f32 f16 bf16";
@@ -156,6 +160,10 @@ struct CustomOp {
   std::vector<std::pair<std::string, std::function<Tensor(const CustomCall&)>>> tables = {};
   // The gradients of the inputs, an empty Value for those that have none.
   std::function<std::vector<Value>(const CustomGradient&)> gradient = {};
+  // Calls to try it with (check_op), as the library's own ops have them:
+  // "scaled(T[3,17], i32[3] in 0..9) {factor=2}", where T takes every type above and `in` bounds random
+  // values.
+  std::vector<std::string> samples = {};
 };
 
 // From now on graphs may use the op, in all threads. An error says what is wrong with it, and names file and
@@ -166,5 +174,9 @@ void register_op(CustomOp op);
 Value custom(std::string_view name, const std::vector<Value>& inputs, const NamedAttributes& attributes = {});
 std::vector<Value> custom_outputs(std::string_view name, const std::vector<Value>& inputs,
                                   const NamedAttributes& attributes = {});
+
+// Runs the samples of an op with all its types and kernels and through views, and compares with the
+// reference. Returns the number of runs; an error says which of them differs, and where.
+int64_t check_op(std::string_view name, const Device& device);
 
 }  // namespace rlx

@@ -433,10 +433,16 @@ void CustomNode::lower(Lowering& l) const {
 // ---- registration ----
 
 void check_name(const std::string& name) {
-  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  if (name.empty() || !std::ranges::all_of(name, allowed) || (name[0] >= '0' && name[0] <= '9'))
-    fail(ErrorKind::invalid_argument, "'{}' cannot be the name of an op; use lower-case letters, digits, _",
-         excerpt(name));
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto allowed = [&](char c) { return (c >= 'a' && c <= 'z') || digit(c) || c == '_'; };
+  for (const auto part :
+       std::views::split(name + ".", '.') | std::views::take(std::ranges::count(name, '.') + 1)) {
+    const std::string_view word(part);
+    if (word.empty() || !std::ranges::all_of(word, allowed) || digit(word[0]))
+      fail(ErrorKind::invalid_argument,
+           "'{}' cannot be the name of an op; use lower-case letters, digits, _, and a dot after a family",
+           excerpt(name));
+  }
   for (const std::string_view leaf : {Input::kName, Param::kName, State::kName, Constant::kName}) {
     if (name == leaf)
       fail(ErrorKind::invalid_argument, "'{}' cannot be the name of an op: graphs use it for a leaf", name);
@@ -544,6 +550,8 @@ void register_op(CustomOp op) {
     info.operands += (info.operands.empty() ? "" : " ") + declared->kernel->operands[i].name;
   info.types = declared->op.types;
   info.variants = declared->rows ? names_of(kRowVariants) : std::vector<std::string>{declared->kernel->name};
+  info.samples = declared->op.samples;
+  info.custom = true;
   info.make = [declared] { return std::make_shared<CustomNode>(declared); };
   op_table().add(std::move(info));
 }

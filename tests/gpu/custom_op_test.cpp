@@ -447,6 +447,9 @@ TEST_F(CustomOps, RegistrationSaysWhatIsWrong) {
   EXPECT_EQ(registering([](CustomOp& op) { op.name = "softmax"; }), "there is an op named 'softmax' already");
   EXPECT_TRUE(
       registering([](CustomOp& op) { op.name = "Mine"; }).contains("'Mine' cannot be the name of an op"));
+  for (const std::string name : {"", ".mine", "mine.", "my..own", "my.2nd"}) {
+    EXPECT_TRUE(registering([&](CustomOp& op) { op.name = name; }).contains("a dot after a family")) << name;
+  }
   EXPECT_TRUE(registering([](CustomOp& op) { op.name = "input"; }).contains("graphs use it for a leaf"));
   EXPECT_TRUE(registering([](CustomOp& op) { op.reference = {}; }).contains("'test_wrong' has no reference"));
   EXPECT_TRUE(registering([](CustomOp& op) { op.types = "f32 c64"; }).contains("takes 'c64'"));
