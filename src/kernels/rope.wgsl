@@ -14,12 +14,11 @@ struct Params {
   width: u32,
   head: u32,
   pairs: u32,
-  first_position: u32,
   last_position: i32,
 }
 
 fn position(row: u32) -> u32 {
-  if (!positions_present) { return min(params.first_position + row % params.length, u32(params.last_position)); }
+  if (!positions_present) { return min(row % params.length, u32(params.last_position)); }
   return u32(clamp(positions_get(positions_flat(row)), 0, params.last_position));
 }
 

@@ -4,14 +4,14 @@
 #include <limits>
 
 #include "ir/op.h"
-#include "rlx/ops.h"
+#include "rlx/ops/attention.h"
 
 namespace rlx {
 
-// Inputs q, k, v and perhaps a mask. A score is scale * q.k, then soft_cap * tanh(score / soft_cap) when
-// there is a cap, then the mask; y = softmax(scores) v. q and y have `heads` heads, k and v have `kv_heads`,
-// and each of those serves heads / kv_heads neighbouring heads of q. Values may have a different head size
-// than keys.
+// Inputs q, k, v and perhaps a mask, and those of further forms (rlx/ops/attention.h). A score is scale *
+// q.k, then soft_cap * tanh(score / soft_cap) when there is a cap, then less slope * distance when there are
+// slopes, then the mask; y = softmax(scores) v. q and y have `heads` heads, k and v have `kv_heads`, and each
+// of those serves heads / kv_heads neighbouring heads of q. Values may have a different head size than keys.
 //
 // The mask input broadcasts by NumPy's rule to [batch, heads, queries, keys], so rank 2 is [queries, keys]: a
 // bool keeps (true) the score of a key or puts `masked_score` in its place (false), a float is added to the
@@ -24,9 +24,23 @@ namespace rlx {
 // matrix product over an empty axis.
 //
 // Keys that `mask` excludes have no score; some kernels skip their values, others multiply them by 0, so
-// these must be finite.
+// these must be finite. Keys from the length of a batch on are never read.
 struct Attention final : OpOf<Attention> {
   static constexpr auto kName = "attention";
+  enum Input : int64_t {
+    kQ,
+    kK,
+    kV,
+    kMask,
+    kLengths,
+    kSinks,
+    kSlopes,
+    kPages,
+    kStart,
+    kKScale,
+    kVScale,
+    kInputCount,
+  };
   int64_t heads = 0;     // 0: what q's shape says, in the layouts that have an axis for it
   int64_t kv_heads = 0;  // 0: as many as heads
   AttentionLayout layout = AttentionLayout::bhsd;
@@ -38,9 +52,10 @@ struct Attention final : OpOf<Attention> {
   EmptyRow empty_row = EmptyRow::zeros;
   // Products, scaled and masked scores, and weights are rounded to the type of q, as separate nodes would.
   bool round_scores = false;
+  bool log_sum_exp = false;  // a second output, f32 [batch, heads, queries]
 
   void visit_attributes(AttributeVisitor& v) override;
-  bool optional_input(int64_t input) const override { return input == 3; }
+  bool optional_input(int64_t input) const override { return input >= kMask; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void infer_again(const InferArgs& in, std::vector<TensorType>& types) const override;
   void reference(RefContext& r) const override;

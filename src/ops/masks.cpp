@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "base/fail.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/run_sizes.h"
 
 namespace rlx {
 namespace {

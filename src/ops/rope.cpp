@@ -8,7 +8,7 @@
 #include "kernels/rope.wgsl.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/attention.h"
 
 namespace rlx {
 
@@ -41,7 +41,7 @@ void Rope::check_inputs(const InferArgs& in) const {
   if (!in.has(3) && length.is_static() && table[0].is_static() && length.value() > table[0].value()) {
     fail("rope: the input has {} positions, the tables only {}", length.value(), table[0].value());
   }
-  if (table[0].is(0)) fail("rope: the tables have no rows");
+  if (table[0].is(0) && !length.is(0)) fail("rope: the tables have no rows");
   if (in.has(3)) {
     in.expect_dtype(3, in.dtype(3) == DType::i32 || in.dtype(3) == DType::i64 || in.dtype(3) == DType::u32,
                     "i32, i64 or u32");
@@ -88,7 +88,6 @@ struct Problem {
   Operand x, y;       // any rank, the last axis whole heads
   Operand positions;  // like x without the last axis, or absent
   Operand cos, sin;
-  int64_t first_position;  // of the part, where the index is the position
 };
 
 Dispatch make_dispatch(const Lowering& l, const Problem& p) {
@@ -97,7 +96,6 @@ Dispatch make_dispatch(const Lowering& l, const Problem& p) {
   params.width = to_u32(p.x.view.dims.back());
   params.head = to_u32(p.op->head_dim);
   params.pairs = to_u32(p.op->pairs());
-  params.first_position = to_u32(p.first_position);
   params.last_position = to_i32(p.cos.view.dims[0] - 1);
   return l.make<kernels::rope>(
       {.x = p.x, .cosines = p.cos, .sines = p.sin, .positions = p.positions, .y = p.y}, params, 0,
@@ -124,7 +122,10 @@ void emit_parts(Lowering& l, const Problem& p) {
     for (Operand* o : {&part.x, &part.y}) o->view = o->view.slice(axis, begin, end - begin);
     if (axis < last && part.positions.present())
       part.positions.view = part.positions.view.slice(axis, begin, end - begin);
-    if (axis == last - 1) part.first_position += begin;
+    // Where the index is the position, a part needs only its rows of the tables.
+    if (axis == last - 1 && !part.positions.present()) {
+      for (Operand* o : {&part.cos, &part.sin}) o->view = o->view.slice(0, begin, end - begin);
+    }
     emit_parts(l, part);
   }
 }
@@ -138,7 +139,7 @@ void Rope::lower(Lowering& l) const {
 void lower_rope(Lowering& l, const Rope& op, Operand x, Operand cos, Operand sin, Operand positions,
                 const Operand& y) {
   if (y.view.elements() == 0) return;
-  Problem p{&op, std::move(x), y, std::move(positions), std::move(cos), std::move(sin), 0};
+  Problem p{&op, std::move(x), y, std::move(positions), std::move(cos), std::move(sin)};
   if (p.positions.present()) {
     const Dims& dims = p.x.view.dims;
     p.positions.view = p.positions.view.broadcast_to({dims.begin(), dims.end() - 1});
@@ -148,6 +149,9 @@ void lower_rope(Lowering& l, const Rope& op, Operand x, Operand cos, Operand sin
   for (Operand* o : {&row.x, &row.y, &row.positions}) {
     for (int64_t axis = 0; o->present() && axis < p.x.view.rank() - 1; ++axis)
       o->view = o->view.slice(axis, 0, 1);
+  }
+  if (!row.positions.present()) {
+    for (Operand* o : {&row.cos, &row.sin}) o->view = o->view.slice(0, 0, 1);
   }
   if (!fits(make_dispatch(l, row), l.caps())) {
     for (Operand* o : {&p.x, &p.cos, &p.sin}) {

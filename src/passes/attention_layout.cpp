@@ -33,7 +33,10 @@ Graph attention_layout(const Graph& graph) {
     const Node& n = graph.node(id);
     const Node* const source = swaps_heads(n) ? &graph.producer(n.inputs[0]) : nullptr;
     const auto* attention = source ? op_cast<Attention>(*source->op) : nullptr;
-    if (!attention || attention->layout != AttentionLayout::bhsd || users.at(n.inputs[0]).size() != 1) {
+    // Scales of keys and values would have to be swapped too, and a second output might be read.
+    const bool plain = source && source->inputs.size() <= Attention::kKScale && source->outputs.size() == 1;
+    if (!attention || !plain || attention->layout != AttentionLayout::bhsd ||
+        users.at(n.inputs[0]).size() != 1) {
       rewriter.copy(id);
       continue;
     }
@@ -42,7 +45,7 @@ Graph attention_layout(const Graph& graph) {
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < source->inputs.size(); ++i) {
       const ValueId v = rewriter.mapped(source->inputs[i]);
-      inputs.push_back(i < 3 ? swapped(rewriter, v, source->name + ".swapped") : v);
+      inputs.push_back(i < Attention::kMask ? swapped(rewriter, v, source->name + ".swapped") : v);
     }
     rewriter.map({id, 0}, rewriter.target().add(op, std::move(inputs), source->name));
   }

@@ -8,7 +8,9 @@
 #include "ir/states.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
+#include "ops/expand.h"
 #include "ops/product_op.h"
+#include "ops/reshape.h"
 #include "ops/softmax.h"
 #include "ops/transpose.h"
 #include "passes/passes.h"
@@ -26,7 +28,8 @@ struct Match {
   std::optional<ValueId> mask;
   double masked_score = kExcluded;
   double scale = 1;
-  double q_scale = 1;  // q is multiplied with it
+  double q_scale = 1;    // q is multiplied with it
+  int64_t kv_heads = 0;  // 0: as many as q has
 };
 
 class Matcher {
@@ -127,9 +130,40 @@ class Matcher {
       if (only) k_scale *= take_factor(m.k);
     }
     if (k_scale != 1) m.q_scale = k_scale * take_factor(m.q);
+    share_heads(m);
     // From now on these are read where the last node is, which may be after a write.
-    return states_.readable_at(m.q, id) && states_.readable_at(m.k, id) &&
+    return states_.readable_at(m.q, id) && states_.readable_at(m.k, id) && states_.readable_at(m.v, id) &&
            (!m.mask || states_.readable_at(*m.mask, id));
+  }
+
+  // Exporters repeat each head of keys and values for the heads of queries that share it; attention reads it
+  // in place.
+  void share_heads(Match& m) const {
+    const auto k = m.k_is_transposed ? std::nullopt : before_repeat(m.k);
+    const auto v = before_repeat(m.v);
+    if (!k || !v || !(shape(*k)[1] == shape(*v)[1])) return;
+    m.k = *k;
+    m.v = *v;
+    m.kv_heads = shape(*k)[1].value();
+  }
+
+  // [batch, heads, sequence, head] of a value in which each head is there several times, one after the other.
+  std::optional<ValueId> before_repeat(ValueId v) const {
+    const Node& joined = graph_.producer(v);
+    const Node* const repeated = op_cast<Reshape>(*joined.op) ? &graph_.producer(joined.inputs[0]) : nullptr;
+    if (!repeated || !op_cast<Expand>(*repeated->op)) return std::nullopt;
+    const Node& unsqueezed = graph_.producer(repeated->inputs[0]);
+    if (!op_cast<Reshape>(*unsqueezed.op)) return std::nullopt;
+    const ValueId inner = unsqueezed.inputs[0];
+    const Shape& once = shape(inner);
+    const Shape& times = repeated->outputs[0].shape;
+    if (once.rank() != 4 || times.rank() != 5 || !once[1].is_static() || once[1].is(0)) return std::nullopt;
+    const Shape one = {once[0], once[1], 1, once[2], once[3]};
+    const Shape several = {once[0], once[1], times[2], once[2], once[3]};
+    const Shape all = {once[0], once[1] * times[2], once[2], once[3]};
+    if (!(unsqueezed.outputs[0].shape == one) || !(times == several) || !(shape(v) == all))
+      return std::nullopt;
+    return inner;
   }
 
   // Matmuls broadcast batches and heads; attention needs as many on both sides, and a static number of heads.
@@ -161,6 +195,7 @@ Graph fuse_attention(const Graph& graph) {
     }
     auto op = std::make_shared<Attention>();
     op->heads = graph.type(m->q).shape[1].value();
+    op->kv_heads = m->kv_heads;
     op->layout = AttentionLayout::bhsd;
     op->scale = m->scale;
     op->masked_score = m->masked_score;

@@ -53,7 +53,9 @@ Graph hoist_weights(const Graph& graph);
 Graph fuse_norms(const Graph& graph);
 Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
+Graph join_elementwise(const Graph& graph, int64_t max_inputs);
 Graph join_writes(const Graph& graph);
+Graph fuse_rope(const Graph& graph);
 Graph fuse_rope_write(const Graph& graph);
 
 // Puts `contiguous` where a view needs its own memory, for these values of the symbols. The graph keeps its

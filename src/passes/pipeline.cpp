@@ -89,6 +89,7 @@ Graph fuse(Graph g, const PassOptions& options) {
   g = hoist_weights(g);                       // after the bodies' own passes, which rearrange weights
   g = keeping_states(g, fold_pads);           // before the epilogues, which would hide a relu
   g = keeping_states(g, image_layout);        // after the pads, which may be in between; before the epilogues
+  g = keeping_states(g, fuse_rope);           // before element-wise nodes join
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes
   g = keeping_states(g, attention_layout);    // before the products, which may be joined for it
   g = keeping_states(g, fuse_norms);          // before those of sums, and before element-wise nodes join
@@ -101,6 +102,7 @@ Graph fuse(Graph g, const PassOptions& options) {
   if (options.packed_attention) g = keeping_states(g, join_ropes);
   g = pack_weights(g);  // what was joined is already in order
   g = fuse_elementwise(g, options.max_region_inputs);
+  g = keeping_states(g, join_elementwise, options.max_region_inputs);  // of whole regions
   g = keeping_states(g, join_writes);      // last: the other passes do not move or remove writes any more
   g = keeping_states(g, fuse_rope_write);  // of ropes and writes that were joined
   if (!options.packed_attention) g = unpack_attention(g);

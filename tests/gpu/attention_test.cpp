@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "rlx/ops.h"
+#include "rlx/ops/attention.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/sample.h"

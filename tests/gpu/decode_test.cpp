@@ -3,7 +3,7 @@
 
 #include "rlx/diagnostics.h"
 #include "rlx/models.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
 #include "tests/support/allocations.h"
 #include "tests/support/devices.h"
 

@@ -39,6 +39,37 @@ std::string masked(const std::string& type) {
                                                  : "%d = add(%s, %m)");
 }
 
+// Six heads of queries share three of keys and values, as exporters of Llama write it.
+struct SharedHeads {
+  std::string one = "[2, 3, 1, 7, 4]";
+  std::string several = "[2, 3, 2, 7, 4]";
+  std::string values = "%vt";  // which are repeated
+
+  std::string text() const {
+    return "%q = input : f32[2, 6, 5, 4]\n%k = input : f32[2, 3, 7, 4]\n%v = input : f32[2, 3, 7, 4]\n"
+           "%w = input : f32[2, 6, 7, 4]\n%k1 = reshape(%k) {shape=" +
+           one + "}\n%k2 = expand(%k1) {shape=" + several +
+           "}\n%kr = reshape(%k2) {shape=[2, 6, 7, 4]}\n%v1 = reshape(%v) {shape=[2, 3, 1, 7, 4]}\n"
+           "%v2 = expand(%v1) {shape=[2, 3, 2, 7, 4]}\n%vt = reshape(%v2) {shape=[2, 6, 7, 4]}\n"
+           "%kt = transpose(%kr) {perm=[0, 1, 3, 2]}\n%s = matmul(%q, %kt)\n%p = softmax(%s)\n%y = "
+           "matmul(%p, " +
+           values + ")\noutput y = %y\n";
+  }
+};
+
+TEST(FuseAttention, ReadsHeadsThatAreShared) {
+  expect_cases(
+      fuse_attention, "kv_heads=3",
+      {{"each head twice", SharedHeads{}.text(), true},
+       {"all heads twice", SharedHeads{.one = "[2, 1, 3, 7, 4]", .several = "[2, 2, 3, 7, 4]"}.text(), false},
+       {"only the keys", SharedHeads{.values = "%w"}.text(), false}});
+  // What is not shared is attention all the same.
+  expect_cases(
+      fuse_attention, "= attention(",
+      {{"all heads twice", SharedHeads{.one = "[2, 1, 3, 7, 4]", .several = "[2, 2, 3, 7, 4]"}.text(), true},
+       {"only the keys", SharedHeads{.values = "%w"}.text(), true}});
+}
+
 TEST(FuseAttention, TakesScalesAndMasksThatTheOpHas) {
   expect_cases(
       fuse_attention, "= attention(",

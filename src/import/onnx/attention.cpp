@@ -95,7 +95,8 @@ Value attend(const AttentionCall& a, AttentionLayout layout) {
                            .mask = a.mask,
                            .window = a.window,
                            .scale = a.scale,
-                           .empty_row = EmptyRow::nan};
+                           .empty_row = EmptyRow::nan,
+                           .sinks = a.sinks};
   if (!(a.q.shape()[1] == a.k.shape()[1])) options.kv_heads = a.k.shape()[1].value();
   if (a.soft_cap > 0) options.soft_cap = a.soft_cap;
   const Value mask = !a.bias ? a.keep : !a.keep ? a.bias : where(a.keep, a.bias, kNothing);

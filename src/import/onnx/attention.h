@@ -27,6 +27,9 @@ struct AttentionCall {
   // Both broadcast to [batch, heads, queries, keys].
   Value keep = {};  // bool: whether the query sees the key
   Value bias = {};  // is added to the score
+  // [heads]: a score for each head that takes a share of the weight and has no value. Only `attend` looks at
+  // it.
+  Value sinks = {};
 
   const Dim& queries() const { return q.shape()[2]; }
   const Dim& keys() const { return k.shape()[2]; }

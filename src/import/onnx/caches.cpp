@@ -5,7 +5,8 @@
 
 #include "base/fail.h"
 #include "ops/concat.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

@@ -1,8 +1,9 @@
 // What attention kernels share: operands, constants, parameters and masks. Included, so that their C++ structs are
-// alike. A row is a query of one of the heads that share the keys.
+// alike. A row is a query of one of the heads that share the keys. After this comes attention_dense or attention_forms,
+// which say where keys and values lie, and the loop of the kernel.
 //@ in q float x4
-//@ in k float x4
-//@ in v float x4
+//@ in k any x4
+//@ in v any x4
 //@ in mask any
 //@ out y float x4
 
@@ -44,6 +45,12 @@ struct Params {
   soft_cap: f32,
   masked_score: f32,
   empty_share: f32,
+  // Of attention_forms alone.
+  kv_heads: u32,
+  page: u32,  // rows of the cache in a page
+  last_page: u32,
+  skipped: u32,  // keys before those of this dispatch
+  total: u32,  // keys of all dispatches
 }
 
 // Four neighbours from dim d on; zeros past the last.
@@ -54,15 +61,15 @@ fn q_four(p: u32, d: u32) -> vec4f {
   return x;
 }
 fn k_four(p: u32, d: u32) -> vec4f {
-  if (K4) { return k_get4(p + d); }
+  if (K4) { return vec4f(k_get4(p + d)); }
   var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = k_get(p + (d + c) * params.k_dim); } }
+  for (var c = 0u; c < 4u; c++) { if (d + c < HEAD) { x[c] = f32(k_get(p + (d + c) * params.k_dim)); } }
   return x;
 }
 fn v_four(p: u32, d: u32) -> vec4f {
-  if (V4) { return v_get4(p + d); }
+  if (V4) { return vec4f(v_get4(p + d)); }
   var x = vec4f();
-  for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { x[c] = v_get(p + (d + c) * params.v_dim); } }
+  for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { x[c] = f32(v_get(p + (d + c) * params.v_dim)); } }
   return x;
 }
 fn y_four(p: u32, d: u32, v: vec4f) {
@@ -73,22 +80,30 @@ fn y_four(p: u32, d: u32, v: vec4f) {
   }
 }
 
-// The keys that the query number i may see, without the mask input: [first_key, end_key).
-fn end_key(i: u32) -> u32 {
-  if (!CAUSAL) { return params.keys; }
-  return u32(clamp(i32(i) + params.shift + 1, 0, i32(params.keys)));
+// A query, and the head that it belongs to.
+struct Row {
+  outer: u32,  // over batches and heads of keys
+  member: u32,  // among the heads that share the keys
+  query: u32,
+  count: i32,  // of keys (key_count)
+  mask_at: u32,  // the position of its row in the mask
 }
-fn first_key(i: u32) -> u32 {
-  if (!CAUSAL) { return 0u; }
-  return u32(clamp(i32(i) + params.shift - params.window, 0, i32(params.keys)));
+fn row_at(outer: u32, row: u32, count: i32) -> Row {
+  let member = row / params.queries;
+  let query = row - member * params.queries;
+  let mask_at = mask_base(outer) + member * params.mask_member + query * params.mask_row;
+  return Row(outer, member, query, count, mask_at);
 }
+fn q_place(r: Row) -> u32 { return q_base(r.outer) + r.member * params.q_member + r.query * params.q_row; }
+fn y_place(r: Row) -> u32 { return y_base(r.outer) + r.member * params.y_member + r.query * params.y_row; }
 
-// A score from the product; mask_at is the position of the query's row in the mask.
-fn masked_score(product: f32, mask_at: u32, key: u32) -> f32 {
-  var s = held_as(ROUNDED, params.scale * held_as(ROUNDED, product));
+// A score from the product.
+fn masked_score(product: f32, r: Row, key: u32) -> f32 {
+  var s = held_as(ROUNDED, params.scale * held_as(ROUNDED, of_key(product, r.outer, key)));
   if (CAPPED) { s = params.soft_cap * tanh_f32(s / params.soft_cap); }
+  s = at_distance(s, r, key);
   if (mask_present) {
-    let m = f32(mask_get(mask_at + key * params.mask_key));
+    let m = f32(mask_get(r.mask_at + key * params.mask_key));
     if (KEEP) { s = select(params.masked_score, s, m != 0.0); } else { s = held_as(ROUNDED, s + m); }
   }
   return s;

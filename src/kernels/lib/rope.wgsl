@@ -13,6 +13,8 @@ fn rotated(i: u32) -> f32 {
   let apart = select(params.pairs, 1u, INTERLEAVED);
   let other = x_get(x_flat(select(i + apart, i - apart, second)));
   let t = position(i / params.width) * params.pairs + pair;
-  let turned = other * sines_get(sines_flat(t));
-  return fma(here, cosines_get(cosines_flat(t)), select(-turned, turned, second));
+  // Both products are rounded, as they are where exporters write them out as nodes (passes/fuse_rope.cpp).
+  let kept = as_is(here * cosines_get(cosines_flat(t)));
+  let turned = as_is(other * sines_get(sines_flat(t)));
+  return kept + select(-turned, turned, second);
 }

@@ -114,9 +114,9 @@ Value present_of(Call& c, const Tokens& t, const Past& past, int64_t input, Valu
 }
 
 // Each query sees the keys up to its own, and with a window no more than that many before it.
-void look_back(Call& c, AttentionCall& a, const Past& past, bool in_steps) {
+void look_back(Call& c, AttentionCall& a, const Past& past) {
   const int64_t window = c.integer("local_window_size", -1);
-  if (!past.counts && !in_steps) {
+  if (!past.counts) {
     a.mask = window > 0 ? MaskKind::sliding_window : MaskKind::causal;
     a.window = std::max<int64_t>(window, 0);
     return;
@@ -126,16 +126,6 @@ void look_back(Call& c, AttentionCall& a, const Past& past, bool in_steps) {
   const Value keys = key_indices(a, DType::i32);
   a.keep_only(less_equal(keys, own));
   if (window > 0) a.keep_only(greater_equal(keys, own - static_cast<double>(window)));
-}
-
-// Attention with one more score for each head, which takes a share of the weight and has no value.
-Value with_sink(Call& c, const AttentionCall& a) {
-  const Value scores = masked(a, capped(a, scaled_scores(a)));
-  Shape column = scores.shape();
-  column[3] = 1;
-  const Value sink = c.has(11) ? reshape(c.in(11), {1, column[1], 1, 1}) : c.like(a.q, 0);
-  const Value weights = softmax(concat({scores, expand(sink, column)}, 3));
-  return side_by_side(weighted(a, slice(weights, 3, 0, a.keys())));
 }
 
 void group_query_attention_rule(Call& c) {
@@ -159,10 +149,14 @@ void group_query_attention_rule(Call& c) {
                   .v = present_of(c, t, past, 4, t.v, size),
                   .soft_cap = c.real("softcap", 0)};
   if (const double scale = c.real("scale", 0); scale != 0) a.scale = scale;
-  const bool has_sink = c.flag("smooth_softmax", false) || c.has(11);
-  look_back(c, a, past, has_sink);
+  if (c.has(11)) {
+    a.sinks = c.in(11);
+  } else if (c.flag("smooth_softmax", false)) {
+    a.sinks = expand(c.like(a.q, 0), {t.heads});
+  }
+  look_back(c, a, past);
   if (c.has(10)) a.add_bias(fitted(fitted(c.in(10), -2, a.queries()), -1, a.keys()));
-  c.out(has_sink ? with_sink(c, a) : attend(a, AttentionLayout::bsd));
+  c.out(attend(a, AttentionLayout::bsd));
   c.out(1, a.k, c.type(0));
   c.out(2, a.v, c.type(0));
 }

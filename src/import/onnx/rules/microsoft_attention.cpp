@@ -1,6 +1,7 @@
-// Attention and MultiHeadAttention of com.microsoft.
+// Attention, QAttention and MultiHeadAttention of com.microsoft.
 #include "import/onnx/attention.h"
 
+#include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
 
 namespace rlx::onnx {
@@ -64,9 +65,7 @@ struct Projected {
 };
 
 // The three from one product.
-Projected projected(Call& c, int64_t heads) {
-  Value all = matmul(c.in(0), c.in(1));
-  if (c.has(2)) all = all + c.in(2);
+Projected projected(Call& c, Value all, int64_t heads) {
   const int64_t width = c.shape(1)[1].value();
   const std::vector<int64_t> sizes = c.integers("qkv_hidden_sizes", {width / 3, width / 3, width / 3});
   if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != width)
@@ -82,29 +81,51 @@ Value half_of(Value past, int64_t which) {
   return reshape(slice(past, 0, which, 1), {s[1], s[2], s[3], s[4]});
 }
 
-void attention_rule(Call& c) {
-  c.expect_inputs(2, 7);
+// Which inputs, besides those of the product, an op has where.
+struct PackedInputs {
+  int64_t mask, past, bias;
+};
+
+// `all` is the product that q, k and v are parts of.
+void attend_packed(Call& c, Value all, const PackedInputs& inputs, ElementType type) {
   for (const std::string_view flag : {"do_rotary", "past_present_share_buffer"}) {
     if (c.flag(flag, false)) c.refuse(Refusal::other, "the attribute {} is not supported", flag);
   }
-  refuse_inputs_from(c, 6, {"past_sequence_length"});
-  const Projected p = projected(c, c.integer("num_heads"));
+  const Projected p = projected(c, all, c.integer("num_heads"));
   AttentionCall a{.q = p.q, .k = p.k, .v = p.v, .scale = scale_of(c)};
   Dim past(0);
-  if (c.has(4)) {
-    a.k = with_past(half_of(c.in(4), 0), p.k);
-    a.v = with_past(half_of(c.in(4), 1), p.v);
-    past = c.shape(4)[3];
+  if (c.has(inputs.past)) {
+    a.k = with_past(half_of(c.in(inputs.past), 0), p.k);
+    a.v = with_past(half_of(c.in(inputs.past), 1), p.v);
+    past = c.shape(inputs.past)[3];
   }
-  add_masks(c, a, 3, 5, past);
-  c.out(attend(a, AttentionLayout::bsd));
+  add_masks(c, a, inputs.mask, inputs.bias, past);
+  c.out(0, attend(a, AttentionLayout::bsd), type);
   if (!c.wants(1)) return;
   const auto leading = [](Value x) {
     Shape s = x.shape();
     s.insert(0, 1);
     return reshape(x, s);
   };
-  c.out(1, concat({leading(a.k), leading(a.v)}, 0), c.type(0));
+  c.out(1, concat({leading(a.k), leading(a.v)}, 0), type);
+}
+
+void attention_rule(Call& c) {
+  c.expect_inputs(2, 7);
+  refuse_inputs_from(c, 6, {"past_sequence_length"});
+  Value all = matmul(c.in(0), c.in(1));
+  if (c.has(2)) all = all + c.in(2);
+  attend_packed(c, all, {.mask = 3, .past = 4, .bias = 5}, c.type(0));
+}
+
+// The product is one of bytes, with a scale for x and one for the weight or for each of its columns.
+void quantized_attention_rule(Call& c) {
+  c.expect_inputs(5, 9);
+  const Value sums = integer_product(c.in(0), zero_point(c, 6), c.in(1), zero_point(c, 7));
+  Value all = cast(sums, DType::f32) * (as_f32(c.in(3)) * as_f32(c.in(4)));
+  if (c.has(2)) all = all + as_f32(c.in(2));
+  constexpr int64_t kNone = 100;  // it has no such input
+  attend_packed(c, all, {.mask = 5, .past = 8, .bias = kNone}, c.type(3));
 }
 
 // --- MultiHeadAttention ---
@@ -151,6 +172,7 @@ void multi_head_attention_rule(Call& c) {
 namespace rules {
 void register_microsoft_attention(RuleTable& table) {
   table.add(kMicrosoft, "Attention", attention_rule);
+  table.add(kMicrosoft, "QAttention", quantized_attention_rule);
   table.add(kMicrosoft, "MultiHeadAttention", multi_head_attention_rule);
 }
 }  // namespace rules

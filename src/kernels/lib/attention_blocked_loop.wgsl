@@ -1,0 +1,132 @@
+// y = softmax(scores) v, a small workgroup for a few rows of queries. For a block of keys, four per lane, each lane
+// computes the scores of its keys with all rows; the block's weights then lie in workgroup memory, and each lane sums
+// its own dims of the values for all rows (online softmax between the blocks). Loads are shared by many products and
+// the code is short, which is what software devices need.
+// Rows are in vectors of four, QUADS of them.
+const LANES: u32 = 8u;  //@ spec
+const QUADS: u32 = 1u;  //@ spec
+
+const ROWS: u32 = 4u * QUADS;
+const BLOCK: u32 = 4u * LANES;                      // keys
+const CHUNKS: u32 = (VALUE4 + LANES - 1u) / LANES;  // of four dims, for a lane
+
+var<workgroup> qs: array<vec4f, HEAD4 * ROWS>;
+var<workgroup> weights: array<vec4f, BLOCK * QUADS>;  // of each key for the rows
+var<workgroup> shared_of: array<vec4f, LANES * QUADS>;  // what each lane found for the rows
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let g = group_index(group, groups);
+  if (g >= group_count()) { return; }  // the grid is a box and may have more
+  let outer = g / params.tiles;
+  let count = key_count(outer, lane);
+  let first_row = (g % params.tiles) * ROWS;
+  let last_row = min(first_row + ROWS, params.rows) - 1u;
+
+  var rows: array<Row, ROWS>;
+  for (var r = 0u; r < ROWS; r++) {
+    rows[r] = row_at(outer, min(first_row + r, last_row), count);  // rows past the last repeat it and are not written
+    let q_at = q_place(rows[r]);
+    for (var d = lane; d < HEAD4; d += LANES) { qs[d * ROWS + r] = q_four(q_at, 4u * d); }
+  }
+  // What any row of the tile sees. A tile that reaches into the next head has all queries in it.
+  let one_head = first_row / params.queries == last_row / params.queries;
+  let tile_first = first_key(count, select(0u, first_row % params.queries, one_head));
+  let tile_end = end_key(count, select(params.queries - 1u, last_row % params.queries, one_head));
+
+  var sum: array<vec4f, ROWS * CHUNKS>;
+  var most: array<vec4f, QUADS>;
+  var total: array<vec4f, QUADS>;
+  for (var r = 0u; r < ROWS; r++) {
+    most[r / 4u][r % 4u] = first_score(rows[r]);
+    total[r / 4u][r % 4u] = select(0.0, first_total(rows[r]), lane == 0u);  // a lane has a part of it
+  }
+
+  workgroupBarrier();
+  for (var block = tile_first; block < tile_end; block += BLOCK) {
+    // The scores of four keys, LANES apart.
+    var k_at: array<u32, 4>;
+    for (var j = 0u; j < 4u; j++) {
+      k_at[j] = k_place(k_base(outer), outer, min(block + j * LANES + lane, tile_end - 1u));
+    }
+    var s = array<vec4f, ROWS>();
+    for (var d = 0u; d < params.quads; d++) {
+      let b0 = k_four(k_at[0], 4u * d);
+      let b1 = k_four(k_at[1], 4u * d);
+      let b2 = k_four(k_at[2], 4u * d);
+      let b3 = k_four(k_at[3], 4u * d);
+      for (var r = 0u; r < ROWS; r++) {
+        let a = qs[d * ROWS + r];
+        s[r] = fma(vec4f(a.x), vec4f(b0.x, b1.x, b2.x, b3.x), s[r]);
+        s[r] = fma(vec4f(a.y), vec4f(b0.y, b1.y, b2.y, b3.y), s[r]);
+        s[r] = fma(vec4f(a.z), vec4f(b0.z, b1.z, b2.z, b3.z), s[r]);
+        s[r] = fma(vec4f(a.w), vec4f(b0.w, b1.w, b2.w, b3.w), s[r]);
+      }
+    }
+    // Masks, and the largest of the lane's scores.
+    for (var i = 0u; i < QUADS; i++) {
+      var top: vec4f;
+      for (var c = 0u; c < 4u; c++) {
+        let r = 4u * i + c;
+        let first = first_key(count, rows[r].query);
+        let end = min(end_key(count, rows[r].query), tile_end);
+        for (var j = 0u; j < 4u; j++) {
+          let key = block + j * LANES + lane;
+          let score = masked_score(s[r][j], rows[r], min(key, tile_end - 1u));
+          s[r][j] = select(-infinity(), score, key >= first && key < end);
+        }
+        top[c] = max(max(s[r].x, s[r].y), max(s[r].z, s[r].w));
+      }
+      shared_of[lane * QUADS + i] = top;
+    }
+    workgroupBarrier();
+    // Weights relative to the largest score so far.
+    for (var i = 0u; i < QUADS; i++) {
+      var top = most[i];
+      for (var j = 0u; j < LANES; j++) { top = max(top, shared_of[j * QUADS + i]); }
+      var fade: vec4f;
+      var base: vec4f;
+      for (var c = 0u; c < 4u; c++) {
+        base[c] = finite_or_zero(top[c]);
+        fade[c] = weight(most[i][c] - base[c]);
+        for (var h = 0u; h < CHUNKS; h++) { sum[(4u * i + c) * CHUNKS + h] *= fade[c]; }
+      }
+      most[i] = top;
+      total[i] *= fade;
+      for (var j = 0u; j < 4u; j++) {
+        let w = vec4f(weight(s[4u * i][j] - base.x), weight(s[4u * i + 1u][j] - base.y),
+                      weight(s[4u * i + 2u][j] - base.z), weight(s[4u * i + 3u][j] - base.w));
+        total[i] += w;
+        var share = w;
+        if (IN_PLACES) { share = w * v_factor(outer, min(block + j * LANES + lane, tile_end - 1u)); }
+        weights[(j * LANES + lane) * QUADS + i] = share;
+      }
+    }
+    workgroupBarrier();
+    for (var j = 0u; j < min(BLOCK, tile_end - block); j++) {
+      let v_at = v_place(v_base(outer), outer, block + j);
+      var w: array<vec4f, QUADS>;
+      for (var i = 0u; i < QUADS; i++) { w[i] = weights[j * QUADS + i]; }
+      for (var h = 0u; h < CHUNKS; h++) {
+        let b = v_four(v_at, 4u * min(h * LANES + lane, VALUE4 - 1u));
+        for (var r = 0u; r < ROWS; r++) {
+          sum[r * CHUNKS + h] = fma(vec4f(w[r / 4u][r % 4u]), b, sum[r * CHUNKS + h]);
+        }
+      }
+    }
+  }
+
+  for (var i = 0u; i < QUADS; i++) { shared_of[lane * QUADS + i] = total[i]; }
+  workgroupBarrier();
+  for (var r = 0u; r < ROWS; r++) {
+    let row = first_row + r;
+    if (row > last_row) { break; }
+    var all = 0.0;
+    for (var j = 0u; j < LANES; j++) { all += shared_of[j * QUADS + r / 4u][r % 4u]; }
+    let share = share_of(all);
+    if (lane == 0u) { put_log_sum(rows[r], most[r / 4u][r % 4u], all); }
+    let y_at = y_place(rows[r]);
+    for (var h = 0u; h < CHUNKS; h++) { y_four(y_at, 4u * (h * LANES + lane), sum[r * CHUNKS + h] * share); }
+  }
+}
