@@ -55,19 +55,46 @@ struct x_Group {
   scale: f32,
   at: u32,  // the word where the nibbles begin
 }
-fn x_group_at(i: u32) -> x_Group {
-  let block = x_block(i / 4u);
-  let g = i % 4u;
-  let byte = (x_word(block) >> (8u * g)) & 255u;
+fn x_scale(byte: u32) -> f32 {
   let exponent = (byte >> 3u) & 15u;
   let mantissa = f32(i32(byte & 7u));
   // 2 ^ (exponent - 11) as its bits.
   let normal = (8.0 + mantissa) * bitcast<f32>((exponent + 116u) << 23u);
   let scale = select(normal, mantissa * 0.0009765625, exponent == 0u);
-  return x_Group(select(scale, 0.0, byte == 127u), block + 1u + 2u * g);
+  return select(scale, 0.0, byte == 127u);
+}
+fn x_group_at(i: u32) -> x_Group {
+  let block = x_block(i / 4u);
+  let g = i % 4u;
+  return x_Group(x_scale((x_word(block) >> (8u * g)) & 255u), block + 1u + 2u * g);
 }
 fn x_group_four(g: x_Group, i: u32) -> vec4f {
   return g.scale * x_doubled(x_word(g.at + i % 2u) >> (4u * (i / 2u)));
+}
+
+// A lane has two groups: fours take turns between them.
+const x_EIGHTH_FACTORS: u32 = 4u;
+const x_EIGHTH_UNIT: vec4f = vec4f(1.0);
+fn x_eighth_place(j: u32, lane: u32) -> u32 {
+  return 32u * lane + 16u * (j % 2u) + 8u * (j / 2u % 2u) + 4u * (j / 4u);
+}
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
+  let bytes = x_eight(x_block(4u * i), 2u * x_STRIDE, x_STRIDE, 0u, lane) >> (16u * (lane % 2u));
+  let scales = vec2f(x_scale(bytes & 255u), x_scale((bytes >> 8u) & 255u));
+  return scales.xyxy;
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let at = x_block(4u * i) + 1u;
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 2u; j++) {
+    let first = x_eight(at + j, 2u * x_STRIDE, x_STRIDE, 4u, lane);
+    let second = x_eight(at + 2u + j, 2u * x_STRIDE, x_STRIDE, 4u, lane);
+    out[4u * j] = x_doubled(first);
+    out[4u * j + 1u] = x_doubled(second);
+    out[4u * j + 2u] = x_doubled(first >> 4u);
+    out[4u * j + 3u] = x_doubled(second >> 4u);
+  }
+  return out;
 }
 )";
   return text;

@@ -69,6 +69,39 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   let third = (x_word(g.block + at) >> (g.group / 2u)) & 0x01010101u;
   return g.scale * (vec4f(unpack4xI8(low | (third << 2u))) - 4.0);
 }
+
+// A lane has two words of the codes of half a block, and the third bits that belong to them: eight elements of each quarter.
+const x_EIGHTH_FACTORS: u32 = 4u;
+const x_EIGHTH_UNIT: vec4f = vec4f(1.0, 0x1p-8, 0x1p-16, 0x1p-24);  // bytes are converted where they stand
+fn x_eighth_place(j: u32, lane: u32) -> u32 {
+  return 128u * (lane / 4u) + 8u * (lane % 4u) + 32u * (j % 4u) + 4u * (j / 4u);
+}
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
+  let block = x_block(i);
+  // Of two quarters each, in bytes 0 and 2; the group within a quarter is that of all eight elements.
+  let shift = 4u * (lane & 2u) + 4u * (lane / 4u);
+  let high = x_word(block + 26u) >> shift;
+  let first = ((x_word(block + 24u) >> shift) & 0x000f000fu) | ((high & 0x00030003u) << 4u);
+  let last = ((x_word(block + 25u) >> shift) & 0x000f000fu) | ((high & 0x000c000cu) << 2u);
+  return x_half(i) * (vec4f(vec4i(vec4u(first & 255u, first >> 16u, last & 255u, last >> 16u))) - 32.0);
+}
+fn x_eighth_four(codes: u32, thirds: u32) -> vec4f {
+  let bytes = vec4i(bitcast<i32>((codes & 0x03030303u) | ((thirds & 0x01010101u) << 2u)));
+  return vec4f(bytes & vec4i(0xff, 0xff00, 0xff0000, 0x7f000000)) - vec4f(4.0, 0x1p10, 0x1p18, 0x1p26);
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(i);
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 2u; j++) {
+    let codes = x_eight(block + 8u + j, 8u, 4u, 2u, lane);
+    let thirds = x_eight(block + j, 0u, 4u, 2u, lane) >> (4u * (lane / 4u));
+    out[4u * j] = x_eighth_four(codes, thirds);
+    out[4u * j + 1u] = x_eighth_four(codes >> 2u, thirds >> 1u);
+    out[4u * j + 2u] = x_eighth_four(codes >> 4u, thirds >> 2u);
+    out[4u * j + 3u] = x_eighth_four(codes >> 6u, thirds >> 3u);
+  }
+  return out;
+}
 )";
 
 }  // namespace

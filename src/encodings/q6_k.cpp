@@ -79,6 +79,38 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   let pairs = (x_word(g.pairs + i) >> (2u * g.quarter)) & 0x03030303u;
   return g.scale * (vec4f(unpack4xI8(nibbles | (pairs << 4u))) - 32.0);
 }
+
+// A lane has two words of the pairs of half a block, and the nibbles that belong to them: eight elements of each quarter.
+const x_EIGHTH_FACTORS: u32 = 4u;
+const x_EIGHTH_UNIT: vec4f = vec4f(1.0, 0x1p-8, 0x1p-16, 0x1p-24);  // bytes are converted where they stand
+fn x_eighth_place(j: u32, lane: u32) -> u32 {
+  return 128u * (lane / 4u) + 8u * (lane % 4u) + 32u * (j % 4u) + 4u * (j / 4u);
+}
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
+  let block = x_block(i);
+  // Of two quarters each; the group within a quarter is that of all eight elements.
+  let first = x_eight(block + 48u, 2u, 0u, 0u, lane) >> (4u * (lane & 2u));
+  let last = x_eight(block + 49u, 2u, 0u, 0u, lane) >> (4u * (lane & 2u));
+  return x_half(i) * vec4f(unpack4xI8((first & 0x00ff00ffu) | ((last & 0x00ff00ffu) << 8u)).xzyw);
+}
+fn x_eighth_four(codes: u32) -> vec4f {
+  let bytes = vec4f(vec4i(bitcast<i32>(codes)) & vec4i(0x3f, 0x3f00, 0x3f0000, 0x3f000000));
+  return bytes - vec4f(32.0, 0x1p13, 0x1p21, 0x1p29);
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(i);
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 2u; j++) {
+    let pairs = x_eight(block + 32u + j, 8u, 4u, 2u, lane);
+    let even = x_eight(block + j, 16u, 4u, 2u, lane);  // quarters 0 and 2
+    let odd = x_eight(block + 8u + j, 16u, 4u, 2u, lane);
+    out[4u * j] = x_eighth_four((even & 0x0f0f0f0fu) | ((pairs << 4u) & 0x30303030u));
+    out[4u * j + 1u] = x_eighth_four((odd & 0x0f0f0f0fu) | ((pairs << 2u) & 0x30303030u));
+    out[4u * j + 2u] = x_eighth_four(((even >> 4u) & 0x0f0f0f0fu) | (pairs & 0x30303030u));
+    out[4u * j + 3u] = x_eighth_four(((odd >> 4u) & 0x0f0f0f0fu) | ((pairs >> 2u) & 0x30303030u));
+  }
+  return out;
+}
 )";
 
 }  // namespace

@@ -26,6 +26,25 @@ struct x_Group {
 }
 fn x_group_at(i: u32) -> x_Group { return x_Group(x_half(i), x_block(i)); }
 fn x_group_four(g: x_Group, i: u32) -> vec4f { return g.scale * vec4f(unpack4xI8(x_word(g.at + i))); }
+
+// A lane has a block. Bytes are converted at the top of a word, where they have their sign.
+const x_EIGHTH_FACTORS: u32 = 1u;
+const x_EIGHTH_UNIT: vec4f = vec4f(0x1p-24);
+fn x_eighth_place(j: u32, lane: u32) -> u32 { return 32u * lane + 4u * j; }
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
+  let scales = unpack2x16float(x_eight(x_STRIDE * 4u * i, 2u * x_STRIDE, x_STRIDE, 0u, lane));
+  return vec4f(select(scales.x, scales.y, lane % 2u == 1u));
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let at = x_STRIDE * 4u * i + 1u;  // of four pairs of blocks
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 8u; j++) {
+    let codes = x_eight(at + j, 2u * x_STRIDE, x_STRIDE, x_STRIDE / 2u, lane);
+    let bytes = vec4u(codes << 24u, (codes << 16u) & 0xff000000u, (codes << 8u) & 0xff000000u, codes & 0xff000000u);
+    out[j] = vec4f(bitcast<vec4i>(bytes));
+  }
+  return out;
+}
 )";
 
 }  // namespace

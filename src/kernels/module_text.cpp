@@ -71,6 +71,18 @@ fn x_get(p: u32) -> f32 {
   return x_group_four(x_group_at(q / x_GROUP), q % x_GROUP / 4u)[q % 4u];
 }
 )";
+// For encodings that have x_eighth: a word for each of eight lanes, which the bits of a lane's number move on
+// by s4, s2 and s1.
+constexpr std::string_view kEighths = R"(
+fn x_eight(at: u32, s4: u32, s2: u32, s1: u32, lane: u32) -> u32 {
+  return x_word(at + s4 * (lane >> 2u) + s2 * ((lane >> 1u) & 1u) + s1 * (lane & 1u));
+}
+)";
+constexpr std::string_view kGetEighth = R"(
+fn x_get_eighth(p: u32, lane: u32) -> array<vec4f, 8> { return x_eighth((views.x_offset + p) / 256u, lane); }
+fn x_get_factors(p: u32, lane: u32) -> vec4f { return x_eighth_factors((views.x_offset + p) / 256u, lane); }
+)";
+
 constexpr std::string_view kGetFour = R"(
 fn x_get4(p: u32) -> vec4f {
   let q = views.x_offset + p;
@@ -315,7 +327,10 @@ class OperandWriter {
                      e.device_bytes(e.device_blocks()) / 4);
     out += for_operand(blocks_of(e), x_);
     out += formatted("const {}_GROUP: u32 = {}u;\n", x_, e.group_elements);
+    const bool eighths = e.wgsl.contains("fn x_eighth(");
+    if (eighths) out += for_operand(kEighths, x_);
     out += for_operand(e.wgsl, x_) + for_operand(kGroupAccessors, x_);
+    if (eighths) out += for_operand(kGetEighth, x_);
     if (!decl_.x4) return;
     out += for_operand(p_.aligned4 ? kGetFour : kGetFourUnaligned, x_);
   }

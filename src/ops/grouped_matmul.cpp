@@ -13,7 +13,7 @@
 #include "ops/products/load_strided.h"
 #include "ops/products/store_by_table.h"
 #include "ops/products/store_strided.h"
-#include "rlx/ops.h"
+#include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
 namespace {
@@ -194,6 +194,7 @@ namespace ops {
 void register_grouped_matmul(OpTable& table) {
   std::vector<std::string> variants = products::variant_names();
   variants.emplace_back(kSorted);
+  variants.emplace_back(products::kEighths);
   table.add<GroupedMatMul>(
       {.formula = "y[.., n] = sum_k x[.., k] * w[expert[..], k, n]; 0 if there is no such expert",
        .operands = "x w expert",

@@ -15,7 +15,7 @@
 #include "ops/products/load_strided.h"
 #include "ops/products/store_split.h"
 #include "ops/products/store_strided.h"
-#include "rlx/ops.h"
+#include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
 
@@ -55,6 +55,10 @@ std::optional<ProductOp::Join> MatMul::join(std::span<const TensorType> inputs) 
 std::optional<MatMul::Order> MatMul::weight_order(std::span<const TensorType> inputs,
                                                   const Order& lies) const {
   const int64_t rank = inputs[1].shape.rank();
+  // Four bytes along k are multiplied at once where the device can.
+  const bool fours = rank == 2 && is_byte(inputs[1].dtype) && inputs[0].dtype == inputs[1].dtype &&
+                     inputs[1].shape[0].is_static() && inputs[1].shape[0].value() % 4 == 0;
+  if (fours) return Order{1, 0};
   if (rank < 3 || lies.back() >= rank - 2) return std::nullopt;  // along k or along n
   Order order(static_cast<size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
@@ -317,11 +321,14 @@ Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation)
 
 namespace ops {
 void register_matmul(OpTable& table) {
+  std::vector<std::string> variants = products::variant_names();
+  variants.emplace_back(products::kDot4);
+  variants.emplace_back(products::kEighths);
   table.add<MatMul>(
       {.formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
        .operands = "a b extra...",
        .types = "f32 f16 bf16",
-       .variants = products::variant_names(),
+       .variants = std::move(variants),
        .samples = {
            "matmul(T[3,17], T[17,5])", "matmul(T[64,32], T[32,64])", "matmul(T[1,64], T[64,256])",
            "matmul(T[2,3,4,5], T[5,6])", "matmul(T[2,1,4,5], T[3,5,6])", "matmul(T[5], T[5])",
@@ -342,6 +349,9 @@ void register_matmul(OpTable& table) {
            // Bytes, exact in i32.
            "matmul(i8[5,36] in -128..127, i8[36,20] in -128..127)",
            "matmul(u8[3,17] in 0..255, i8[17,9] in -128..127)",
+           "matmul(i8[5,36] in -128..127, i8[36] in -128..127)",
+           "matmul(u8[3,2,40] in 0..255, u8[40] in 0..255)",
+           "matmul(i8[1,4] in -128..127, i8[4] in -128..127)",
            "matmul(i8[2,7,300] in -128..127, u8[300,64] in 0..255, f32[64]) "
            "{epilogue=\"t0=cast_f32($0); mul(t0,$1)\"}",
            // Too large for all bindings of 64 KiB: many batches, also with an epilogue that keeps them apart.

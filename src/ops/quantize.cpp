@@ -6,7 +6,10 @@
 #include "ir/reference.h"
 #include "ops/integer_range.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/quantization.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx {
 namespace {
@@ -71,6 +74,7 @@ struct Quantize final : OpOf<Quantize> {
   DType to = DType::i8;
   Scales scales;
   int64_t low = 0, high = 0;
+  Ties ties = Ties::even;
 
   void visit_attributes(AttributeVisitor& v) override {
     v("to", to, DType::i8);
@@ -78,6 +82,7 @@ struct Quantize final : OpOf<Quantize> {
     v("block", scales.block, 0);
     v("low", low, 0);
     v("high", high, 0);
+    v.choice("ties", ties, {"even", "away"}, std::optional(Ties::even));
   }
   bool optional_input(int64_t input) const override { return input == 2; }
   IntegerRange range() const { return low == 0 && high == 0 ? integer_range(to) : IntegerRange{low, high}; }
@@ -108,7 +113,8 @@ struct Quantize final : OpOf<Quantize> {
       const double value = is_float(x.dtype) ? x.real[p] : static_cast<double>(x.ints[p]);
       const float quotient =
           static_cast<float>(value) / static_cast<float>(scale.real[scales.index(i, x.dims, scale)]);
-      const double sum = std::nearbyint(static_cast<double>(quotient)) +
+      const auto wide = static_cast<double>(quotient);
+      const double sum = (ties == Ties::even ? std::nearbyint(wide) : std::round(wide)) +
                          (zero ? static_cast<double>(zero->ints[scales.index(i, x.dims, *zero)]) : 0);
       const IntegerRange all = range();
       r.out().ints[p] = std::isnan(sum) ? std::clamp<int64_t>(0, all.low, all.high)
@@ -121,7 +127,8 @@ struct Quantize final : OpOf<Quantize> {
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
     const Shape shape = in[0].shape();
     const auto f32 = [](Value v) { return v.dtype() == DType::f32 ? v : cast(v, DType::f32); };
-    Value y = round_div(f32(in[0]), f32(scales.spread(in[1], shape)));
+    const Value scale = f32(scales.spread(in[1], shape));
+    Value y = ties == Ties::even ? round_div(f32(in[0]), scale) : round_div_away(f32(in[0]), scale);
     if (in[2]) y = y + f32(scales.spread(in[2], shape));
     const IntegerRange all = range();
     y = clamp(y, static_cast<double>(all.low), static_cast<double>(all.high));
@@ -229,7 +236,13 @@ Value quantize(Value x, Value scale, Value zero_point, const QuantizeOptions& op
   op->scales = {options.axis, options.block};
   op->low = options.low;
   op->high = options.high;
+  op->ties = options.ties;
   return x.graph().add_value(std::move(op), {x, scale, zero_point});
+}
+
+Tensor quantize(const Tensor& tensor, DType encoding) {
+  if (!is_encoded(encoding)) fail("quantize: {} is no encoding", to_string(encoding));
+  return Tensor::from_doubles(encoding, tensor.shape(), tensor.doubles());
 }
 
 Value dequantize(Value x, Value scale, Value zero_point, int64_t axis, int64_t block) {
@@ -247,8 +260,8 @@ std::vector<Value> dynamic_quantize(Value x) {
 namespace ops {
 void register_quantize(OpTable& table) {
   table.add<Quantize>(
-      {.formula = "y = clamp(round(x / scale) + zero_point, low, high), ties to even; scales along an axis "
-                  "or in blocks of it",
+      {.formula =
+           "y = clamp(round(x / scale) + zero_point, low, high); scales along an axis or in blocks of it",
        .operands = "x scale zero_point",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
@@ -257,7 +270,8 @@ void register_quantize(OpTable& table) {
                    "quantize(T[2,5,7], T[5] in 0.01..0.1, u8[5] in 0..255) {to=u8}",
                    "quantize(T[3,10,2], T[3,4,2] in 0.1..1, i8[3,4,2] in -3..3) {block=3, low=-8, high=7}",
                    "quantize(i32[3,17] in -9000..9000, T[1] in 3..5) {to=i32, low=-32768, high=32767}",
-                   "quantize(T[0,4], T[4]) {axis=1}", "quantize(T[65537], T[] in 0.01..0.1)"}});
+                   "quantize(T[3,17], T[] in 0.5..0.5) {ties=\"away\"}", "quantize(T[0,4], T[4]) {axis=1}",
+                   "quantize(T[65537], T[] in 0.01..0.1)"}});
   table.add<Dequantize>(
       {.formula = "y = (x - zero_point) scale; scales along an axis or in blocks of it",
        .operands = "x scale zero_point",

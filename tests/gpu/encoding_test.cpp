@@ -301,6 +301,35 @@ TEST_P(EncodedWeights, WithEveryLoop) {
 }
 
 // Weights in one binding of 64 KiB, in several, and past all of them.
+// Eight lanes share 256 elements, in the formats that have a text for it.
+TEST_P(EncodedWeights, InEighths) {
+  if (!encoding_of(dtype()).wgsl.contains("fn x_eighth(")) GTEST_SKIP() << "not in this format";
+  const CompileOptions forced{.kernels = {{"matmul", "eighths"}}};
+  const auto expect_eighths = [&] {
+    expect_packed();
+    EXPECT_TRUE(std::ranges::any_of(report_.run, [](const StepReport& s) { return s.variant == "eighths"; }));
+  };
+  for (const int64_t n : {1, 16, 37}) {
+    run({.x = {1, 768}, .weight = {n, 768}}, full_device(), forced);
+    expect_eighths();
+  }
+  run({.x = {3, 512}, .weight = {20, 512}}, full_device(), forced);
+  expect_eighths();
+  run({.x = {3, 2, 256}, .weight = {3, 20, 256}, .view = [](Value w) { return transpose(w, {0, 2, 1}); }},
+      full_device(), forced);
+  expect_eighths();
+  run({.x = {1, 256},
+       .weight = {20, 768},
+       .view = [](Value w) { return transpose(slice(slice(w, 0, 19, 7, -2), 1, 256, 256)); }},
+      full_device(), forced);
+  expect_eighths();
+  run({.x = {1, 512}, .weight = {20, 512}, .tail = [](Graph&, Value y) { return relu(y) * 0.5; }},
+      full_device(), forced);
+  expect_eighths();
+  // Cut where bindings end.
+  run({.x = {1, 1024}, .weight = {301, 1024}}, small_device(), forced);
+}
+
 TEST_P(EncodedWeights, UnderSmallLimits) {
   if (!is_quick(dtype())) GTEST_SKIP() << "only in a full run";
   const Encoding& e = encoding_of(dtype());

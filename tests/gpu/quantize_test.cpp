@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "rlx/compile.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/quantization.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 

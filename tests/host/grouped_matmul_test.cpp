@@ -3,7 +3,9 @@
 
 #include "ir/reference.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"
 

@@ -44,7 +44,7 @@ constexpr Row kRows[] = {
     {"uint4", 4, Family::unsigned_integer, DType::u8},
     {"int4", 4, Family::integer, DType::i8},
     {"float4e2m1", 4, Family::floating, DType::f32},
-    {"float8e8m0", 8, Family::floating, std::nullopt},
+    {"float8e8m0", 8, Family::floating, DType::f32},
     {"uint2", 2, Family::unsigned_integer, DType::u8},
     {"int2", 2, Family::integer, DType::i8},
 };
@@ -108,12 +108,17 @@ std::optional<int> small_float_format(ElementType type) {
       return 3;
     case ElementType::float4e2m1:
       return 4;
+    case ElementType::float8e8m0:
+      return 5;
     default:
       return std::nullopt;
   }
 }
 
 float small_float(ElementType type, unsigned bits) {
+  if (type == ElementType::float8e8m0)
+    return bits == 255 ? std::numeric_limits<float>::quiet_NaN()
+                       : std::ldexp(1.0F, static_cast<int>(bits) - 127);
   struct Layout {
     unsigned mantissa_bits, exponent_bits;
     int bias;

@@ -48,7 +48,7 @@ std::string_view to_string(ElementType type);
 
 // The type of our own that holds its values: int16 is i32, wrapped after arithmetic; float64 is f32, which
 // ONNX's tolerance allows; the 4- and 2-bit integers are bytes; floats of 8 and 4 bits are f32, rounded after
-// arithmetic. Nothing where there is none: strings, complex128, float8e8m0.
+// arithmetic. Nothing where there is none: strings, complex128.
 std::optional<DType> carrier(ElementType type);
 // The ONNX type of a type of our own.
 ElementType element_type_of(DType type);
@@ -57,7 +57,8 @@ int64_t bits_of(ElementType type);  // of one element in raw data; 0 for strings
 bool is_integer(ElementType type);  // bool is not
 bool is_unsigned(ElementType type);
 bool is_float(ElementType type);
-// What round_to_format (rlx/ops.h) calls a float of 8 or 4 bits.
+// What round_to_format (rlx/ops.h) calls a float of 8 or 4 bits; float8e8m0 is rounded up unless a node says
+// otherwise.
 std::optional<int> small_float_format(ElementType type);
 // The number that such a float has these bits for.
 float small_float(ElementType type, unsigned bits);

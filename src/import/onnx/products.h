@@ -1,7 +1,7 @@
 // Products that several rules need.
 #pragma once
 
-#include "rlx/ops.h"
+#include "rlx/graph.h"
 
 namespace rlx::onnx {
 

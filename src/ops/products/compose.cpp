@@ -179,6 +179,24 @@ struct Part {
   std::string text;
 };
 
+// How a product is added to a sum: one and four of them.
+std::string multiply_add(const Product& p) {
+  std::string one = "a * b + c";
+  std::string four = p.sum_type() == DType::f32 ? "fma(a, b, c)" : "a * b + c";
+  if (p.fours) {
+    const auto dot = [&](std::string_view part) {
+      return formatted("i32({}(bitcast<u32>(a{}), bitcast<u32>(b{})))",
+                       *p.fours == DType::i8 ? "dot4I8Packed" : "dot4U8Packed", part, part);
+    };
+    one = dot("") + " + c";
+    four = formatted("vec4<sum_t>({}, {}, {}, {}) + c", dot(".x"), dot(".y"), dot(".z"), dot(".w"));
+  }
+  return formatted(
+      "fn mad_one(a: sum_t, b: sum_t, c: sum_t) -> sum_t {{ return {}; }}\n"
+      "fn mad(a: vec4<sum_t>, b: vec4<sum_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
+      one, four);
+}
+
 std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four, const ExprCode& code) {
   std::vector<Part> parts = {{formatted("load_{}.h", p.a->name()), load_text(*p.a, "a", launch.wgsl)},
                              {formatted("load_{}.h", p.b->name()), load_text(*p.b, "b", launch.wgsl)},
@@ -189,9 +207,7 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
   parts.push_back({"epilogue", epilogue_text(p.expr, code, members)});
   const std::string_view sum = wgsl_type(p.sum_type());
   std::string common = formatted("struct Params {{\n{}}}\nalias sum_t = {};\n", members, sum);
-  common +=
-      formatted("fn mad(a: vec4<sum_t>, b: vec4<sum_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
-                sum == "f32" ? "fma(a, b, c)" : "a * b + c");
+  common += multiply_add(p);
   // All updates of a sum one after the other: on CPUs it then stays in a register.
   common +=
       "fn mad4(a: vec4<sum_t>, b: array<vec4<sum_t>, 4>, c: vec4<sum_t>) -> vec4<sum_t> {\n"
@@ -239,8 +255,9 @@ KernelPtr kernel_of(const Product& p, const Launch& launch, bool four, const Exp
     std::unordered_map<std::string, std::weak_ptr<const Kernel>> kernels;
   };
   static Known& known = *new Known;  // never destroyed: other statics may lower
-  std::string key = formatted("{}|{} {}|{} {}|{}|{}|{} {}", launch.name, p.a->id(), p.a->along_k(), p.b->id(),
-                              p.b->along_k(), p.y->id(), wgsl_type(p.sum_type()), four, p.run == 0);
+  std::string key = formatted("{}|{}|{} {}|{} {}|{}|{}|{} {}", p.fours ? to_string(*p.fours) : "",
+                              launch.name, p.a->id(), p.a->along_k(), p.b->id(), p.b->along_k(), p.y->id(),
+                              wgsl_type(p.sum_type()), four, p.run == 0);
   if (!p.expr.steps.empty()) {
     key += formatted("|{}|{}|{}|{}", p.expr.inputs.size(), rounded("v", p.expr.inputs[0]), code.statements,
                      code.result);

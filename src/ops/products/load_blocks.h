@@ -24,20 +24,20 @@ class LoadBlocks final : public Load {
            std::ranges::all_of(x.group(0).strides, whole) && std::ranges::all_of(x.group(1).strides, whole);
   }
 
+  // Whether eight lanes can share 256 elements of a line (docs/encodings.md).
+  bool has_eighths() const {
+    constexpr int64_t kShared = 256;
+    const auto whole = [](int64_t n) { return n % kShared == 0; };
+    return encoding_has_eighths() && whole(x_.group(2).elements()) && whole(x_.operand.view.offset) &&
+           std::ranges::all_of(x_.group(0).strides, whole) && std::ranges::all_of(x_.group(1).strides, whole);
+  }
+
   std::string_view name() const override { return "blocks"; }
+  std::string id() const override { return encoding_has_eighths() ? "blocks in eighths" : "blocks"; }
   std::string wgsl() const override {
-    return R"(//@ in x encoded
-//@ param x_lines: u32
-
-struct x_Line { at: u32, }
-fn x_line(batch: u32, line: u32) -> x_Line { return x_Line(x_base(batch * params.x_lines + line)); }
-
-alias x_Run = x_Group;
-fn x_run(l: x_Line, run: u32) -> x_Run { return x_group(l.at + run * x_GROUP); }
-
-fn x_one(r: x_Run, k: u32) -> sum_t { return x_group_four(r, k / 4u)[k % 4u]; }
-fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> { return x_group_four(r, k / 4u); }
-)";
+    std::string text = kText;
+    if (encoding_has_eighths()) text += kEighths;
+    return text;
   }
 
   bool offers(Access access) const override { return access == Access::four_k; }
@@ -57,6 +57,25 @@ fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> { return x_group_four(r, k / 4u); }
   DType dtype() const override { return x_.operand.dtype; }
 
  private:
+  static constexpr const char* kText = R"(//@ in x encoded
+//@ param x_lines: u32
+
+struct x_Line { at: u32, }
+fn x_line(batch: u32, line: u32) -> x_Line { return x_Line(x_base(batch * params.x_lines + line)); }
+
+alias x_Run = x_Group;
+fn x_run(l: x_Line, run: u32) -> x_Run { return x_group(l.at + run * x_GROUP); }
+
+fn x_one(r: x_Run, k: u32) -> sum_t { return x_group_four(r, k / 4u)[k % 4u]; }
+fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> { return x_group_four(r, k / 4u); }
+)";
+  static constexpr const char* kEighths = R"(
+fn x_eighth_of(l: x_Line, k: u32, lane: u32) -> array<vec4<sum_t>, 8> { return x_get_eighth(l.at + k, lane); }
+fn x_factors_of(l: x_Line, k: u32, lane: u32) -> vec4<sum_t> { return x_get_factors(l.at + k, lane); }
+)";
+
+  bool encoding_has_eighths() const { return encoding_of(x_.operand.dtype).wgsl.contains("fn x_eighth("); }
+
   Grouped x_;
 };
 

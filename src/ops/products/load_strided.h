@@ -1,6 +1,8 @@
 // Loads from a strided view: matrices, transposed or not, with any number of axes in each group.
 #pragma once
 
+#include <algorithm>
+
 #include "base/checked.h"
 #include "ops/products/product.h"
 
@@ -56,6 +58,23 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
     return b;
   }
   DType dtype() const override { return x_.operand.dtype; }
+
+  LoadPtr in_words() const override {
+    const DType type = x_.operand.dtype;
+    const auto whole = [](int64_t n) { return n % 4 == 0; };
+    Grouped words = x_;
+    View& v = words.operand.view;
+    if ((type != DType::i8 && type != DType::u8) || x_.first_axes + x_.second_axes >= v.rank())
+      return nullptr;
+    if (v.strides.back() != 1 || !whole(v.dims.back()) || !whole(v.offset)) return nullptr;
+    v.strides.back() = 4;
+    if (!std::ranges::all_of(v.strides, whole)) return nullptr;
+    for (int64_t& stride : v.strides) stride /= 4;
+    v.dims.back() /= 4;
+    v.offset /= 4;
+    words.operand.dtype = DType::u32;
+    return std::make_shared<LoadStrided>(words);
+  }
 
  private:
   static int64_t group_of(Access access) { return access == Access::four_k ? 2 : 1; }

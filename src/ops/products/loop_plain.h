@@ -18,7 +18,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   for (var s = span_at(t.k_begin, t.k_end); s.first < s.end; s = span_after(s, t.k_end)) {
     let a = a_run(row, s.run);
     let b = b_run(col, s.run);
-    for (var i = s.first; i < s.end; i++) { sum += a_one(a, i) * b_one(b, i); }
+    for (var i = s.first; i < s.end; i++) { sum = mad_one(a_one(a, i), b_one(b, i), sum); }
   }
   put(t, t.row, t.col, sum);
 }

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "ops/products/loop_dot.h"
+#include "ops/products/loop_eighths.h"
 #include "ops/products/loop_plain.h"
 #include "ops/products/loop_rows.h"
 #include "ops/products/loop_staged.h"
@@ -18,7 +19,8 @@ double bytes_per_element(DType dtype) {
   return static_cast<double>(device_bytes_of(dtype, kMany)) / kMany;
 }
 
-constexpr Loop kLoops[] = {rows::kLoop, staged::kLoop, dot::kLoop, tiled::kLoop, taps::kLoop, plain::kLoop};
+constexpr Loop kLoops[] = {rows::kLoop,  staged::kLoop, dot::kLoop,  eighths::kLoop,
+                           tiled::kLoop, taps::kLoop,   plain::kLoop};
 
 }  // namespace
 
@@ -26,20 +28,22 @@ std::span<const Loop> loops() { return kLoops; }
 
 std::vector<std::string> variant_names() {
   std::vector<std::string> names = names_of(kLoops);
+  std::erase(names, kEighths);
   names.emplace_back(kSplitK);
   return names;
 }
 
 DType Product::sum_type() const {
+  if (fours) return DType::i32;
   if (is_float(value_dtype(a->dtype()))) return DType::f32;
   return a->dtype() == DType::u32 ? DType::u32 : DType::i32;
 }
 
 std::string Product::key() const {
-  return formatted("{}x{} {}x{}{} batch{} m{} n{} k{}{}", a->name(), b->name(), to_string(a->dtype()),
-                   to_string(b->dtype()), b->along_k() ? " b-along-k" : "", size_class(region.batch.length()),
-                   size_class(rows()), region.cols.length(), region.k.length(),
-                   expr.steps.empty() ? "" : " epilogue");
+  return formatted("{}{}x{} {}x{}{} batch{} m{} n{} k{}{}", fours ? "dot4 " : "", a->name(), b->name(),
+                   to_string(a->dtype()), to_string(b->dtype()), b->along_k() ? " b-along-k" : "",
+                   size_class(region.batch.length()), size_class(rows()), region.cols.length(),
+                   region.k.length(), expr.steps.empty() ? "" : " epilogue");
 }
 
 Access Product::columns_access() const {

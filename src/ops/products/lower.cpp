@@ -116,7 +116,11 @@ class Cutter {
   }
 
  private:
-  Dispatch make(const Product& p) { return choose(l_.target(), op_, loops(), p).make(l_, p); }
+  Dispatch make(const Product& p) {
+    Dispatch d = choose(l_.target(), op_, loops(), p).make(l_, p);
+    if (p.fours) d.variant = kDot4;
+    return d;
+  }
 
   // Whether encoded operands lie in one binding if the product is cut far enough. Experts are chosen on the
   // device, so theirs cannot be cut at all.
@@ -215,6 +219,22 @@ int64_t wanted_parts(const Lowering& l, std::string_view op, const Product& p) {
                              std::max<int64_t>(p.size.k / kLeast, 1));
 }
 
+// Bytes that lie along k are multiplied four at a time, where they all have a sign or none: GPUs have an
+// instruction for that, and on CPUs fewer numbers are taken apart (1.2 times as fast for 64 rows, twice for
+// one).
+void take_fours(const Lowering& l, std::string_view op, Product& p) {
+  const auto forced = l.target().forced.find(op);
+  const bool wanted = forced == l.target().forced.end() || forced->second == kDot4;
+  if (!wanted || p.run != 0 || p.a->dtype() != p.b->dtype()) return;
+  const LoadPtr a = p.a->in_words();
+  const LoadPtr b = a ? p.b->in_words() : nullptr;
+  if (!b) return;
+  p.fours = p.a->dtype();
+  p.a = a;
+  p.b = b;
+  p.size.k /= 4;
+}
+
 // [batch.., cols.., rows..]
 Grouped swapped(const Grouped& y) {
   const int64_t rank = y.operand.view.rank();
@@ -270,6 +290,7 @@ bool lower_bound(Lowering& l, std::string_view op, Product p) {
 
 void lower(Lowering& l, std::string_view op, Product p) {
   if (p.size.batch * p.size.m * p.size.n == 0) return;
+  take_fours(l, op, p);
   take_runs(p);
   constexpr int64_t kFewColumns = 8;
   if (p.size.n <= kFewColumns && p.size.m > p.size.n && p.y->whole()) p = transposed(std::move(p));

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,9 @@ struct Binding {
   SpecList specs;               // named as in its text
 };
 
+class Load;
+using LoadPtr = std::shared_ptr<const Load>;
+
 // How an operand is loaded.
 class Load {
  public:
@@ -67,8 +71,9 @@ class Load {
   // Only the elements that these lines need have to be bound.
   virtual Binding bind(Access access, const Lines& lines) const = 0;
   virtual DType dtype() const = 0;
+  // The same bytes as words of four neighbours along k each; null if they do not lie like that.
+  virtual LoadPtr in_words() const { return nullptr; }
 };
-using LoadPtr = std::shared_ptr<const Load>;
 
 // How the result is stored.
 class Store {
@@ -99,6 +104,7 @@ struct Product {
   int64_t run = 0;             // k is walked in runs of this length, which divides it; 0: one run, or groups
   int64_t k_parts = 1;         // sums over parts of k, each stored as batches of its own; no epilogue
   Region region = {};          // what is computed: all of it unless the product is cut
+  std::optional<DType> fours;  // i8 or u8: a and b are words with four of them, and k counts words
 
   std::string key() const;
   DType sum_type() const;  // f32 for floats, i32 or u32 for integers
@@ -128,8 +134,13 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
 // A tile loop is a row of the table of kernels that all product ops share.
 using Loop = Variant<Product, Dispatch>;
 std::span<const Loop> loops();
-std::vector<std::string> variant_names();  // for OpInfo::variants: the loops, and this
+// For OpInfo::variants: the loops that any load can serve, and kSplitK.
+std::vector<std::string> variant_names();
 inline constexpr std::string_view kSplitK = "split_k";
+// The loop for encoded weights alone.
+inline constexpr std::string_view kEighths = "eighths";
+// For ops that multiply bytes: four at once, by WGSL's dot4I8Packed and dot4U8Packed.
+inline constexpr std::string_view kDot4 = "dot4";
 
 // The time at `share` of the device's speed, but no less than reading a and b and writing y takes.
 double estimate_ns(const Rates& r, const Product& p, Share share);

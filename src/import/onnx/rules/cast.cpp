@@ -4,6 +4,14 @@
 namespace rlx::onnx {
 namespace {
 
+// A float8e8m0, with the names that Cast has for ways of rounding.
+Value rounded_to_power(const Call& c, Value x) {
+  const std::string mode = c.text("round_mode", "up");
+  if (mode != "up" && mode != "down" && mode != "nearest") fail("its round_mode is '{}'", excerpt(mode));
+  const int format = mode == "up" ? 5 : mode == "down" ? 6 : 7;
+  return round_to_format(x, format, c.flag("saturate", true));
+}
+
 void cast_to(Call& c, ElementType to) {
   const ElementType from = c.type(0);
   const DType carrier = c.carried(to);
@@ -16,6 +24,7 @@ void cast_to(Call& c, ElementType to) {
   x = value_dtype(x.dtype()) == carrier ? x
       : is_narrowed(to)                 ? cast(c.wrapped(cast(x, DType::i32), to), carrier)
                                         : cast(x, carrier);
+  if (to == ElementType::float8e8m0) return c.out(0, rounded_to_power(c, x), to);
   c.out(0, c.wrapped(x, to, c.flag("saturate", true)), to);
 }
 

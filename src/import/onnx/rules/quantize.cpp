@@ -1,6 +1,10 @@
 // QuantizeLinear and its relatives, and products of quantised integers.
+#include <algorithm>
+
+#include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
+#include "ops/byte_product.h"
 
 namespace rlx::onnx {
 namespace {
@@ -12,14 +16,65 @@ std::pair<int64_t, int64_t> range_of(ElementType type) {
   return is_unsigned(type) ? std::pair{int64_t{0}, values - 1} : std::pair{-values / 2, values / 2 - 1};
 }
 
+// One number for each row of a matrix: [m] as [m, 1]. What has more axes broadcasts as it is.
+Value by_rows(Value v) { return v.shape().rank() == 1 ? reshape(v, {v.shape()[0], 1}) : v; }
+
+// Bytes less their zero point, as i32.
+Value shifted(Value x, Value zero) {
+  const Value wide = cast(x, DType::i32);
+  return zero ? wide - cast(zero, DType::i32) : wide;
+}
+
+}  // namespace
+
 Value as_f32(Value v) { return v.dtype() == DType::f32 ? v : cast(v, DType::f32); }
 
-Value quantized(Call& c, Value x, Value scale, Value zero, ElementType to, int64_t axis = 0,
-                int64_t block = 0) {
+Value quantized(Call& c, Value x, Value scale, Value zero, ElementType to, int64_t axis, int64_t block) {
   const auto [low, high] = range_of(to);
   return quantize(x, scale, zero,
                   {.to = c.carried(to), .axis = axis, .block = block, .low = low, .high = high});
 }
+
+Value zero_point(Call& c, int64_t input) {
+  if (!c.has(input)) return {};
+  const std::optional<Tensor> known = c.constant(input);
+  const bool nothing = known && std::ranges::all_of(known->doubles(), [](double v) { return v == 0; });
+  return nothing ? Value() : c.in(input);
+}
+
+Value unpacked(Value bytes, int64_t bits) {
+  const int64_t each = 8 / bits;
+  if (each == 1) return bytes;
+  Graph& graph = bytes.graph();
+  std::vector<int64_t> shifts;
+  for (int64_t i = 0; i < each; ++i) shifts.push_back(i * bits);
+  Shape apart = bytes.shape();
+  Shape together = apart;
+  const int64_t last = apart.rank() - 1;
+  apart.push_back(1);
+  together[last] = together[last] * Dim(each);
+  const Value shifted = right_shift(cast(reshape(bytes, apart), DType::i32),
+                                    graph.constant(Tensor::from_ints(DType::i32, {each}, shifts)));
+  return cast(reshape(bitwise_and(shifted, (1 << bits) - 1), together), DType::u8);
+}
+
+// Zero points are subtracted from the sums, so that a weight stays as it is, unless they are not one for each
+// column.
+Value integer_product(Value a, Value a_zero, Value b, Value b_zero) {
+  const bool bytes = [&] {
+    for (const Value& v : {a, b})
+      if (v.dtype() != DType::i8 && v.dtype() != DType::u8) return false;
+    const Dim& k = a.shape()[a.shape().rank() - 1];
+    return k.is_static() && (!b_zero || b_zero.shape().rank() <= 1) &&
+           (!a_zero || a_zero.shape().rank() <= 1);
+  }();
+  if (!bytes) return matmul(shifted(a, a_zero ? by_rows(a_zero) : a_zero), shifted(b, b_zero));
+  const auto wide = [](Value v) { return v ? cast(v, DType::i32) : v; };
+  const bool rows = a_zero && a_zero.shape().rank() == 1 && !a_zero.shape()[0].is(1);
+  return byte_product(a, wide(rows ? by_rows(a_zero) : a_zero), b, wide(b_zero));
+}
+
+namespace {
 
 // An axis that is not there does not matter if there is a single scale.
 int64_t scale_axis(const Call& c) {
@@ -64,8 +119,6 @@ void dynamic_quantize_rule(Call& c) {
   c.out(2, made[2], ElementType::uint8);
 }
 
-// One number for each row of a matrix: [m] as [m, 1]. What has more axes broadcasts as it is.
-Value by_rows(Value v) { return v.shape().rank() == 1 ? reshape(v, {v.shape()[0], 1}) : v; }
 // One number for each filter: [m] as [m, 1, 1..].
 Value by_filters(Value v, int64_t rank) {
   if (v.shape().rank() != 1) return v;
@@ -74,25 +127,14 @@ Value by_filters(Value v, int64_t rank) {
   return reshape(v, to);
 }
 
-// Bytes less their zero point, as i32.
-Value shifted(Value x, Value zero) {
-  const Value wide = cast(x, DType::i32);
-  return zero ? wide - cast(zero, DType::i32) : wide;
-}
-
-Value integer_product(Value a, Value a_zero, Value b, Value b_zero) {
-  if (!a_zero && !b_zero) return matmul(a, b);
-  return matmul(shifted(a, a_zero ? by_rows(a_zero) : a_zero), shifted(b, b_zero));
-}
-
 void matmul_integer_rule(Call& c) {
   c.expect_inputs(2, 4);
-  c.out(0, integer_product(c.in(0), c.optional(2), c.in(1), c.optional(3)), ElementType::int32);
+  c.out(0, integer_product(c.in(0), zero_point(c, 2), c.in(1), zero_point(c, 3)), ElementType::int32);
 }
 
 void qlinear_matmul_rule(Call& c) {
   c.expect_inputs(8, 8);
-  const Value sums = integer_product(c.in(0), c.in(2), c.in(3), c.in(5));
+  const Value sums = integer_product(c.in(0), zero_point(c, 2), c.in(3), zero_point(c, 5));
   const Value scale = by_rows(as_f32(c.in(1))) * as_f32(c.in(4));
   c.out(0, quantized(c, cast(sums, DType::f32) * scale, as_f32(c.in(6)), c.in(7), c.type(7)), c.type(7));
 }
@@ -101,18 +143,18 @@ void qlinear_matmul_rule(Call& c) {
 Value integer_conv(Call& c, int64_t x, int64_t w, Value x_zero, Value w_zero, Value bias) {
   const Value weight = c.in(w);
   const int64_t rank = weight.shape().rank();
-  return conv(shifted(c.in(x), x_zero), shifted(weight, w_zero ? by_filters(w_zero, rank) : w_zero), bias,
+  return conv(shifted(c.in(x), x_zero), w_zero ? shifted(weight, by_filters(w_zero, rank)) : weight, bias,
               conv_options(c, c.shape(x), weight.shape()));
 }
 
 void conv_integer_rule(Call& c) {
   c.expect_inputs(2, 4);
-  c.out(0, integer_conv(c, 0, 1, c.optional(2), c.optional(3), {}), ElementType::int32);
+  c.out(0, integer_conv(c, 0, 1, zero_point(c, 2), zero_point(c, 3), {}), ElementType::int32);
 }
 
 void qlinear_conv_rule(Call& c) {
   c.expect_inputs(8, 9);
-  const Value sums = integer_conv(c, 0, 3, c.in(2), c.in(5), c.optional(8));
+  const Value sums = integer_conv(c, 0, 3, zero_point(c, 2), zero_point(c, 5), c.optional(8));
   Value w_scale = as_f32(c.in(4));
   // Filters are the second axis of the result.
   if (w_scale.shape().rank() == 1) w_scale = by_filters(w_scale, sums.shape().rank() - 1);
@@ -126,6 +168,8 @@ namespace rules {
 void register_quantize(RuleTable& table) {
   table.add("QuantizeLinear", quantize_rule);
   table.add("DequantizeLinear", dequantize_rule);
+  table.add(kMicrosoft, "QuantizeLinear", quantize_rule);
+  table.add(kMicrosoft, "DequantizeLinear", dequantize_rule);
   table.add("DynamicQuantizeLinear", dynamic_quantize_rule);
   table.add("MatMulInteger", matmul_integer_rule);
   table.add("ConvInteger", conv_integer_rule);

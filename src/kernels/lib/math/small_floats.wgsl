@@ -10,6 +10,12 @@ fn exact_quotient(a: f32, b: f32) -> f32 {
   return q + ((a - p.x) - p.y) / b;
 }
 fn round_div_f32(a: f32, b: f32) -> f32 { return round(exact_quotient(a, b)); }
+// The fraction is exact, which x + 0.5 would not be.
+fn round_div_away_f32(a: f32, b: f32) -> f32 {
+  let q = exact_quotient(a, b);
+  let whole = trunc(q);
+  return select(whole, whole + sign(q), abs(q - whole) >= 0.5);
+}
 
 // What a format has: bits after the point, the least exponent of a normal number, the largest number, and what is beyond.
 struct SmallFloat {
@@ -29,7 +35,21 @@ fn small_float(format: f32) -> SmallFloat {
   }
 }
 
+// To a power of two, as float8e8m0 has them: the next above (mode 0), the next below (1) or the nearest (2).
+fn round_to_power(x: f32, mode: i32, saturate: f32) -> f32 {
+  let m = magnitude_bits(x);
+  let fraction = m & 0x7fffffu;
+  var exponent = m >> 23u;
+  let half = select(0x400001u, 0x400000u, exponent > 0u);
+  if (exponent < 255u && ((mode == 0 && fraction > 0u) || (mode == 2 && fraction >= half))) {
+    exponent += 1u;
+    if (exponent == 255u && saturate != 0.0) { exponent = 254u; }
+  }
+  return e8m0_value(exponent);
+}
+
 fn round_to_format_f32(x: f32, format: f32, saturate: f32) -> f32 {
+  if (format >= 5.0) { return round_to_power(x, i32(format) - 5, saturate); }
   let f = small_float(format);
   let m = magnitude_bits(x);
   if (m > 0x7f800000u) { return select(x, bitcast<f32>(0x80000000u), i32(format) == 4); }
@@ -45,4 +65,30 @@ fn round_to_format_f32(x: f32, format: f32, saturate: f32) -> f32 {
   }
   if (r == 0.0 && f.unsigned_zero) { return 0.0; }
   return with_sign_of(r, x);
+}
+
+// The numbers that small floats stand for, from the low bits of a word. Subnormal ones are products, since devices may
+// take subnormal bits of an f32 for zero.
+fn e4m3_value(code: u32) -> f32 {
+  let magnitude = code & 0x7fu;
+  let small = f32(i32(magnitude)) * 0.001953125;
+  let value = select(bitcast<f32>((magnitude << 20u) + 0x3c000000u), small, magnitude < 8u);
+  if (magnitude == 0x7fu) { return quiet_nan(); }
+  return select(value, -value, (code & 0x80u) != 0u);
+}
+fn e5m2_value(code: u32) -> f32 {
+  let magnitude = code & 0x7fu;
+  let small = f32(i32(magnitude)) * 1.52587890625e-5;
+  let value = select(bitcast<f32>((magnitude << 21u) + 0x38000000u), small, magnitude < 4u);
+  if (magnitude > 0x7cu) { return quiet_nan(); }
+  return with_sign_of(select(value, infinity(), magnitude == 0x7cu), bitcast<f32>(code << 24u));
+}
+fn e2m1_value(code: u32) -> f32 {
+  let value = 0.5 * f32(i32((0xc8643210u >> (4u * (code & 7u))) & 15u));
+  return select(value, -value, (code & 8u) != 0u);
+}
+// A power of two, of which 0 is the least, 2^-127.
+fn e8m0_value(code: u32) -> f32 {
+  if ((code & 0xffu) == 0xffu) { return quiet_nan(); }
+  return bitcast<f32>(select((code & 0xffu) << 23u, 0x00400000u, (code & 0xffu) == 0u));
 }

@@ -1,0 +1,162 @@
+// Layers of experts: which experts a token goes through, and what they make of it.
+#include <cmath>
+
+#include "ops/composite.h"
+#include "ops/op_table.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/transformer.h"
+
+namespace rlx {
+namespace {
+
+// act(x gate) * (x up), or act(x up) without a gate, where `product` multiplies with weights.
+template <class Product>
+Value gated(const Value& gate, const Value& up, std::string_view activation, const Product& product) {
+  if (!gate) return apply(activation, {product(up)});
+  return apply(activation, {product(gate)}) * product(up);
+}
+
+}  // namespace
+
+// In f32, whatever the type of the logits, and rounded at the end.
+std::vector<Value> moe_route(Value logits, const ExpertRouting& routing, Value bias) {
+  if (routing.experts_per_token < 1)
+    fail("moe_route: {} experts for each token; there must be at least 1", routing.experts_per_token);
+  const Value wide = cast(logits, DType::f32);
+  const bool is_softmax = routing.score == ExpertScore::softmax;
+  const Value scores = is_softmax ? softmax(wide) : sigmoid(wide);
+  const Value choice = bias ? scores + cast(bias, DType::f32) : scores;
+  const std::vector<Value> best = topk(choice, routing.experts_per_token);
+  Value weights = bias ? gather_elements(scores, best[1], -1) : best[0];
+  if (routing.normalize) weights = weights / sum(weights, {-1}, true);
+  if (routing.scale != 1) weights = weights * routing.scale;
+  return {cast(weights, value_dtype(logits.dtype())), best[1]};
+}
+
+Value moe_ffn(Value x, Value weights, Value experts, const ExpertWeights& of, std::string_view activation) {
+  if (!of.up || !of.down) fail("moe_ffn: the experts need the weights `up` and `down`");
+  if (static_cast<bool>(of.shared_up) != static_cast<bool>(of.shared_down))
+    fail("moe_ffn: shared experts need both `shared_up` and `shared_down`");
+  if (!(weights.shape() == experts.shape())) {
+    fail("moe_ffn: the weights {} and the experts {} of the tokens must have the same shape",
+         weights.shape().text(), experts.shape().text());
+  }
+  // A row for each token and expert: [.., experts_per_token, k].
+  Shape rows = x.shape();
+  Shape one = rows;
+  const int64_t axis = rows.rank() - 1;
+  if (axis < 0 || experts.shape().rank() != axis + 1) {
+    fail("moe_ffn: the experts {} must have the axes of x {} without the last, and one for a token's experts",
+         experts.shape().text(), x.shape().text());
+  }
+  rows.insert(axis, experts.shape()[axis]);
+  one.insert(axis, 1);
+  const Value each = expand(reshape(x, one), rows);
+  const Value hidden =
+      gated(of.gate, of.up, activation, [&](const Value& w) { return grouped_matmul(each, w, experts); });
+  const Value made = grouped_matmul(hidden, of.down, experts);
+  Shape column = weights.shape();
+  column.push_back(1);
+  Value y = sum(made * reshape(weights, column), {axis});
+  if (!of.shared_up) return y;
+  const Value shared =
+      gated(of.shared_gate, of.shared_up, activation, [&](const Value& w) { return matmul(x, w); });
+  return y + matmul(shared, of.shared_down);
+}
+
+Value decode_experts(Value w) {
+  if (w.shape().rank() != 3)
+    fail("decode_experts: the weights {} must be [experts, n, k], of rank 3", w.shape().text());
+  return transpose(w, {0, 2, 1});
+}
+
+namespace {
+
+using Inputs = std::vector<Value>;
+
+struct MoeRoute final : Composite<MoeRoute> {
+  static constexpr auto kName = "moe_route";
+  static constexpr int64_t kLeast = 1, kMost = 2;
+  ExpertRouting routing;
+  void visit_attributes(AttributeVisitor& v) override {
+    v("experts_per_token", routing.experts_per_token, 2);
+    v.choice("score", routing.score, {"softmax", "sigmoid"}, std::optional(ExpertScore::softmax));
+    v("normalize", routing.normalize, true);
+    v("scale", routing.scale, 1);
+  }
+  Inputs make(Graph&, const Inputs& in) const { return moe_route(in[0], routing, in[1]); }
+  Tolerance tolerance(std::span<const TensorType> inputs) const override {
+    const Shape& s = inputs[0].shape;
+    return {.ulps = 32, .terms = static_cast<double>(s[s.rank() - 1].value()), .scale = 1};
+  }
+};
+
+struct MoeFfn final : Composite<MoeFfn> {
+  static constexpr auto kName = "moe_ffn";
+  static constexpr int64_t kLeast = 6, kMost = 9;
+  std::string activation = "silu";
+  void visit_attributes(AttributeVisitor& v) override { v("activation", activation, "silu"); }
+  bool optional_input(int64_t input) const override { return input == 3 || input >= kLeast; }
+  Inputs make(Graph&, const Inputs& in) const {
+    const ExpertWeights of{.gate = in[3],
+                           .up = in[4],
+                           .down = in[5],
+                           .shared_gate = in[6],
+                           .shared_up = in[7],
+                           .shared_down = in[8]};
+    return {moe_ffn(in[0], in[1], in[2], of, activation)};
+  }
+  // Values lie in [-2, 2]: products of k of them grow to 2 sqrt(k), those of two such to 4 k, and sums of f
+  // of these with weights to 8 k sqrt(f) for each expert. Each node rounds to the type.
+  Tolerance tolerance(std::span<const TensorType> inputs) const override {
+    const Shape& up = inputs[4].shape;
+    const auto k = std::max(1.0, static_cast<double>(up[1].value()));
+    const auto f = std::max(1.0, static_cast<double>(up[2].value()));
+    const DType type = inputs[0].dtype;
+    return {.ulps = 16 * (type == DType::f32 ? 1 : epsilon(type) / epsilon(DType::f32)),
+            .terms = k + f,
+            .scale = 8 * k * std::sqrt(f)};
+  }
+};
+
+struct DecodeExperts final : Composite<DecodeExperts> {
+  static constexpr auto kName = "decode_experts";
+  static constexpr int64_t kLeast = 1, kMost = 1;
+  Inputs make(Graph&, const Inputs& in) const { return {decode_experts(in[0])}; }
+};
+
+}  // namespace
+
+namespace ops {
+void register_experts(OpTable& table) {
+  table.add<MoeRoute>(
+      {.formula = "the weights and indices of the experts with the highest scores for each token",
+       .operands = "logits bias",
+       .types = "f32 f16 bf16",
+       .variants = {"expanded"},
+       .samples = {"moe_route(T[3,5,8]) {experts_per_token=3}",
+                   "moe_route(T[7,6], f32[6]) {score=\"sigmoid\", normalize=false, scale=2.5}"}});
+  table.add<MoeFfn>(
+      {.formula =
+           "sum over a token's experts of weight * (act(x gate) * (x up)) down, plus that of shared experts",
+       .operands = "x weights experts gate up down shared_gate shared_up shared_down",
+       .types = "f32 f16 bf16",
+       .variants = {"expanded"},
+       .samples = {
+           "moe_ffn(T[2,3,17], T[2,3,2] in 0..1, i64[2,3,2] in -1..4, T[4,17,9], T[4,17,9], T[4,9,17], "
+           "T[17,5], T[17,5], T[5,17])",
+           "moe_ffn(T[5,8], T[5,2] in 0..1, i32[5,2] in 0..2, none, T[3,8,4], T[3,4,8]) "
+           "{activation=\"relu\"}"}});
+  table.add<DecodeExperts>({.formula = "y[e, k, n] = w[e, n, k], decoded",
+                            .operands = "w",
+                            .types = "f32 f16 bf16",
+                            .variants = {"expanded"},
+                            .samples = {"decode_experts(T[3,5,7])"}});
+}
+}  // namespace ops
+
+}  // namespace rlx
