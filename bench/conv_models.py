@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes convolutions of image networks as ONNX models: conv_models.py DIRECTORY, for bench/beside_ort --models DIRECTORY.
+"""Writes convolutions of image networks as ONNX models: conv_models.py DIRECTORY, for rlx bench DIRECTORY/*.onnx --peer ort.
 
 All are at 56 x 56 with batch 1, each convolution with a bias and mostly a relu, as networks have them after the folding of
 batch norms. Weights are random with a fixed seed.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gives ONNX's light image networks weights: light_models.py DIRECTORY, for bench/beside_ort --models DIRECTORY.
+"""Gives ONNX's light image networks weights: light_models.py DIRECTORY, for rlx bench DIRECTORY/*.onnx --peer ort.
 
 In Debian's libonnx-testdata each weight is a ConstantOfShape, one repeated number. rlx keeps such a value as one number
 where its kernels allow, which real weights would not: here each becomes a tensor of seeded random numbers.

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the cases of `rlx bench` as ONNX models: ort_models.py DIRECTORY makes DIRECTORY/CASE.onnx for each.
+"""Writes cases of `rlx bench` as ONNX models: ort_models.py DIRECTORY WORD... makes DIRECTORY/CASE.onnx for each word that
+is a case, and for all cases if no word is one and none is a network or a file. The words are the arguments of `rlx bench`.
 
-Shapes and operations are those of src/cli/bench.cpp and src/models/bert.cpp; weights are random with a fixed seed.
-Left out are cases about memory that ONNX does not describe (matvec_nk, matvec_q8_0, matvec_q4_k) and grouped, for which
-it has no operator.
+Shapes and operations are those of src/cli/bench_cases.cpp and src/models/bert.cpp; weights are random with a fixed seed.
+Left out are cases about memory that ONNX does not describe (matvec_nk, encoded weights) and those that need several operators
+of it. What another version of this file made is deleted.
 """
+import hashlib
 import sys
 from pathlib import Path
 
@@ -167,7 +169,35 @@ CASES = {
     "bert-base": bert_base,
 }
 
+
+
+def asked_for(words):
+    cases = [word for word in words if word in CASES]
+    others = any(word.startswith(("ocr_", "moonshine_")) or word.endswith(".onnx") for word in words)
+    return cases if cases or others else list(CASES)
+
+
+def make_directory(directory):
+    directory.mkdir(parents=True, exist_ok=True)
+    version = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    stamp = directory / "version"
+    if stamp.exists() and stamp.read_text() == version:
+        return
+    for old in directory.glob("*.onnx"):
+        old.unlink()
+    stamp.write_text(version)
+
+
+def main(directory, words):
+    make_directory(directory)
+    for name in asked_for(words):
+        path = directory / f"{name}.onnx"
+        if path.exists():
+            continue
+        partial = directory / f"{name}.partial"
+        CASES[name](partial)
+        partial.rename(path)
+
+
 if __name__ == "__main__":
-    directory = Path(sys.argv[1])
-    for name, make in CASES.items():
-        make(directory / f"{name}.onnx")
+    main(Path(sys.argv[1]), sys.argv[2:])

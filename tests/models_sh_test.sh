@@ -55,7 +55,22 @@ expect_failure "no network" \
   "echo 'npm error code ECONNREFUSED' >&2; echo 'npm error connect refused' >&2; exit 1" "$hash" \
   "@some/models@1.0 cannot be downloaded: connect refused"
 expect_failure "half a file" "head -c 100 '$work/good.tgz' >some-models-1.0.tgz" "$hash" "its content is not what it was"
+printf '#!/bin/sh\necho "tar: model.onnx: Cannot write: No space left on device" >&2; exit 2\n' >"$work/bin/tar"
+chmod +x "$work/bin/tar"
+expect_failure "a full disk" "$good" "$hash" "@some/models@1.0 cannot be downloaded: tar: model.onnx: Cannot write: No space left"
+rm "$work/bin/tar"
 expect_failure "Ctrl-C" "$good; kill -INT 0; sleep 5" "$hash" "nothing half-downloaded is left"
 readonly_cache=1
 expect_failure "a cache that is a file" "$good" "$hash" "cannot be written, so @some/models@1.0 is not downloaded"
+
+# peer_is PEER ARGUMENT...: what tools/peers.sh finds in the arguments of ./rlx.
+peer_is() {
+  said=$(bash -c 'source "$0/tools/models.sh"; source "$0/tools/peers.sh"; peer_of "$@"' "$checkout" "${@:2}")
+  [[ $said == "$1" ]] || fail "the peer of './rlx ${*:2}' is not '$1'"
+}
+peer_is ort bench add16 --peer ort
+peer_is ort-cpu bench --peer=ort-cpu add16
+peer_is '' bench add16
+peer_is '' bench --peer ort --help
+peer_is '' run --peer ort
 echo "models.sh: all cases passed"

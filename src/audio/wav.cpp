@@ -38,6 +38,7 @@ class Reader {
   Reader(std::span<const std::byte> bytes, const std::string& name) : rest_(bytes), name_(name) {}
 
   Sound sound() {
+    if (rest_.empty()) wrong("the file is empty");
     if (rest_.size() < 12 || text(0) != "RIFF" || text(8) != "WAVE") wrong("it is not a WAV file");
     rest_ = rest_.subspan(12);
     std::optional<Format> format;

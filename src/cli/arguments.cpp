@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/format.h"
+#include "base/similar.h"
 #include "rlx/version.h"
 
 namespace rlx::cli {
@@ -20,8 +21,8 @@ struct Command::Impl {
     return option;
   }
   // Values are read here and not by the parser, whose messages are about conversions.
-  template <class T, class Fits>
-  void value(const std::string& name, T& into, const char* shown, const std::string& wanted, Fits fits,
+  template <class T, class Into, class Fits>
+  void value(const std::string& name, Into& into, const char* shown, const std::string& wanted, Fits fits,
              const std::string& help) const {
     const auto read = [name, &into, wanted, fits](const std::string& text) {
       T number = {};
@@ -54,15 +55,26 @@ void Command::number(const std::string& name, int64_t& into, int64_t low, int64_
                      const std::string& help) {
   const std::string wanted = high == INT64_MAX ? formatted("a whole number from {} to 2^63-1", low)
                                                : formatted("a whole number from {} to {}", low, high);
-  impl_->value(name, into, "N", wanted, [low, high](int64_t n) { return n >= low && n <= high; }, help);
+  impl_->value<int64_t>(
+      name, into, "N", wanted, [low, high](int64_t n) { return n >= low && n <= high; }, help);
 }
 
+namespace {
+void seed_of(const Command::Impl& impl, const std::string& name, auto& into, const std::string& help) {
+  impl.value<uint64_t>(
+      name, into, "SEED", "a whole number from 0 to 2^64-1", [](uint64_t) { return true; }, help);
+}
+}  // namespace
+
 void Command::seed(const std::string& name, uint64_t& into, const std::string& help) {
-  impl_->value(name, into, "SEED", "a whole number from 0 to 2^64-1", [](uint64_t) { return true; }, help);
+  seed_of(*impl_, name, into, help);
+}
+void Command::seed(const std::string& name, std::optional<uint64_t>& into, const std::string& help) {
+  seed_of(*impl_, name, into, help);
 }
 
 void Command::seconds(const std::string& name, double& into, const std::string& help) {
-  impl_->value(
+  impl_->value<double>(
       name, into, "SECONDS", "a number above 0", [](double s) { return s > 0 && std::isfinite(s); }, help);
 }
 
@@ -124,17 +136,31 @@ std::string sentence(std::string text) {
   return text;
 }
 
+// The parser would only say that the word was not expected.
+void expect_command(const CLI::App& parser, const std::string& word) {
+  std::string near;
+  for (const CLI::App* command : parser.get_subcommands({})) {
+    if (command->get_name() == word) return;
+    if (is_near(word, command->get_name())) near += (near.empty() ? "similar: " : ", ") + command->get_name();
+  }
+  throw Misuse(formatted("there is no command '{}' ({}`rlx --help` lists all)", excerpt(word),
+                         near.empty() ? "" : near + "; "));
+}
+
 }  // namespace
 
 void Arguments::run(int argc, char** argv) {
   CLI::App& parser = impl_->parser;
+  if (argc > 1 && argv[1][0] != '-') expect_command(parser, argv[1]);
   try {
     parser.parse(argc, argv);
   } catch (const CLI::Success& e) {
     parser.exit(e);  // prints the help or the version
     return;
   } catch (const CLI::ParseError& e) {
-    throw Misuse(sentence(e.what()) + " (try: rlx --help)");
+    const auto chosen = parser.get_subcommands();
+    throw Misuse(formatted("{} (try: rlx {}--help)", sentence(e.what()),
+                           chosen.empty() ? "" : chosen.front()->get_name() + " "));
   }
   if (parser.get_subcommands().empty()) {
     std::fputs(parser.help().c_str(), stderr);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -35,6 +36,7 @@ class Command {
             const Shown& shown = {});
   void number(const std::string& name, int64_t& into, int64_t low, int64_t high, const std::string& help);
   void seed(const std::string& name, uint64_t& into, const std::string& help);
+  void seed(const std::string& name, std::optional<uint64_t>& into, const std::string& help);
   void seconds(const std::string& name, double& into, const std::string& help);
   void flag(const std::string& name, bool& into, const std::string& help, const Shown& shown = {});
   // Two flags of which only one can be given.

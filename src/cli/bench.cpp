@@ -1,15 +1,22 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
+#include "base/fail.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "cli/bench_beside.h"
 #include "cli/bench_cases.h"
+#include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/growth.h"
+#include "cli/networks.h"
+#include "cli/peer_ggml.h"
 #include "cli/ready_model.h"
 #include "cli/text.h"
+#include "rlx/npy.h"
 
 namespace rlx::cli {
 namespace {
@@ -24,6 +31,8 @@ struct Options {
   bool growth = false;
   std::string plot;
   int64_t largest = 0;  // 0: what each case says
+  std::string peer;
+  int64_t rounds = 0;  // 0: what the peer is worth
 };
 
 // --- Measuring ---
@@ -66,10 +75,10 @@ Result run_case(const Case& c, const Device& device, const Options& o) {
   return r;
 }
 
-Result run_model(const std::string& file, const ReadyModel& model, const Device& device, const Options& o) {
+Result run_model(const std::string& name, const ReadyModel& model, const Device& device, const Options& o) {
   CompiledModel compiled = compile_model(model, device);
-  const Progress progress(formatted("running {}", file));
-  Result r{.name = file,
+  const Progress progress(formatted("running {}", name));
+  Result r{.name = name,
            .load_ms = model.load_ms,
            .compile_ms = compiled.compile_ms,
            .upload_ms = compiled.upload_ms};
@@ -155,36 +164,80 @@ void print_model(const Result& r) {
 // What an argument names.
 struct Subject {
   const Case* known = nullptr;
+  std::string name = {};  // of a model, in reports
   std::string file = {};
   std::optional<ReadyModel> model = {};
 };
 
+Subject model_subject(const std::string& name, const std::string& file, const GraphFlags& flags,
+                      const Options& o) {
+  GraphFlags graph = flags;
+  graph.model.file = file;
+  return {.name = name, .file = file, .model = ready_model(graph, o.values)};
+}
+
+// With its usual sizes, except for those that --dim gives.
+Subject network_subject(const Network& network, const Options& o) {
+  if (!std::filesystem::exists(network.path()))
+    fail(ErrorKind::invalid_file, "there is no file {}: ./rlx bench {} downloads it", network.path(),
+         network.name);
+  GraphFlags graph = o.graph;
+  const SymbolValues given = parse_dims(graph.dims);
+  for (const std::string& dim : network.dims) {
+    if (!given.contains(dim.substr(0, dim.find('=')))) graph.dims.push_back(dim);
+  }
+  const TemporaryFolder folder;
+  if (network.true_input) {
+    write_npy(folder.file("true.npy"), Tensor::of<bool>({1}, {true}));
+    graph.model.inputs.push_back(formatted("{}={}", network.true_input, folder.file("true.npy")));
+  }
+  return model_subject(network.name, network.path(), graph, o);
+}
+
+// A case as ONNX Runtime can run it: both sides then read the same file.
+Subject onnx_case(const std::string& name, const Options& o) {
+  if (!std::ranges::contains(onnx_cases(), name)) {
+    throw Misuse(formatted("--peer: the case '{}' has no ONNX form; those that have one are: {}", name,
+                           joined(onnx_cases())));
+  }
+  const std::string file = ort_case_file(name);
+  if (!std::filesystem::exists(file)) {
+    fail(ErrorKind::invalid_file,
+         "there is no file {}: ./rlx bench {} --peer ort makes it, with python3-onnx", file, name);
+  }
+  return model_subject(name, file, o.graph, o);
+}
+
+bool for_ort(const Options& o) { return o.peer == "ort" || o.peer == "ort-cpu"; }
+
+Subject subject(const std::string& name, const Options& o) {
+  if (const Case* known = find_case(name)) return for_ort(o) ? onnx_case(name, o) : Subject{.known = known};
+  if (const Network* network = find_network(name)) return network_subject(*network, o);
+  // Something that looks like a path is one, so that a wrong one is a file that is missing.
+  if (!std::filesystem::exists(name) && name.find_first_of("./") == std::string::npos) {
+    throw Misuse(formatted("there is no case, network or file '{}'; the cases are: {}; the networks: {}",
+                           name, joined(bench_cases(), &Case::name), joined(networks(), &Network::name)));
+  }
+  return model_subject(name, name, o.graph, o);
+}
+
 std::vector<Subject> subjects(const Options& o) {
   std::vector<Subject> out;
-  bool any_model = false;
-  for (const std::string& name : o.cases) {
-    if (const Case* known = find_case(name)) {
-      out.push_back({.known = known});
-      continue;
-    }
-    // Something that looks like a path is one, so that a wrong one is a file that is missing.
-    if (!std::filesystem::exists(name) && name.find_first_of("./") == std::string::npos) {
-      throw Misuse(formatted("there is no case and no file '{}'; the cases are: {}", name,
-                             joined(bench_cases(), &Case::name)));
-    }
-    GraphFlags graph = o.graph;
-    graph.model.file = name;
-    out.push_back({.file = name, .model = ready_model(graph, o.values)});
-    any_model = true;
-  }
   const GraphFlags& g = o.graph;
   const bool for_models = !g.model.inputs.empty() || !g.dims.empty() || !g.kernels.empty() || g.no_optimize ||
                           g.precision != "exact" || !o.values.load.empty();
-  if (for_models && !any_model)
+  if (for_models && std::ranges::all_of(o.cases, find_case)) {
     throw Misuse(
         "--input, --dim, --kernel, --precision, --no-optimize and --load are for models, and none is given");
-  if (o.cases.empty()) {
-    for (const Case& c : bench_cases()) out.push_back({.known = &c});
+  }
+  for (const std::string& name : o.cases) out.push_back(subject(name, o));
+  if (o.cases.empty() && for_ort(o)) {
+    for (const std::string_view name : onnx_cases()) out.push_back(onnx_case(std::string(name), o));
+  } else if (o.cases.empty()) {
+    // Those that are for llama.cpp take minutes: only by name.
+    for (const Case& c : bench_cases()) {
+      if (!std::ranges::contains(ggml_cases(), c.name, &GgmlCase::name)) out.push_back({.known = &c});
+    }
   }
   return out;
 }
@@ -195,7 +248,7 @@ void run_growth(const Options& o, const std::vector<Subject>& all) {
     if (s.known && s.known->scaled.usual > 0) {
       cases.push_back(s.known);
     } else if (!o.cases.empty()) {
-      throw Misuse(formatted("--growth: '{}' has one size", s.known ? s.known->name : s.file));
+      throw Misuse(formatted("--growth: '{}' has one size", s.known ? s.known->name : s.name));
     }
   }
   const Device device = o.device.open();
@@ -210,7 +263,63 @@ void run_growth(const Options& o, const std::vector<Subject>& all) {
   if (!o.json.empty()) write_report(o.json, json);
 }
 
+// --- Beside a peer ---
+
+void report_beside(const Options& o, const std::vector<Beside>& results, const Device& device,
+                   const std::string& peer, const std::string& about) {
+  const std::string json = to_json(results).text(2) + "\n";
+  if (o.json == "-") return print(json);
+  print(formatted("{}; {}\nwarm runs in turns; ratios are rlx to {}\n\n", device.info().name, about, peer));
+  print(beside_table(results, peer) + "\n" + beside_notes(results, peer));
+  if (!o.json.empty()) write_report(o.json, json);
+}
+
+void run_beside_ort(const Options& o) {
+  const auto provider = o.peer == "ort" ? OrtProvider::webgpu : OrtProvider::cpu;
+  const std::vector<Subject> all = subjects(o);
+  std::vector<BesideModel> models;
+  for (const Subject& s : all) models.push_back({s.name, s.file, &*s.model});
+  check_ort();
+  DeviceFlags flags = o.device;
+  if (provider == OrtProvider::webgpu) {
+    if (flags.backend.empty()) flags.backend = "vulkan";
+    check_only_adapter(flags);
+  }
+  const Device device = flags.open();
+  const std::vector<Beside> results =
+      beside_ort(provider, models, device, {o.rounds ? o.rounds : 3, o.seconds});
+  report_beside(
+      o, results, device, o.peer,
+      formatted("{} is ONNX Runtime 1.30.0, {} provider", o.peer, o.peer == "ort" ? "WebGPU" : "CPU"));
+}
+
+// Its cases are those of llama.cpp's benchmark.
+void run_beside_ggml(const Options& o) {
+  std::vector<const Case*> cases;
+  for (const std::string& name : o.cases) {
+    if (!std::ranges::contains(ggml_cases(), name, &GgmlCase::name)) {
+      throw Misuse(formatted("--peer ggml: '{}' is none of the cases that llama.cpp measures: {}", name,
+                             joined(ggml_cases(), &GgmlCase::name)));
+    }
+    cases.push_back(find_case(name));
+  }
+  if (o.cases.empty()) {
+    for (const GgmlCase& c : ggml_cases()) cases.push_back(find_case(c.name));
+  }
+  ggml_program();
+  const Device device = o.device.open();
+  const std::vector<Beside> results = beside_ggml(cases, device, {o.rounds ? o.rounds : 1, o.seconds});
+  report_beside(o, results, device, o.peer,
+                "ggml is llama.cpp's Vulkan backend, measured by test-backend-ops");
+}
+
 void run_bench(const Options& o) {
+  if (!o.peer.empty() && !for_ort(o) && o.peer != "ggml")
+    throw Misuse(formatted("--peer is '{}'; the peers are: ort, ort-cpu, ggml", o.peer));
+  if (!o.peer.empty() && o.growth) throw Misuse("--peer and --growth cannot be given together");
+  if (o.peer.empty() && o.rounds != 0) throw Misuse("--rounds is for --peer, which is not given");
+  if (for_ort(o)) return run_beside_ort(o);
+  if (o.peer == "ggml") return run_beside_ggml(o);
   if (!o.growth && (!o.plot.empty() || o.largest > 0))
     throw Misuse("--plot and --largest are for --growth, which is not given");
   const std::vector<Subject> all = subjects(o);
@@ -218,7 +327,7 @@ void run_bench(const Options& o) {
   const Device device = o.device.open();
   std::vector<Result> results;
   for (const Subject& s : all)
-    results.push_back(s.known ? run_case(*s.known, device, o) : run_model(s.file, *s.model, device, o));
+    results.push_back(s.known ? run_case(*s.known, device, o) : run_model(s.name, *s.model, device, o));
   Json measured = Json::array();
   for (const Result& r : results) measured.add(to_json(r));
   const Json json = Json::object({{"adapter", device.info().name}, {"cases", measured}});
@@ -240,7 +349,8 @@ void run_bench(const Options& o) {
 void add_bench(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("bench", "Wall and CPU time of models and of known cases");
-  std::string cases = "A model's file, or which cases; all cases if nothing is given:";
+  std::string cases = "A model's file, or which cases; all but wide_* if nothing is given:";
+  for (const Network& n : networks()) cases += formatted("\n{}: {}", n.name, n.what);
   for (const Case& c : bench_cases()) cases += formatted("\n{}: {}", c.name, c.what);
   command.list("CASE", o->cases, cases);
   command.text("--json", o->json, "Also write the results as JSON; - prints nothing else", {.value = "FILE"});
@@ -249,6 +359,13 @@ void add_bench(Arguments& arguments) {
   command.text("--plot", o->plot, "With --growth: draw the times by size as SVG", {.value = "FILE"});
   command.number("--largest", o->largest, 1, int64_t{1} << 30,
                  "With --growth: no sizes beyond this one (default: what each case says)");
+  command.text(
+      "--peer", o->peer,
+      "In turns with another runtime: ort is ONNX Runtime with its WebGPU provider, ort-cpu with its "
+      "CPU provider, ggml is llama.cpp's Vulkan backend",
+      {.value = "PEER"});
+  command.number("--rounds", o->rounds, 1, 1000,
+                 "With --peer: how many turns each side has (default 3; 1 beside ggml)");
   o->graph.model.add_inputs_to(command);
   o->graph.add_flags_to(command);
   o->values.add_to(command);
@@ -257,6 +374,7 @@ void add_bench(Arguments& arguments) {
       "Examples:\n"
       "  rlx bench model.onnx --dim batch=1 --seconds 5\n"
       "  rlx bench matmul512 softmax --json out.json\n"
+      "  rlx bench ocr_det moonshine_decoder --peer ort\n"
       "  rlx bench sort cumsum --growth --plot growth.svg");
   command.action([o] { run_bench(*o); });
 }

@@ -2,8 +2,22 @@
 
 #include <algorithm>
 
+#include "ir/op.h"
 #include "rlx/models.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/pooling.h"
+#include "rlx/ops/random.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/recurrent.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/resampling.h"
+#include "rlx/ops/run_sizes.h"
+#include "rlx/ops/spectra.h"
+#include "rlx/ops/state_space.h"
 
 namespace rlx::cli {
 namespace {
@@ -36,13 +50,17 @@ Graph matvec_nk() {
   return g;
 }
 
-// Blocks lie along k, as in GGUF files.
-Graph matvec_encoded(DType encoding) {
+// m rows times a weight whose blocks lie along k, as in GGUF files.
+template <DType kEncoding, int64_t kRows, int64_t kDepth>
+Graph encoded() {
   Graph g;
-  const Value w = g.param("w", encoding, {4096, 4096});
-  g.output("y", matmul(g.input("a", DType::f32, {1, 4096}), transpose(w)));
+  const Value w = g.param("w", kEncoding, {4096, kDepth});
+  g.output("y", matmul(g.input("a", DType::f32, {kRows, kDepth}), transpose(w)));
   return g;
 }
+
+// How llama.cpp measures its products: the widest of a model of 8 billion weights.
+constexpr int64_t kWide = 14336;
 
 // 64 rows in turns over 8 experts. Constant, because random integers would also name experts that do not
 // exist.
@@ -149,6 +167,12 @@ Graph sorted(int64_t n) {
 Graph spectrum(int64_t n) {
   return of_state({n}, [](Value x) { return view_as_real(fft(x)); });
 }
+Graph half_spectrum(int64_t n) {
+  return of_state({n}, [](Value x) { return view_as_real(rfft(x)); });
+}
+Graph complex_spectrum(int64_t n) {
+  return of_state({n, 2}, [](Value x) { return view_as_real(fft(view_as_complex(x))); });
+}
 Graph top_50(int64_t n) {
   return of_state({n}, [](Value x) { return topk(x, 50)[0]; });
 }
@@ -188,6 +212,50 @@ Graph determinants(int64_t n) {
   g.output("y", det(g.state("x", DType::f32, {n, 64, 64})));
   return g;
 }
+Graph solved(int64_t n) {
+  Graph g;
+  g.output("y", solve(g.state("a", DType::f32, {n, 64, 64}), g.state("b", DType::f32, {n, 64}))[0]);
+  return g;
+}
+Graph solved_alone(int64_t n) {
+  Graph g;
+  g.output("y", solve(g.state("a", DType::f32, {n, n}), g.state("b", DType::f32, {n}))[0]);
+  return g;
+}
+
+// n steps of a Mamba layer (1536 channels, 16 states), and of a gated delta net (8 heads of 128 keys and
+// values).
+constexpr int64_t kChannels = 1536, kStates = 16;
+Graph selective(int64_t n) {
+  Graph g;
+  const auto state = [&](const char* name, int64_t width) {
+    return g.state(name, DType::f32, {1, n, width});
+  };
+  const Value a = g.param("a", DType::f32, {kChannels, kStates});
+  const auto made = selective_scan(state("x", kChannels), state("delta", kChannels), a, state("b", kStates),
+                                   state("c", kStates),
+                                   {.d = g.param("d", DType::f32, {kChannels}), .z = state("z", kChannels)});
+  g.output("y", slice(reshape(made[0], {-1}), 0, 0, 16));
+  return g;
+}
+Graph delta_net(int64_t n) {
+  Graph g;
+  const auto state = [&](const char* name, const Shape& shape) { return g.state(name, DType::f32, shape); };
+  const Shape wide = {1, n, 8, 128}, narrow = {1, n, 8};
+  const auto made = gated_delta_net(state("q", wide), state("k", wide), state("v", wide), state("g", narrow),
+                                    state("beta", narrow));
+  g.output("y", slice(reshape(made[0], {-1}), 0, 0, 16));
+  return g;
+}
+// y = a + b c of n rows: as many bytes are read and written as by x, delta, z and y, or q, k, v and y.
+Graph multiplied(int64_t n, int64_t width) {
+  Graph g;
+  const auto state = [&](const char* name) { return g.state(name, DType::f32, {n, width}); };
+  g.output("y", slice(reshape(state("a") + state("b") * state("c"), {-1}), 0, 0, 16));
+  return g;
+}
+Graph multiplied_channels(int64_t n) { return multiplied(n, kChannels); }
+Graph multiplied_heads(int64_t n) { return multiplied(n, 8 * 128); }
 
 double sort_on_host(int64_t n) {
   Graph like;
@@ -212,6 +280,8 @@ constexpr Scaled kCumsum{10'000'000, running_sum, kNegation};
 constexpr Scaled kCummax{10'000'000, running_maximum, kNegation};
 constexpr Scaled kSort{1'000'000, sorted, kHostSort};
 constexpr Scaled kFft{1 << 20, spectrum, kNegation};
+constexpr Scaled kRfft{1 << 20, half_spectrum, kNegation};
+constexpr Scaled kComplexFft{1 << 20, complex_spectrum, kNegation};
 constexpr Scaled kMedian{1'000'000, middle, kHostSort};
 constexpr Scaled kTopK{150'000, top_50, kNegation};
 constexpr Scaled kUnique{1'000'000, different, kHostSort};
@@ -219,6 +289,10 @@ constexpr Scaled kScatterAdd{
     1'000'000, scattered_rows, {"a negation of as many rows", negated_rows}, 1000, 1'000'000};
 constexpr Scaled kInverse{1000, inverted, {}, 1, 1000};
 constexpr Scaled kDet{1000, determinants, {}, 1, 1000};
+constexpr Scaled kSelectiveScan{1024, selective, {"a + b c of the same bytes", multiplied_channels}, 1, 4096};
+constexpr Scaled kGatedDelta{1024, delta_net, {"a + b c of the same bytes", multiplied_heads}, 1, 4096};
+constexpr Scaled kSolve{1000, solved, {}, 1, 1000};
+constexpr Scaled kSolveAlone{512, solved_alone, {}, 1, 1000};
 
 // A token of 150,000, as a decoder draws it.
 Graph token(const SampleOptions& options) {
@@ -262,6 +336,7 @@ Graph decoder() { return models::decoder_step({.capacity = kDecoded}); }
 Graph decoder_at_128() { return bind_symbols(decoder(), {{"length", 128}}); }
 
 constexpr double kMatvec = 2.0 * 4096 * 4096;
+constexpr double kWideProduct = 2.0 * 4096 * kWide;
 constexpr double kSmallM = 2.0 * 7 * 768 * 3072;
 constexpr double kGrouped = 2.0 * 64 * 512 * 512;
 constexpr double kConv3x3 = 2.0 * 56 * 56 * 64 * 64 * 9;
@@ -280,15 +355,47 @@ constexpr Case kCases[] = {
     {"matmul1024", "matmul 1024 x 1024 x 1024", [] { return matmul_of(1024); }, kCube1024},
     {"matvec", "matmul 1 x 4096 x 4096", [] { return linear(1, 4096, 4096); }, kMatvec},
     {"matvec_nk", "the same, weight read as [n, k]", matvec_nk, kMatvec},
-    {"matvec_q8_0", "the same, weight in q8_0", [] { return matvec_encoded(DType::q8_0); }, kMatvec},
-    {"matvec_q4_0", "the same, weight in q4_0", [] { return matvec_encoded(DType::q4_0); }, kMatvec},
-    {"matvec_q4_k", "the same, weight in q4_k", [] { return matvec_encoded(DType::q4_k); }, kMatvec},
-    {"matvec_q6_k", "the same, weight in q6_k", [] { return matvec_encoded(DType::q6_k); }, kMatvec},
-    {"matvec_q5_k", "the same, weight in q5_k", [] { return matvec_encoded(DType::q5_k); }, kMatvec},
-    {"matvec_q3_k", "the same, weight in q3_k", [] { return matvec_encoded(DType::q3_k); }, kMatvec},
-    {"matvec_q2_k", "the same, weight in q2_k", [] { return matvec_encoded(DType::q2_k); }, kMatvec},
-    {"matvec_iq4_xs", "the same, weight in iq4_xs", [] { return matvec_encoded(DType::iq4_xs); }, kMatvec},
-    {"matvec_mxfp4", "the same, weight in mxfp4", [] { return matvec_encoded(DType::mxfp4); }, kMatvec},
+    {"matvec_q8_0", "the same, weight in q8_0", encoded<DType::q8_0, 1, 4096>, kMatvec},
+    {"matvec_q8_1", "the same, weight in q8_1", encoded<DType::q8_1, 1, 4096>, kMatvec},
+    {"matvec_q8_k", "the same, weight in q8_k", encoded<DType::q8_k, 1, 4096>, kMatvec},
+    {"matvec_q6_k", "the same, weight in q6_k", encoded<DType::q6_k, 1, 4096>, kMatvec},
+    {"matvec_q5_k", "the same, weight in q5_k", encoded<DType::q5_k, 1, 4096>, kMatvec},
+    {"matvec_q5_0", "the same, weight in q5_0", encoded<DType::q5_0, 1, 4096>, kMatvec},
+    {"matvec_q5_1", "the same, weight in q5_1", encoded<DType::q5_1, 1, 4096>, kMatvec},
+    {"matvec_q4_k", "the same, weight in q4_k", encoded<DType::q4_k, 1, 4096>, kMatvec},
+    {"matvec_q4_0", "the same, weight in q4_0", encoded<DType::q4_0, 1, 4096>, kMatvec},
+    {"matvec_q4_1", "the same, weight in q4_1", encoded<DType::q4_1, 1, 4096>, kMatvec},
+    {"matvec_q3_k", "the same, weight in q3_k", encoded<DType::q3_k, 1, 4096>, kMatvec},
+    {"matvec_q2_k", "the same, weight in q2_k", encoded<DType::q2_k, 1, 4096>, kMatvec},
+    {"matvec_iq4_nl", "the same, weight in iq4_nl", encoded<DType::iq4_nl, 1, 4096>, kMatvec},
+    {"matvec_iq4_xs", "the same, weight in iq4_xs", encoded<DType::iq4_xs, 1, 4096>, kMatvec},
+    {"matvec_iq3_s", "the same, weight in iq3_s", encoded<DType::iq3_s, 1, 4096>, kMatvec},
+    {"matvec_iq3_xxs", "the same, weight in iq3_xxs", encoded<DType::iq3_xxs, 1, 4096>, kMatvec},
+    {"matvec_iq2_s", "the same, weight in iq2_s", encoded<DType::iq2_s, 1, 4096>, kMatvec},
+    {"matvec_iq2_xs", "the same, weight in iq2_xs", encoded<DType::iq2_xs, 1, 4096>, kMatvec},
+    {"matvec_iq2_xxs", "the same, weight in iq2_xxs", encoded<DType::iq2_xxs, 1, 4096>, kMatvec},
+    {"matvec_iq1_m", "the same, weight in iq1_m", encoded<DType::iq1_m, 1, 4096>, kMatvec},
+    {"matvec_iq1_s", "the same, weight in iq1_s", encoded<DType::iq1_s, 1, 4096>, kMatvec},
+    {"matvec_mxfp4", "the same, weight in mxfp4", encoded<DType::mxfp4, 1, 4096>, kMatvec},
+    {"matvec_nvfp4", "the same, weight in nvfp4", encoded<DType::nvfp4, 1, 4096>, kMatvec},
+    {"matvec_tq2_0", "the same, weight in tq2_0", encoded<DType::tq2_0, 1, 4096>, kMatvec},
+    {"matvec_tq1_0", "the same, weight in tq1_0", encoded<DType::tq1_0, 1, 4096>, kMatvec},
+    {"wide_matvec_f32", "matmul 1 x 14336 x 4096, weight in f32", encoded<DType::f32, 1, kWide>,
+     kWideProduct},
+    {"wide_matvec_q8_0", "matmul 1 x 14336 x 4096, weight in q8_0", encoded<DType::q8_0, 1, kWide>,
+     kWideProduct},
+    {"wide_matvec_q6_k", "matmul 1 x 14336 x 4096, weight in q6_k", encoded<DType::q6_k, 1, kWide>,
+     kWideProduct},
+    {"wide_matvec_q4_k", "matmul 1 x 14336 x 4096, weight in q4_k", encoded<DType::q4_k, 1, kWide>,
+     kWideProduct},
+    {"wide_matmul_f32", "matmul 512 x 14336 x 4096, weight in f32", encoded<DType::f32, 512, kWide>,
+     512 * kWideProduct},
+    {"wide_matmul_q8_0", "matmul 512 x 14336 x 4096, weight in q8_0", encoded<DType::q8_0, 512, kWide>,
+     512 * kWideProduct},
+    {"wide_matmul_q6_k", "matmul 512 x 14336 x 4096, weight in q6_k", encoded<DType::q6_k, 512, kWide>,
+     512 * kWideProduct},
+    {"wide_matmul_q4_k", "matmul 512 x 14336 x 4096, weight in q4_k", encoded<DType::q4_k, 512, kWide>,
+     512 * kWideProduct},
     {"small_m", "matmul 7 x 768 x 3072", [] { return linear(7, 768, 3072); }, kSmallM},
     {"grouped", "64 rows x 512 x 512, 8 experts", grouped, kGrouped},
     {"conv3x3", "conv 3x3, 64 to 64 channels, 56 x 56", [] { return conv_of(64, 64, 3); }, kConv3x3},
@@ -319,6 +426,8 @@ constexpr Case kCases[] = {
     {"cumsum", "running sum of 10 M floats", nullptr, 0, {}, kCumsum},
     {"cummax", "running maximum of 10 M floats", nullptr, 0, {}, kCummax},
     {"fft", "Fourier transform of 2^20 floats", nullptr, 0, {}, kFft},
+    {"rfft", "half of its bins", nullptr, 0, {}, kRfft},
+    {"fft_c64", "Fourier transform of 2^20 complex numbers", nullptr, 0, {}, kComplexFft},
     {"sort", "sort of 1 M floats", nullptr, 0, {}, kSort},
     {"median", "median of 1 M floats", nullptr, 0, {}, kMedian},
     {"topk", "top 50 of 150,000 floats", nullptr, 0, {}, kTopK},
@@ -326,6 +435,10 @@ constexpr Case kCases[] = {
     {"scatter_add", "1 M rows of 16 floats added to 100,000", nullptr, 0, {}, kScatterAdd},
     {"inverse", "inverse of 1,000 matrices 64 x 64", nullptr, 0, {}, kInverse},
     {"det", "determinant of 1,000 matrices 64 x 64", nullptr, 0, {}, kDet},
+    {"selective_scan", "1,024 steps, 1536 channels, 16 states", nullptr, 0, {}, kSelectiveScan},
+    {"gated_delta", "1,024 steps, 8 heads, state 128 x 128", nullptr, 0, {}, kGatedDelta},
+    {"solve64", "solution of 1,000 systems 64 x 64", nullptr, 0, {}, kSolve},
+    {"solve512", "solution of one system 512 x 512", nullptr, 0, {}, kSolveAlone},
     {"sample", "token of 150,000, top_k 50, top_p 0.9", [] { return token({.top_k = 50, .top_p = 0.9}); }, 0},
     {"sample_top_p", "the same without top_k", [] { return token({.top_p = 0.9}); }, 0},
     {"sample_all", "the same without filters", [] { return token({}); }, 0},
@@ -347,7 +460,44 @@ const Case* find_case(std::string_view name) {
   return it == std::end(kCases) ? nullptr : it;
 }
 
+std::span<const std::string_view> onnx_cases() {
+  static constexpr std::string_view kOnnx[] = {"add16",       "matmul512", "matmul1024", "matvec",
+                                               "small_m",     "conv3x3",   "conv1x1",    "softmax",
+                                               "elementwise", "bert-base"};
+  return kOnnx;
+}
+
 namespace {
+
+// Blocks of any bytes: encoding as many numbers would take minutes, and not every format can be encoded.
+// Bytes below 64 make no f16 that is infinite, NaN or beyond 2.
+Tensor random_blocks(const TensorType& type) {
+  std::vector<std::byte> bytes(host_bytes_of(type.dtype, type.shape.elements().value()));
+  uint64_t state = 1;
+  for (std::byte& b : bytes) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    b = static_cast<std::byte>(state >> 58);
+  }
+  return Tensor(type.dtype, type.shape.values(), std::move(bytes));
+}
+
+LeafValues case_values(const Graph& graph) {
+  Graph plain;  // the params that are not encoded
+  NamedTensors blocks;
+  for (const Node& n : graph.nodes()) {
+    if (!n.op->is(LeafKind::param)) continue;
+    const TensorType& type = n.outputs[0];
+    if (is_encoded(type.dtype)) {
+      blocks.emplace(n.name, random_blocks(type));
+    } else {
+      plain.param(n.name, type.dtype, type.shape);
+    }
+  }
+  LeafValues out{.inputs = make_leaf_values(graph, 1, blocks).inputs,
+                 .params = models::random_weights(plain, 1)};
+  out.params.merge(blocks);
+  return out;
+}
 
 // With the values that params of the same names would have.
 void fill_states(Executable& exe) {
@@ -359,8 +509,7 @@ void fill_states(Executable& exe) {
 }  // namespace
 
 CaseRun run_case_graph(const Graph& graph, const Growing& growing, const Device& device, double seconds) {
-  const LeafValues leaves{.inputs = make_leaf_values(graph, 1).inputs,
-                          .params = models::random_weights(graph, 1)};
+  const LeafValues leaves = case_values(graph);
   CaseRun r;
   const Stopwatch watch;
   Executable exe = compile(graph, device);

@@ -39,6 +39,8 @@ struct Case {
 
 std::span<const Case> bench_cases();
 const Case* find_case(std::string_view name);  // null if there is none
+// Those that bench/ort_models.py makes as ONNX files.
+std::span<const std::string_view> onnx_cases();
 
 struct CaseRun {
   double compile_ms = 0;

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "rlx/extras.h"
 
 namespace rlx::cli {
 namespace {
@@ -16,6 +17,7 @@ constexpr const char* kExamples =
     "  rlx demo                                  reads the text in a picture, on the GPU\n"
     "  rlx ocr photo.jpg                         reads the text in yours\n"
     "  rlx transcribe recording.wav              writes down what is said\n"
+    "  rlx spectrogram recording.wav -o out.png  draws which frequencies it has when\n"
     "  rlx devices                               what this machine can run on\n"
     "  rlx ops softmax                           what an op computes, its attributes and kernels\n"
     "  rlx info model.onnx                       what a model has, and what in it cannot run\n"
@@ -34,9 +36,11 @@ int complain(const std::string& text, int code) {
 int run(int argc, char** argv) {
   remove_unfinished_files_when_interrupted();
   try {
+    register_extras();
     Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
-    for (auto* add : {add_devices, add_ops, add_info, add_plan, add_run, add_profile, add_verify, add_convert,
-                      add_bench, add_conformance, add_ocr, add_transcribe, add_demo})
+    for (auto* add :
+         {add_devices, add_ops, add_info, add_plan, add_run, add_profile, add_verify, add_convert, add_bench,
+          add_conformance, add_ocr, add_transcribe, add_spectrogram, add_splat, add_demo})
       add(arguments);
     arguments.run(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : complain("the output could not be written", 1);

@@ -18,6 +18,8 @@ void add_bench(Arguments& arguments);
 void add_conformance(Arguments& arguments);
 void add_ocr(Arguments& arguments);
 void add_transcribe(Arguments& arguments);
+void add_splat(Arguments& arguments);
+void add_spectrogram(Arguments& arguments);
 void add_demo(Arguments& arguments);
 
 }  // namespace rlx::cli

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <set>
@@ -347,12 +346,6 @@ std::vector<std::vector<std::string>> summary(const std::vector<Suite>& suites) 
   return rows;
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", path);
-}
-
 // The sub-folders with tests in them.
 std::vector<std::string> suites_in(const std::string& folder) {
   std::vector<std::string> out;
@@ -438,11 +431,11 @@ void run_conformance(const Options& o) {
   }
   print(formatted("{}{}\n\n{}", wrong ? "\n" : "", device.info().name, table(summary(suites), {1, 2, 3, 4})));
   if (const auto rows = reason_rows(suites); rows.size() > 1) print("\n" + table(rows, {1}));
-  if (!o.markdown.empty()) write_file(o.markdown, markdown(suites));
+  if (!o.markdown.empty()) write_report(o.markdown, markdown(suites));
   if (!o.json.empty()) {
     Json all = Json::object();
     for (const Suite& s : suites) all.set(s.name, to_json(s));
-    write_file(o.json, all.text(1) + "\n");
+    write_report(o.json, all.text(1) + "\n");
   }
   if (wrong > 0) fail(ErrorKind::internal, "{} test{} wrong", wrong, wrong == 1 ? " is" : "s are");
 }

@@ -115,6 +115,7 @@ NamedTensors given_inputs(const std::vector<std::string>& items, const std::vect
 // --- The two forms ---
 
 LoadedModel load_text(const ModelFlags& flags) {
+  if (flags.seed) throw Misuse("--seed is for ONNX models; in a graph text, seeds are inputs or constants");
   const FileBytes bytes(flags.file);
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
   LoadedModel out;
@@ -147,7 +148,8 @@ SymbolValues known_sizes(const Graph& graph, const NamedTensors& inputs, const S
 
 LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
   onnx::ModelFile file = onnx::ModelFile::open(flags.file);
-  onnx::ImportOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph))};
+  onnx::ImportOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph)),
+                              .seed = flags.seed.value_or(0)};
   const auto import = [&] {
     try {
       return onnx::import_model(file.model, file.data, options);
@@ -194,6 +196,8 @@ void ModelFlags::add_to(Command& command) {
 void ModelFlags::add_inputs_to(Command& command) {
   command.list("--input", inputs, "The value of an input, or those of several from an npz file",
                {.value = "NAME=FILE.npy|FILE.npz"});
+  command.seed("--seed", seed,
+               "The seed of an ONNX model's nodes that draw random numbers and have none (default 0)");
 }
 
 bool ModelFlags::is_onnx() const {

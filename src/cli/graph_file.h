@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,11 @@ struct LoadedModel {
 struct ModelFlags {
   std::string file;
   std::vector<std::string> inputs;  // NAME=FILE.npy or FILE.npz
+  // Of ONNX nodes that draw random numbers; a text says its seeds itself.
+  std::optional<uint64_t> seed;
 
   void add_to(Command& command);
-  void add_inputs_to(Command& command);
+  void add_inputs_to(Command& command);  // and the seed
 
   // By the ending of its name, otherwise by what it holds.
   bool is_onnx() const;

@@ -35,11 +35,18 @@ void print_sources(const Options& o, const ReadyModel& model) {
                                           excerpt(joined(leaves.random), 200)));
 }
 
+// All elements of a small tensor, otherwise what they are like.
+std::string values_text(const Tensor& t) {
+  constexpr int64_t kMostShown = 8;
+  if (t.elements() == 0 || t.elements() > kMostShown) return rlx::print(summarize(t));
+  return to_string(t).substr(t.type_text().size() + 1);
+}
+
 void print_outputs(const NamedTensors& outputs, const std::map<std::string, std::string>& files) {
   std::vector<std::vector<std::string>> rows = {{"output", "type", "values"}};
   if (!files.empty()) rows[0].emplace_back("file");
   for (const auto& [name, value] : outputs) {
-    rows.push_back({name, value.type_text(), rlx::print(summarize(value))});
+    rows.push_back({name, value.type_text(), values_text(value)});
     if (!files.empty()) rows.back().push_back(files.at(name));
   }
   print(table(rows));

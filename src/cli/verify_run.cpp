@@ -31,7 +31,8 @@ std::vector<OutputCheck> check_outputs(const ReadyModel& model, const NamedTenso
   for (const OutputCheck& c : checks) {
     print(formatted("output {}: largest error against the reference from the inputs on: {:.3g}", c.output,
                     c.max_error));
-    if (c.unclear) print(formatted(" ({} elements depend on rounding and were not judged)", c.unclear));
+    if (c.unclear == 1) print(" (1 element depends on rounding and was not judged)");
+    if (c.unclear > 1) print(formatted(" ({} elements depend on rounding and were not judged)", c.unclear));
     print("\n");
   }
   return checks;

@@ -9,7 +9,10 @@
 #include "ir/subgraphs.h"
 #include "rlx/compile.h"
 #include "rlx/onnx.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/resampling.h"
 #include "vision/strip.h"
 
 namespace rlx::vision {

@@ -38,7 +38,8 @@ constexpr const char* kSmall = R"(graph small {
 TEST_F(Cli, HelpAndVersion) {
   for (const char* arguments :
        {"--help", "devices --help", "ops --help", "info --help", "plan --help", "run --help",
-        "profile --help", "verify --help", "convert --help", "bench --help", "ocr --help", "demo --help"}) {
+        "profile --help", "verify --help", "convert --help", "bench --help", "ocr --help",
+        "transcribe --help", "spectrogram --help", "demo --help"}) {
     const Result r = rlx(arguments);
     EXPECT_EQ(r.code, 0) << arguments;
     EXPECT_TRUE(r.out.contains("Examples:")) << arguments << r.out;
@@ -174,7 +175,8 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
   EXPECT_EQ(one.code, 0);
   EXPECT_TRUE(one.out.contains(op_table().find("matmul")->formula)) << one.out;
   const Result attention = rlx("ops attention");
-  EXPECT_TRUE(attention.out.contains("operands  q, k, v, mask (optional)\n")) << attention.out;
+  EXPECT_TRUE(attention.out.contains("operands  q, k, v, mask (optional), lengths (optional)"))
+      << attention.out;
   EXPECT_TRUE(attention.out.contains("one of \"none\", \"causal\", \"sliding_window\" ")) << attention.out;
 }
 
@@ -286,14 +288,16 @@ TEST_F(Cli, ConformanceWithOnnx) {
 TEST_F(Cli, ConformanceWithOnnxRuntime) {
   const std::string fixtures = RLX_SOURCE_DIR "/tests/fixtures/onnx";
   const std::string report = (folder_ / "report.json").string();
-  for (const auto& [suite, least] : {std::pair("microsoft", 100), std::pair("recurrent", 9)}) {
+  for (const auto& [suite, least] :
+       {std::pair("microsoft", 100), std::pair("quantised", 45), std::pair("recurrent", 9)}) {
     const Result r = rlx(formatted("conformance {} --suite {} --json {}", fixtures, suite, report));
     EXPECT_EQ(r.code, 0) << r.out << r.err;
     const auto folders = std::distance(fs::directory_iterator(formatted("{}/{}", fixtures, suite)), {});
     EXPECT_GE(folders, least);
     EXPECT_EQ(json::parse(slurp(report)).at(suite).at("passed"), folders) << r.out;
   }
-  expect_complaint(rlx("conformance " + fixtures + " --suite node"), 2, "the suites are: microsoft");
+  expect_complaint(rlx("conformance " + fixtures + " --suite node"), 2,
+                   "the suites are: architectures, microsoft");
 }
 
 // --- ONNX models ---

@@ -70,7 +70,8 @@ TEST(Wav, OtherChunksAndOpenLengths) {
 TEST(Wav, BrokenFiles) {
   const std::string f = format(1, 1, 16000, 16);
   const std::string good = riff(f + chunk("data", "1234"));
-  EXPECT_SAYS(parse(""), "a.wav: it is not a WAV file");
+  EXPECT_SAYS(parse(""), "a.wav: the file is empty");
+  EXPECT_SAYS(parse("RIFF"), "a.wav: it is not a WAV file");
   EXPECT_SAYS(parse("RIFX" + good.substr(4)), "it is not a WAV file");
   EXPECT_SAYS(parse(riff("")), "it has no samples");
   EXPECT_SAYS(parse(riff(f)), "it has no samples");

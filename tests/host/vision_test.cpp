@@ -5,7 +5,10 @@
 
 #include "ir/reference.h"
 #include "passes/passes.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/pooling.h"
 #include "tests/support/compare.h"
 #include "tests/support/fusion_cases.h"
 #include "tests/support/message.h"

@@ -1,0 +1,54 @@
+// `rlx bench --peer`: rlx and another runtime on the same work and the same device, in turns.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "cli/bench_cases.h"
+#include "cli/device_flags.h"
+#include "cli/peer_ort.h"
+#include "cli/ready_model.h"
+
+namespace rlx::cli {
+
+struct Turns {
+  int64_t rounds = 3;  // how often each side has its turn
+  double seconds = 1;  // how long a turn is
+};
+
+// One piece of work on both sides. Times are medians of the rounds, each of which is a median of runs.
+struct Beside {
+  std::string name;
+  int64_t dispatches = 0;
+  double cpu_ms = 0, wall_ms = 0;
+  std::optional<double> peer_cpu_ms = {}, peer_wall_ms = {};  // nothing if the peer cannot do it
+  std::optional<int64_t> peer_dispatches = {};
+  std::optional<double> difference = {};       // between the outputs, as a fraction of the largest value
+  bool whole = true;                           // the peer runs every node on the device
+  double flops = 0;                            // of a run; 0 where they mean little
+  double lowest_ratio = 0, highest_ratio = 0;  // of the rounds' CPU times
+};
+
+// A model with its name in the report.
+struct BesideModel {
+  std::string name, file;
+  const ReadyModel* model = nullptr;
+};
+
+// ONNX Runtime chooses an adapter itself and does not say which. Fails unless there is only one.
+void check_only_adapter(const DeviceFlags& flags);
+std::vector<Beside> beside_ort(OrtProvider provider, const std::vector<BesideModel>& models,
+                               const Device& device, const Turns& turns);
+
+// llama.cpp has its own benchmark, with weights of its own: outputs are not compared.
+std::vector<Beside> beside_ggml(const std::vector<const Case*>& cases, const Device& device,
+                                const Turns& turns);
+
+Json to_json(const std::vector<Beside>& results);
+std::string beside_table(const std::vector<Beside>& results, const std::string& peer);
+// What else to know about the results, each a line.
+std::string beside_notes(const std::vector<Beside>& results, const std::string& peer);
+
+}  // namespace rlx::cli

@@ -1,0 +1,133 @@
+#include "cli/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/fail.h"
+
+extern char** environ;
+
+namespace rlx::cli {
+namespace {
+
+// The environment of this program, with some variables set.
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& changes) {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string_view text = *entry;
+    if (!changes.contains(std::string(text.substr(0, text.find('='))))) out.emplace_back(text);
+  }
+  for (const auto& [name, value] : changes) out.push_back(name + "=" + value);
+  return out;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (std::string& text : texts) out.push_back(text.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+}  // namespace
+
+ChildProcess::ChildProcess(const std::vector<std::string>& command,
+                           const std::map<std::string, std::string>& environment, std::string stderr_file)
+    : stderr_file_(std::move(stderr_file)) {
+  // Sockets, because a write to a closed one can return an error instead of raising a signal.
+  std::array<int, 2> in{}, out{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0)
+    fail(ErrorKind::unsupported, "{} cannot be started: {}", command[0], std::strerror(errno));
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out.data()) != 0) {
+    close(in[0]);
+    close(in[1]);
+    fail(ErrorKind::unsupported, "{} cannot be started: {}", command[0], std::strerror(errno));
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in[1], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, stderr_file_.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  std::vector<std::string> words = command;
+  std::vector<std::string> variables = environment_with(environment);
+  const int error = posix_spawnp(&pid_, words[0].c_str(), &actions, nullptr, pointers(words).data(),
+                                 pointers(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  close(in[1]);
+  close(out[1]);
+  input_ = in[0];
+  output_ = out[0];
+  if (error == 0) return;
+  close(input_);
+  close(output_);
+  fail(ErrorKind::unsupported, "{} cannot be started: {}", command[0], std::strerror(error));
+}
+
+ChildProcess::~ChildProcess() {
+  close(input_);
+  close(output_);
+  kill(pid_, SIGKILL);  // it has nothing to save, and taking a device down can take long
+  waitpid(pid_, nullptr, 0);
+}
+
+bool ChildProcess::write_line(std::string_view line) {
+  const std::string text = std::string(line) + "\n";
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t sent = send(input_, text.data() + done, text.size() - done, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return false;
+    done += static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+std::optional<std::string> ChildProcess::read_line() {
+  for (;;) {
+    if (const size_t end = pending_.find('\n'); end != std::string::npos) {
+      std::string line = pending_.substr(0, end);
+      pending_.erase(0, end + 1);
+      return line;
+    }
+    std::array<char, 4096> bytes;
+    const ssize_t got = read(output_, bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return std::nullopt;
+    pending_.append(bytes.data(), static_cast<size_t>(got));
+  }
+}
+
+std::string ChildProcess::last_complaint() const {
+  std::ifstream file(stderr_file_);
+  std::string last;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+  }
+  return last;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "rlx-XXXXXX").string();
+  if (!mkdtemp(pattern.data()))
+    fail(ErrorKind::invalid_file, "no folder for temporary files can be made as {}: {}", pattern,
+         std::strerror(errno));
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;  // what stays behind is in the folder for temporary files
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TemporaryFolder::file(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+}  // namespace rlx::cli

@@ -1,0 +1,53 @@
+// Another program that works for this one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rlx::cli {
+
+// Reads lines from us and writes lines to us. Ends with this object.
+class ChildProcess {
+ public:
+  // `command[0]` is looked for in PATH. What the program writes to stderr is kept in a file. Fails with
+  // ErrorKind::unsupported and the reason if it cannot be started.
+  ChildProcess(const std::vector<std::string>& command, const std::map<std::string, std::string>& environment,
+               std::string stderr_file);
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  // False if the program has ended.
+  bool write_line(std::string_view line);
+  // Waits for a whole line; nothing at the end of the output.
+  std::optional<std::string> read_line();
+  // The last line on its stderr that is not empty, for errors; "" if there is none.
+  std::string last_complaint() const;
+
+ private:
+  pid_t pid_ = -1;
+  int input_ = -1, output_ = -1;  // of the program
+  std::string stderr_file_;
+  std::string pending_;  // read, but not yet returned
+};
+
+// A folder for files that the programs share. Removed with this object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string file(std::string_view name) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace rlx::cli

@@ -1,0 +1,142 @@
+// `rlx bench --peer`, with programs that only pretend to be the peers: what is asked of them, and what
+// becomes of answers.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "tests/gpu/cli_harness.h"
+#include "tests/support/onnx_model.h"
+
+namespace rlx {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+using Result = testing::CliResult;
+
+class BenchPeer : public testing::CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    fs::create_directories(folder_ / "bin");
+    fs::create_directories(folder_ / "cache/peers/onnxruntime-node-1.30.0");
+    write("cache/peers/onnxruntime-node-1.30.0/package.json", "{}");
+    model_ = write("double.onnx", doubling_model());
+  }
+
+  // y = x + x, of any length.
+  static std::string doubling_model() {
+    testing::OnnxModel model;
+    model.graph.input("x", {"length"}).node("Add", {"x", "x"}, {"y"}).output("y");
+    return model.text();
+  }
+
+  // A program in a folder that is searched first. It keeps its first line in the file `job`.
+  void pretend(const std::string& program, const std::string& script) {
+    const std::string file = write("bin/" + program, "#!/bin/sh\n" + script);
+    fs::permissions(file, fs::perms::owner_all);
+  }
+  Result bench(const std::string& arguments) {
+    return rlx("bench --seconds 0.001 " + arguments,
+               formatted("PATH='{}':\"$PATH\" RLX_CACHE_DIR='{}'", path("bin"), path("cache")));
+  }
+  std::string answering(const std::string& ready, const std::string& measured) {
+    return formatted(
+        "read job; echo \"$job\" >'{}'\necho noise; echo '{}'\nwhile read s; do echo '{}'; done\n",
+        path("job"), ready, measured);
+  }
+
+  std::string model_;
+};
+
+TEST_F(BenchPeer, ReportsBothSides) {
+  pretend("node", answering("@rlx ready 0 7 2.5e-06 1.30.0", "@rlx measured 1000 2000 3"));
+  const std::string call = model_ + " --dim length=5 --peer ort-cpu --rounds 2 ";
+  const Result r = bench(call + "--json " + path("out.json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.contains("ort-cpu wall") && r.out.contains("2000 ms")) << r.out;
+  EXPECT_TRUE(r.out.contains("runs some of its nodes on the CPU") && r.out.contains("2.5e-06")) << r.out;
+  const json all = json::parse(slurp(path("out.json")));
+  ASSERT_EQ(all.size(), 1u);
+  const json& one = all[0];
+  EXPECT_EQ(one.at("case"), model_);
+  EXPECT_EQ(one.at("dispatches"), 1);
+  EXPECT_EQ(one.at("peer_dispatches"), 7);
+  EXPECT_EQ(one.at("peer_wall_ms"), 1000);
+  EXPECT_EQ(one.at("peer_cpu_ms"), 2000);
+  EXPECT_GT(one.at("cpu_ms").get<double>(), 0);
+  EXPECT_DOUBLE_EQ(one.at("ratio_cpu").get<double>(), one.at("cpu_ms").get<double>() / 2000);
+  EXPECT_DOUBLE_EQ(one.at("ratio_wall").get<double>(), one.at("wall_ms").get<double>() / 1000);
+
+  // The peer is told the sizes, and where the values are.
+  const json job = json::parse(slurp(path("job")));
+  EXPECT_EQ(job.at("provider"), "cpu");
+  EXPECT_EQ(job.at("model"), model_);
+  EXPECT_EQ(job.at("dims"), json({{"length", 5}}));
+  EXPECT_TRUE(job.at("inputs").contains("x") && job.at("outputs").contains("y")) << job;
+  EXPECT_FALSE(fs::exists(job.at("inputs").at("x").get<std::string>())) << "temporary files stay behind";
+
+  EXPECT_EQ(json::parse(bench(call + "--json -").out).size(), 1u);
+}
+
+TEST_F(BenchPeer, SaysWhatThePeerSays) {
+  const std::string call = model_ + " --dim length=5 --peer ort-cpu";
+  pretend("node", "read job\necho '@rlx error no such operator: Frob'\n");
+  expect_complaint(bench(call), 1, "ONNX Runtime says: no such operator: Frob");
+  pretend("node", "echo 'one line' >&2; echo 'a library is missing' >&2; exit 127\n");
+  expect_complaint(bench(call), 1, "ONNX Runtime ended early: a library is missing");
+  pretend("node", "read job\necho '@rlx ready 1 -1'\n");
+  expect_complaint(bench(call), 1, "something else than was agreed");
+  pretend("node", answering("@rlx ready 1 -1 nan 1.30.0", "@rlx measured lots"));
+  expect_complaint(bench(call), 1, "something else than was agreed");
+}
+
+TEST_F(BenchPeer, SaysWhatIsMissing) {
+  const std::string environment = formatted("PATH='{}' RLX_CACHE_DIR='{}'", path("bin"), path("cache"));
+  const std::string call = "bench " + model_ + " --dim length=5 --peer ort-cpu";
+  expect_complaint(rlx(call, environment), 1, "needs node");
+  fs::remove_all(folder_ / "cache/peers");
+  expect_complaint(rlx(call, environment), 1, "there is no ONNX Runtime in " + path("cache"));
+  expect_complaint(rlx("bench matmul512 --peer ort", environment), 1, "cases/matmul512.onnx: ./rlx bench");
+  expect_complaint(rlx("bench ocr_det", environment), 1, "ch_PP-OCRv4_det_infer.onnx: ./rlx bench ocr_det");
+}
+
+TEST_F(BenchPeer, ReadsWhatLlamaCppPrints) {
+  pretend("test-backend-ops", formatted("echo \"$@ $GGML_VK_VISIBLE_DEVICES\" >'{}'\n", path("job")) +
+                                  "echo '  MUL_MAT(type_a=q4_K,n=1):     852 runs - 24317.02 us/run - 117.44 "
+                                  "MFLOP/run - 4.83 GFLOPS'\n");
+  const Result r = bench("wide_matvec_q4_k --peer ggml --json " + path("out.json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.contains("ggml GFLOP/s")) << r.out;
+  const json one = json::parse(slurp(path("out.json"))).at(0);
+  EXPECT_NEAR(one.at("peer_wall_ms").get<double>(), 24.31702, 1e-9);
+  EXPECT_NEAR(one.at("peer_gflops").get<double>(), 4.83, 0.005);
+  EXPECT_EQ(slurp(path("job")),
+            "perf -o MUL_MAT -b Vulkan0 -p type_a=q4_K,type_b=f32,m=4096,n=1,k=14336 0\n");
+
+  pretend("test-backend-ops", "echo '  MUL_MAT(type_a=q4_K,n=1): not supported'\n");
+  const Result none = bench("wide_matvec_q4_k --peer ggml --json " + path("out.json"));
+  ASSERT_EQ(none.code, 0) << none.err;
+  EXPECT_TRUE(none.out.contains("ggml cannot do it on this device")) << none.out;
+  EXPECT_FALSE(json::parse(slurp(path("out.json"))).at(0).contains("peer_wall_ms"));
+
+  pretend("test-backend-ops", "echo 'no such device' >&2\n");
+  expect_complaint(bench("wide_matvec_q4_k --peer ggml"), 1, "has no result for type_a=q4_K");
+  expect_complaint(bench("add16 --peer ggml"), 2, "'add16' is none of the cases that llama.cpp measures");
+}
+
+TEST_F(BenchPeer, MisuseIsExitCodeTwo) {
+  expect_complaint(bench("add16 --peer tensorflow"), 2,
+                   "--peer is 'tensorflow'; the peers are: ort, ort-cpu, ggml");
+  expect_complaint(bench("sort --peer ort"), 2, "'sort' has no ONNX form; those that have one are: add16,");
+  expect_complaint(bench("sort --growth --peer ort"), 2, "--peer and --growth");
+  expect_complaint(bench("add16 --rounds 5"), 2, "--rounds is for --peer");
+  expect_complaint(bench("add16 --peer ort --rounds 0"), 2, "--rounds is '0'");
+  expect_complaint(bench("no_such_case --peer ort"), 2, "there is no case, network or file 'no_such_case'");
+}
+
+}  // namespace
+}  // namespace rlx
