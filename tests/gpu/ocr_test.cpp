@@ -1,5 +1,5 @@
-// PP-OCR's networks against ONNX Runtime (tests/fixtures/make_ocr.py), and all of it on the demo's picture.
-// Both need the networks, which `./rlx demo` downloads.
+// PP-OCR's networks against ONNX Runtime (tests/fixtures/make_models.py), and all of it on the demo's
+// picture. Both need the networks, which `./rlx demo` downloads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,9 +55,9 @@ Tensor strips(const Image& image, const std::vector<Part>& parts) {
   return Tensor::of({std::ssize(parts), 3, parts[0].height, parts[0].width}, values);
 }
 
-// As make_ocr.py derives it: logits of at most 32, sums of at most 2304 products in some 60 layers, rounded
-// to 24 bits on both sides, errors adding up like a random walk; a sigmoid or a softmax passes on at most a
-// quarter.
+// As make_models.py derives it: logits of at most 32, sums of at most 2304 products in some 60 layers,
+// rounded to 24 bits on both sides, errors adding up like a random walk; a sigmoid or a softmax passes on at
+// most a quarter.
 const double kAllowed = 2 * 0.25 * 32 * 0x1p-24 * std::sqrt(2304.0 * 60);
 
 Tensor run_network(const std::string& path, const Tensor& x) {

@@ -28,9 +28,6 @@ constexpr int64_t kMaxProducts = 1 << 22;
 // Larger ones become params: a constant is part of every print and every plan.
 constexpr int64_t kMaxConstant = 64;
 
-// Thrown for a node of which an input already failed: one problem is enough.
-struct Skipped {};
-
 // Thrown when the file asks for too much as a whole: there is no use in going on with the next node.
 struct TooMuch : Error {
   using Error::Error;
@@ -624,10 +621,10 @@ std::optional<Tensor> Importer::constant(const Value& value) {
   return found.to_tensor();
 }
 
-void Importer::need_host_value(const Value& value, std::string_view what) {
+Importer::Behind Importer::behind(const Value& value) {
   std::vector<int32_t> open = {value.id().node};
   std::set<int32_t> seen;
-  std::string inputs;
+  Behind out;
   while (!open.empty()) {
     const int32_t at = open.back();
     open.pop_back();
@@ -635,17 +632,37 @@ void Importer::need_host_value(const Value& value, std::string_view what) {
     const Node& n = value.graph().node(at);
     if (n.op->is(LeafKind::input) && &value.graph() == &graph_) {
       if (options_.values.contains(n.name)) newly_needed_.insert(n.name);
-      inputs += formatted("{}'{}'", inputs.empty() ? "" : ", ", excerpt(n.name));
+      out.inputs += formatted("{}'{}'", out.inputs.empty() ? "" : ", ", excerpt(n.name));
     }
+    if (!n.op->is_leaf()) collect_symbols(*n.op, out.symbols);
     for (const ValueId v : n.inputs) {
       if (!v.is_absent()) open.push_back(v.node);
     }
   }
-  if (inputs.empty())
-    throw Refused(Refusal::other, formatted("{} depends on values that only the run knows", what));
-  throw Refused(
-      Refusal::host_value,
-      formatted("{} depends on the value of the input {}, which must be given with the model", what, inputs));
+  return out;
+}
+
+void Importer::need_host_value(const Value& value, std::string_view what) {
+  const Behind behind = this->behind(value);
+  if (!behind.inputs.empty()) {
+    throw Refused(Refusal::host_value,
+                  formatted("{} depends on the value of the input {}, which must be given with the model",
+                            what, behind.inputs));
+  }
+  if (!behind.symbols.empty()) {
+    throw Refused(Refusal::other, formatted("{} depends on the size {}, which must be given with the model",
+                                            what, excerpt(joined(behind.symbols), 200)));
+  }
+  throw Refused(Refusal::other, formatted("{} depends on values that only the run knows", what));
+}
+
+void Importer::need_condition(const Value& condition) {
+  if (const Behind behind = this->behind(condition); !behind.inputs.empty()) {
+    throw Refused(Refusal::host_value,
+                  formatted("one of its branches cannot be imported, and whether it is needed depends on the "
+                            "value of the input {}, which must be given with the model",
+                            behind.inputs));
+  }
 }
 
 Imports import_model(const ModelProto& model, TensorData& data, const ImportOptions& options) {

@@ -16,7 +16,7 @@
 #include "import/onnx/tensor_data.h"
 #include "ir/reference.h"
 #include "rlx/graph.h"
-#include "rlx/ops.h"
+#include "rlx/ops/random.h"
 #include "rlx/tensor.h"
 
 namespace rlx::onnx {
@@ -59,6 +59,9 @@ struct Imports {
   bool random = false;  // it draws random numbers
 };
 
+// Thrown for a node of which an input already failed: one problem is enough.
+struct Skipped {};
+
 class Importer {
  public:
   Importer(const ModelProto& model, TensorData& data, const ImportOptions& options, NamedTensors host_inputs);
@@ -91,6 +94,10 @@ class Importer {
   // For a value that must be known: finds the input that it depends on, so that importing can start again
   // with that input's value, and throws.
   [[noreturn]] void need_host_value(const Value& value, std::string_view what);
+  // The same for the condition of branches of which one cannot be imported: the other may be all that is
+  // needed. Returns if no input decides.
+  void need_condition(const Value& condition);
+  size_t problem_count() const { return problems_.size(); }
 
   // --- For control flow ---
 
@@ -131,6 +138,12 @@ class Importer {
   Value seed_input(Scope& scope);
   Imported capture(Scope& scope, std::string_view name, const Imported& outer);
   void evaluate(const Graph& graph, int32_t node);
+  // What a value is computed from; inputs whose values are given count as needed from now on.
+  struct Behind {
+    std::string inputs;  // their names, as part of a sentence
+    std::set<std::string> symbols;
+  };
+  Behind behind(const Value& value);
 
   const ModelProto& model_;
   TensorData& data_;

@@ -22,6 +22,26 @@ std::vector<Value> values_of(const Body& body) {
   return out;
 }
 
+struct Branches {
+  Body yes, no;
+};
+
+// A branch that cannot be imported, say because it is for inputs of another size, does no harm if the value
+// of the condition turns out to be given with the model.
+Branches both_branches(Call& c) {
+  Importer& importer = c.importer();
+  const size_t problems = importer.problem_count();
+  try {
+    Branches out{.yes = importer.body(c.frame(), c.subgraph("then_branch"), {}), .no = {}};
+    out.no = importer.body(c.frame(), c.subgraph("else_branch"), {}, out.yes.captured);
+    if (importer.problem_count() > problems) importer.need_condition(c.in(0));
+    return out;
+  } catch (const Skipped&) {
+    importer.need_condition(c.in(0));
+    throw;
+  }
+}
+
 // One branch is imported if the condition is known; otherwise both, and the device decides.
 void if_rule(Call& c) {
   c.expect_inputs(1, 1);
@@ -35,8 +55,7 @@ void if_rule(Call& c) {
         c, c.importer().inlined(c.frame(),
                                 c.subgraph(c.known(0)->values[0].is(0) ? "else_branch" : "then_branch")));
   }
-  Body yes = c.importer().body(c.frame(), c.subgraph("then_branch"), {});
-  Body no = c.importer().body(c.frame(), c.subgraph("else_branch"), {}, yes.captured);
+  auto [yes, no] = both_branches(c);
   for (size_t i = yes.captured.size(); i < no.captured.size(); ++i) {
     const auto& [name, value] = no.captured[i];
     Importer::body_input(*yes.graph, name, {value.dtype(), value.shape()});
