@@ -2,7 +2,7 @@
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rlx)
 
-install(TARGETS rlx EXPORT rlxTargets)
+install(TARGETS rlx rlx_extras EXPORT rlxTargets)
 install(DIRECTORY include/rlx DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET rlx_cli)
   install(TARGETS rlx_command_line rlx_media EXPORT rlxTargets)

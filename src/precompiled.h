@@ -12,4 +12,4 @@
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/graph.h"

@@ -10,4 +10,7 @@
 #include <thread>
 
 #include "cmake/precompiled.h"
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/tensor.h"

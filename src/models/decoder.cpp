@@ -4,7 +4,11 @@
 
 #include "base/fail.h"
 #include "rlx/models.h"
-#include "rlx/ops.h"
+#include "rlx/ops/attention.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::models {
 namespace {

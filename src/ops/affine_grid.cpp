@@ -1,6 +1,8 @@
 #include "ir/reference.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/resampling.h"
 
 namespace rlx {
 namespace {

@@ -7,7 +7,7 @@
 #include "kernels/argminmax.wgsl.h"
 #include "ops/op_table.h"
 #include "ops/rows.h"
-#include "rlx/ops.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx {
 

@@ -4,6 +4,8 @@
 
 #include "ir/reference.h"
 #include "ops/op_table.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 

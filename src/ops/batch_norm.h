@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/op.h"
-#include "rlx/ops.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 

@@ -4,7 +4,7 @@
 #include "ir/reference.h"
 #include "ops/integer_range.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
 
 namespace rlx {
 namespace {

@@ -11,7 +11,7 @@
 #include "ops/op_table.h"
 #include "ops/staged.h"
 #include "ops/window.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
 
 namespace rlx {
 namespace {

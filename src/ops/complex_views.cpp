@@ -2,7 +2,8 @@
 #include "base/fail.h"
 #include "ops/op_table.h"
 #include "ops/view_op.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/spectra.h"
 
 namespace rlx {
 namespace {

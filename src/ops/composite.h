@@ -8,6 +8,9 @@
 
 namespace rlx {
 
+// The error without the names of inner nodes, and with that of the op.
+Error composite_error(const Error& e, std::string_view op);
+
 // Self has `kLeast` and `kMost` inputs, of which those from kLeast on are optional, and
 //   std::vector<Value> make(Graph& graph, const std::vector<Value>& inputs) const;   inputs that are not
 //   given are empty
@@ -28,8 +31,7 @@ struct Composite : OpOf<Self> {
 
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
     std::vector<Value> inputs = in.inputs;
-    inputs.resize(std::max<size_t>(inputs.size(), Self::kMost < kMany ? Self::kMost : 0));
-    return self().make(in.graph, inputs);
+    return made(in.graph, std::move(inputs));
   }
 
   // What the references of its nodes give.
@@ -63,8 +65,17 @@ struct Composite : OpOf<Self> {
       const std::optional<TensorType> type = type_of(i);
       inputs.push_back(type ? graph.input(leaf_name(i), type->dtype, type->shape) : Value());
     }
+    return made(graph, std::move(inputs));
+  }
+
+  // Errors name the op, not nodes that nobody wrote.
+  std::vector<Value> made(Graph& graph, std::vector<Value> inputs) const {
     inputs.resize(std::max<size_t>(inputs.size(), Self::kMost < kMany ? Self::kMost : 0));
-    return self().make(graph, inputs);
+    try {
+      return self().make(graph, inputs);
+    } catch (const Error& e) {
+      throw composite_error(e, Self::kName);
+    }
   }
 };
 

@@ -1,9 +1,27 @@
 // Functions of other files by name, for graph texts and `rlx ops`.
 #include "ops/composite.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/run_sizes.h"
 
 namespace rlx {
+
+Error composite_error(const Error& e, std::string_view op) {
+  std::string_view text = e.what();
+  while (text.starts_with("node '")) {
+    const size_t end = text.find("': ");
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 3);
+  }
+  const std::string prefix = formatted("{}: ", op);
+  return {e.kind(), text.starts_with(prefix) ? std::string(text) : prefix + std::string(text)};
+}
 
 Value hardmax(Value x, int64_t axis) {
   const int64_t rank = x.shape().rank();

@@ -7,7 +7,7 @@
 #include "kernels/rates.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 

@@ -22,7 +22,9 @@ void ConvOp::check_inputs(std::string_view op, const InferArgs& in) const {
   if (in.count() < 2)
     fail("{}: takes x, a weight, a bias and the inputs of its epilogue, not {}", op, in.count());
   in.expect_dtype(0, is_float(in.dtype(0)) || in.dtype(0) == DType::i32, "a float type or i32");
-  in.expect_same_dtype(0, 1);
+  // Bytes less their zero point are i32, and weights without one can stay bytes.
+  const bool bytes = in.dtype(0) == DType::i32 && (in.dtype(1) == DType::i8 || in.dtype(1) == DType::u8);
+  if (!bytes || op != Conv::kName) in.expect_same_dtype(0, 1);
   const Shape& x = in.shape(0);
   const Shape& w = in.shape(1);
   if (x.rank() < 3 || x.rank() > 5) {
@@ -229,6 +231,7 @@ void register_conv(OpTable& table) {
            "conv(T[1,2,3,4], T[2,2,5,7]) {pads=[1,2,1,1]}",
            "conv(T[1,2,3,3], T[2,2,2,2], T[2]) {pads=[4,0,0,5]}",
            "conv(T[1,3,11,10], T[4,3,2,1]) {strides=[4,3]}",
+           "conv(i32[1,3,9,8] in -200..200, i8[4,3,3,3] in -128..127, i32[4]) {pads=[1,1,1,1]}",
            "conv(T[0,3,5,5], T[4,3,3,3], T[4])",
            "conv(T[2,0,5,5], T[4,0,3,3], T[4])",
            "conv(T[1,2,0,3], T[4,2,1,1], T[4]) {pads=[1,0,1,0]}",

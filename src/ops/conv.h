@@ -6,7 +6,7 @@
 #include "ir/op.h"
 #include "ops/product_op.h"
 #include "ops/window.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
 
 namespace rlx {
 

@@ -8,7 +8,7 @@
 #include "ops/expr.h"
 #include "ops/product_op.h"
 #include "ops/products/load_window.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
 
 namespace rlx {
 

@@ -12,7 +12,7 @@
 #include "ops/integer_range.h"
 #include "ops/op_table.h"
 #include "ops/rows.h"
-#include "rlx/ops.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx {
 namespace {

@@ -4,7 +4,10 @@
 #include "ops/grid_sample.h"
 #include "ops/op_table.h"
 #include "ops/window.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

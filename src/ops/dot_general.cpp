@@ -9,7 +9,8 @@
 #include "ops/op_table.h"
 #include "ops/products/load_strided.h"
 #include "ops/products/store_strided.h"
-#include "rlx/ops.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

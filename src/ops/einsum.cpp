@@ -4,7 +4,10 @@
 #include <string>
 
 #include "base/fail.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx {
 namespace {

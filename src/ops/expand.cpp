@@ -1,7 +1,7 @@
 #include "ops/expand.h"
 
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 

@@ -248,8 +248,9 @@ namespace {
 int64_t saturated(double value, DType type) {
   if (std::isnan(value)) return 0;
   if (type == DType::i64) {
+    // An infinity becomes the end of the range that the device has; other numbers beyond it are errors there.
     constexpr double kEnd = 0x1p63;
-    return value >= kEnd ? INT64_MAX : value < -kEnd ? INT64_MIN : static_cast<int64_t>(value);
+    return value >= kEnd ? INT32_MAX : value <= -kEnd ? INT32_MIN : static_cast<int64_t>(value);
   }
   const IntegerRange range = integer_range(type);
   return static_cast<int64_t>(

@@ -27,7 +27,9 @@ double transposed_conv(std::span<const TensorType> inputs) {
 
 // Each element of q and of the result is multiplied once for each key.
 double attention(const Attention& op, const Node& node, std::span<const TensorType> inputs) {
-  const Dim& keys = inputs[1].shape[op.layout == AttentionLayout::bhsd ? 2 : 1];
+  Dim keys = inputs[1].shape[op.layout == AttentionLayout::bhsd ? 2 : 1];
+  if (inputs.size() > Attention::kPages && inputs[Attention::kPages].shape.rank() == 2)
+    keys *= inputs[Attention::kPages].shape[1];
   return 2 * (elements(inputs[0]) + elements(node.outputs[0])) * static_cast<double>(keys.value());
 }
 

@@ -6,7 +6,7 @@
 #include "kernels/gather.wgsl.h"
 #include "kernels/lowering.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 

@@ -5,7 +5,7 @@
 #include "ir/reference.h"
 #include "kernels/gather_elements.wgsl.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

@@ -6,7 +6,7 @@
 #include "kernels/lowering.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

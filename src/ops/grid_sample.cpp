@@ -13,7 +13,7 @@
 #include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/staged.h"
-#include "rlx/ops.h"
+#include "rlx/ops/resampling.h"
 
 namespace rlx {
 namespace {

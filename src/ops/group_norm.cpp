@@ -7,7 +7,8 @@
 #include "ops/op_table.h"
 #include "ops/rows.h"
 #include "ops/staged.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/normalization.h"
 
 namespace rlx {
 namespace {

@@ -5,7 +5,7 @@
 #include "ir/reference.h"
 #include "ops/body.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/control_flow.h"
 
 namespace rlx {
 

@@ -5,7 +5,7 @@
 #include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/window.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
 
 namespace rlx {
 namespace {

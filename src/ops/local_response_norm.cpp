@@ -2,7 +2,10 @@
 
 #include "ir/reference.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/pooling.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

@@ -6,7 +6,7 @@
 #include "ops/body.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/control_flow.h"
 
 namespace rlx {
 

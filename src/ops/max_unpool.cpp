@@ -5,7 +5,7 @@
 #include "ops/copy.h"
 #include "ops/fill.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/pooling.h"
 
 namespace rlx {
 namespace {

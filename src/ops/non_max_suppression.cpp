@@ -13,7 +13,7 @@
 #include "ops/order.h"
 #include "ops/rows.h"
 #include "ops/scatter.h"
-#include "rlx/ops.h"
+#include "rlx/ops/run_sizes.h"
 
 namespace rlx {
 namespace {

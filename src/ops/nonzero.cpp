@@ -13,7 +13,7 @@
 #include "ops/elementwise.h"
 #include "ops/fill.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/run_sizes.h"
 
 namespace rlx {
 

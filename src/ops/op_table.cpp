@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/similar.h"
+
 namespace rlx {
 namespace {
 
@@ -26,28 +28,6 @@ constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
     {"shift_left", "left_shift"},
     {"shift_right", "right_shift"},
 };
-
-// How many letters must be added, taken away or replaced to turn one word into the other.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
-bool is_near(std::string_view wanted, std::string_view name) {
-  constexpr size_t kLongest = 40;  // of any name
-  if (wanted.size() > kLongest) return false;
-  if (distance(wanted, name) <= (wanted.size() < 4 ? 1 : 2)) return true;
-  return (wanted.size() >= 3 && name.contains(wanted)) || (name.size() >= 4 && wanted.contains(name));
-}
 
 }  // namespace
 

@@ -26,6 +26,7 @@ struct OpInfo {
   std::vector<std::string> samples;
   // Only passes and the text form make it: users have no function for it in rlx/ops.h.
   bool internal = false;
+  bool custom = false;  // registered by a program (rlx/custom_op.h)
   std::function<std::shared_ptr<Op>()> make;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ir/op.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 

@@ -6,7 +6,8 @@
 #include "ir/op.h"
 #include "kernels/lowering.h"
 #include "ops/window.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/pooling.h"
 
 namespace rlx {
 
@@ -66,6 +67,7 @@ struct PoolCase {
 
 void reference_pool(const PoolCase& c, RefContext& r);
 void lower_pool(Lowering& l, const PoolCase& c);
+std::vector<std::string> pool_variants();
 // What one more in a spatial coordinate (the first three), in the channel and in the image adds to an index.
 std::array<int64_t, 5> pool_index_steps(const PoolCase& c, int64_t channels);
 // The result of a window without elements, which is also what the others start from.

@@ -12,7 +12,8 @@
 #include "ops/order.h"
 #include "ops/reduce.h"
 #include "ops/rows.h"
-#include "rlx/ops.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

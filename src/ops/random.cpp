@@ -10,7 +10,10 @@
 #include "kernels/lowering.h"
 #include "kernels/random.wgsl.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/random.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 

@@ -5,7 +5,7 @@
 #include "kernels/lowering.h"
 #include "kernels/range.wgsl.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
 
 namespace rlx {
 namespace {

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "base/fail.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

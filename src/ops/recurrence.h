@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "base/checked.h"
 #include "ir/op.h"
 #include "ops/expr.h"
-#include "rlx/ops.h"
+#include "rlx/ops/recurrent.h"
 
 namespace rlx {
 
@@ -79,6 +80,7 @@ Tolerance recurrent_tolerance(RecurrentCell cell, DType type, double steps, doub
 // cell gru the last gate.
 struct Recurrence final : OpOf<Recurrence> {
   static constexpr auto kName = "recurrence";
+  enum Input : int64_t { kGates, kR, kS, kExtra, kLengths, kH0, kC0 };
   RecurrentCell cell = RecurrentCell::lstm;
   RecurrentAttributes a;
   int64_t projected = 0;  // the size of h if there is a projection
@@ -95,5 +97,8 @@ struct Recurrence final : OpOf<Recurrence> {
   int64_t first_gates() const { return cell == RecurrentCell::gru ? 2 : gates_of(cell); }
   bool has_second() const { return cell == RecurrentCell::gru || projected > 0; }
 };
+
+inline int64_t padded_to_fours(int64_t n) { return round_up(n, 4); }
+std::vector<std::string> recurrence_variants();
 
 }  // namespace rlx

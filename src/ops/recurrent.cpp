@@ -7,6 +7,9 @@
 #include "ops/matmul.h"
 #include "ops/op_table.h"
 #include "ops/recurrence.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {
@@ -266,7 +269,11 @@ void register_recurrent(OpTable& table) {
   table.add<Lstm>(
       {.formula =
            "i, o, f = sigmoid(x w + h r + bias + peepholes c), g = tanh(x w + h r + bias), c = f c + i g, "
-           "h = o tanh(c), for each step",
+           "h = o tanh(c), for each step; x [steps, batch, k], w [D, 4 units, k], r [D, 4 units, size of h] "
+           "with "
+           "the gates i, o, f, g; bias [D, 8 units], lengths [batch], initial_h [D, batch, size of h], "
+           "initial_c [D, batch, units], peepholes [D, 3 units], projection [D, size of h, units]; gives y "
+           "[steps, D, batch, size of h], the last h and the last c",
        .operands = "x w r bias lengths initial_h initial_c peepholes projection",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
@@ -294,7 +301,10 @@ void register_recurrent(OpTable& table) {
   table.add<Gru>(
       {.formula =
            "z, r = sigmoid(x w + h r + bias), g = tanh(x w + (r h) r + bias), h = (1 - z) g + z h, for each "
-           "step; linear_before_reset: r (h r + bias) in place of (r h) r",
+           "step; linear_before_reset: r (h r + bias) in place of (r h) r; x [steps, batch, k], w [D, 3 "
+           "units, "
+           "k], r [D, 3 units, units] with the gates z, r, g; bias [D, 6 units], lengths [batch], initial_h "
+           "[D, batch, units]; gives y [steps, D, batch, units] and the last h",
        .operands = "x w r bias lengths initial_h",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
@@ -311,7 +321,9 @@ void register_recurrent(OpTable& table) {
            "gru(T[0,3,5], T[1,9,5], T[1,9,3], none, none, T[1,3,3])",
        }});
   table.add<Rnn>(
-      {.formula = "h = tanh(x w + h r + bias) for each step",
+      {.formula = "h = tanh(x w + h r + bias) for each step; x [steps, batch, k], w [D, units, k], r [D, "
+                  "units, units]; bias [D, 2 units], lengths [batch], initial_h [D, batch, units]; gives y "
+                  "[steps, D, batch, units] and the last h",
        .operands = "x w r bias lengths initial_h",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},

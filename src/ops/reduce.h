@@ -3,7 +3,7 @@
 
 #include "ir/op.h"
 #include "kernels/lowering.h"
-#include "rlx/ops.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 

@@ -1,8 +1,10 @@
 // Reductions that are made of sums, maxima and element-wise functions. Those of 16-bit floats are rounded
 // once, at the end.
+#include "rlx/ops/reductions.h"
 #include "ops/composite.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

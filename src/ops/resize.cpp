@@ -17,7 +17,7 @@
 #include "ops/op_table.h"
 #include "ops/resize_taps.h"
 #include "ops/rows.h"
-#include "rlx/ops.h"
+#include "rlx/ops/resampling.h"
 
 namespace rlx {
 namespace {

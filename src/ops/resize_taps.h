@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rlx/ops.h"
+#include "rlx/ops/resampling.h"
 
 namespace rlx {
 

@@ -8,7 +8,7 @@
 #include "ops/copy.h"
 #include "ops/op_table.h"
 #include "ops/staged.h"
-#include "rlx/ops.h"
+#include "rlx/ops/pooling.h"
 
 namespace rlx {
 namespace {

@@ -8,7 +8,11 @@
 #include "ops/nucleus.h"
 #include "ops/op_table.h"
 #include "ops/random.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/random.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx {
 namespace {

@@ -1,5 +1,6 @@
 #include "ops/scalar.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -64,7 +65,24 @@ struct SmallFloat {
   bool infinite, unsigned_zero;
 };
 
+// float8e8m0 has powers of two from 2^-127 to 2^127, NaN, and no sign. `mode` 0: the next above, 1: the next
+// below, 2: the nearest, ties to the one above.
+double round_to_power(double x, int mode, double saturate) {
+  const auto magnitude = std::bit_cast<uint32_t>(static_cast<float>(std::fabs(x)));
+  uint32_t exponent = magnitude >> 23;
+  const uint32_t fraction = magnitude & 0x7fffffU;
+  if (exponent == 255) return NAN;
+  const uint32_t half = exponent > 0 ? 0x400000U : 0x400001U;
+  if ((mode == 0 && fraction > 0) || (mode == 2 && fraction >= half)) ++exponent;
+  if (exponent == 255) {
+    if (saturate == 0) return NAN;
+    exponent = 254;
+  }
+  return std::ldexp(1, static_cast<int>(exponent) - 127);
+}
+
 double round_to_format(double x, double format, double saturate) {
+  if (format >= 5) return round_to_power(x, static_cast<int>(format) - 5, saturate);
   static constexpr SmallFloat formats[] = {{3, -6, 448, false, false},
                                            {3, -7, 240, false, true},
                                            {2, -14, 57344, true, false},
@@ -295,9 +313,15 @@ const ScalarFn kRounding[] = {
      .f32 = "round_div_f32($0, $1)",
      .real = [](R a) { return std::nearbyint(static_cast<double>(static_cast<float>(a[0] / a[1]))); },
      .cost = 8, .ulps = 0},
+    {.name = "round_div_away", .arity = 2,
+     .formula = "the f32 quotient a / b rounded to the nearest integer, ties away from zero",
+     .f32 = "round_div_away_f32($0, $1)",
+     .real = [](R a) { return std::round(static_cast<double>(static_cast<float>(a[0] / a[1]))); },
+     .cost = 10, .ulps = 0},
     {.name = "round_to_format", .arity = 3, .operands = "x format saturate",
-     .formula = "the nearest number of float8e4m3fn (format 0), float8e4m3fnuz (1), float8e5m2 (2), float8e5m2fnuz (3) or "
-                "float4e2m1 (4); what is too large becomes the largest, or infinite or NaN if saturate is 0",
+     .formula = "the nearest number of float8e4m3fn (format 0), float8e4m3fnuz (1), float8e5m2 (2), float8e5m2fnuz (3), "
+                "float4e2m1 (4) or float8e8m0 (7; 5: the next above, 6: the next below); what is too large becomes the "
+                "largest, or infinite or NaN if saturate is 0",
      .f32 = "round_to_format_f32($0, $1, $2)",
      .real = [](R a) { return round_to_format(a[0], a[1], a[2]); },
      .cost = 16, .ulps = 0},

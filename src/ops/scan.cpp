@@ -6,7 +6,8 @@
 #include "ir/subgraphs.h"
 #include "ops/body.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/control_flow.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "ir/reference.h"
 #include "kernels/lowering.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 

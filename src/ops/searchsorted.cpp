@@ -8,7 +8,7 @@
 #include "kernels/searchsorted.wgsl.h"
 #include "ops/op_table.h"
 #include "ops/rows.h"
-#include "rlx/ops.h"
+#include "rlx/ops/order.h"
 
 namespace rlx {
 namespace {

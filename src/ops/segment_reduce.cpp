@@ -8,7 +8,9 @@
 #include "ops/integer_range.h"
 #include "ops/op_table.h"
 #include "ops/rows.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx {
 namespace {

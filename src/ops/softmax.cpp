@@ -7,7 +7,7 @@
 #include "ops/op_table.h"
 #include "ops/rows.h"
 #include "ops/staged.h"
-#include "rlx/ops.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx {
 

@@ -9,7 +9,7 @@
 #include "ops/op_table.h"
 #include "ops/order.h"
 #include "ops/rows.h"
-#include "rlx/ops.h"
+#include "rlx/ops/order.h"
 
 namespace rlx {
 namespace {

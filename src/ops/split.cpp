@@ -3,7 +3,7 @@
 #include "ir/reference.h"
 #include "ops/copy.h"
 #include "ops/op_table.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 

@@ -7,7 +7,7 @@
 #include "ops/copy.h"
 #include "ops/op_table.h"
 #include "ops/slice.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 

@@ -11,6 +11,7 @@
 #include "ops/matmul.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "rlx/ops/elementwise.h"
 
 namespace rlx {
 namespace {

@@ -35,6 +35,32 @@ void expect_same(const Graph& g, const NamedTensors& inputs) {
   }
 }
 
+// A rotary embedding as exporters write it becomes one node, which rounds both of its products too.
+TEST(Arithmetic, RotationsRoundTheirProducts) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {2, 3, 17, 10});
+  const Value angles = g.input("angles", DType::f32, {2, 1, 17, 4});
+  const Value twice = concat({angles, angles}, -1);
+  const Value part = slice(x, -1, 0, 8);
+  const Value turned = concat({neg(slice(part, -1, 4, 4)), slice(part, -1, 0, 4)}, -1);
+  const Value rotated = part * cos(twice) + turned * sin(twice);
+  g.output("rotated", concat({rotated, slice(x, -1, 8, 2)}, -1));
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> numbers(-4, 4);
+  const auto some = [&](size_t n) {
+    std::vector<float> values(n);
+    for (float& v : values) v = numbers(random);
+    values[0] = kInf;
+    values[9] = kNan;
+    values[12] = 0;
+    return values;
+  };
+  const NamedTensors inputs = {{"x", Tensor::of({2, 3, 17, 10}, some(1020))},
+                               {"angles", Tensor::of({2, 1, 17, 4}, some(136))}};
+  expect_same(g, inputs);
+  EXPECT_TRUE(print(*compile(g, full_device()).graph()).contains("= rope("));
+}
+
 TEST(Arithmetic, NothingCancelsThatWasRounded) {
   const std::vector<float> a = {kNan, kInf, -kInf, 1e10f, 1.0f, 16777216.0f, 3e38f, 0.1f};
   const std::vector<float> b = {1.0f, 2.0f, kInf, 3.0f, 1e-10f, 1.0f, 3e38f, 0.3f};

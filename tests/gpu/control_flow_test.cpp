@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "ir/reference.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"

@@ -5,7 +5,9 @@
 #include <limits>
 
 #include "rlx/compile.h"
-#include "rlx/ops.h"
+#include "rlx/ops/control_flow.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/reductions.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

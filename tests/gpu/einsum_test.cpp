@@ -5,7 +5,8 @@
 #include <map>
 
 #include "rlx/compile.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

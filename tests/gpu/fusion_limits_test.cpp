@@ -91,6 +91,24 @@ TEST(FusionLimits, RotatedRowsThatAreLongerThanAllBindings) {
                ".joined = rope(");
 }
 
+TEST(FusionLimits, RotationsWhoseTablesAreLongerThanAllBindings) {
+  expect_right(R"(%x = input : f32[2, 9001, 8]
+    %a = input : f32[9001, 4]
+    %t = concat(%a, %a) {axis=1}
+    %c = cos(%t)
+    %s = sin(%t)
+    %f = slice(%x) {axis=2, start=0, length=4}
+    %g = slice(%x) {axis=2, start=4, length=4}
+    %n = neg(%g)
+    %r = concat(%n, %f) {axis=2}
+    %k = mul(%x, %c)
+    %m = mul(%r, %s)
+    %y = add(%k, %m)
+    output y = %y
+  )",
+               "= rope(");
+}
+
 TEST(FusionLimits, StatesThatAreLongerThanAllBindings) {
   expect_right(R"(%s = state : f32[9001]
     %t = state : f32[9003]

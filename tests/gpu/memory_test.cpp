@@ -5,7 +5,9 @@
 #include <numeric>
 #include <random>
 
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/full.h"

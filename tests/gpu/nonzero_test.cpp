@@ -5,7 +5,10 @@
 #include <random>
 
 #include "rlx/compile.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/run_sizes.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

@@ -74,6 +74,11 @@ INSTANTIATE_TEST_SUITE_P(
              {0},
              {}},  // which the float rounds up to 2^31
         Case{"%t = cast(%a) {to=f32}\n%u = mul(%t, 2)\n%y = cast(%u) {to=i64}", {kMax}, {0}, {}},
+        // An infinity has no number in 64 bits either.
+        Case{"%t = cast(%a) {to=f32}\n%u = div(%t, 0)\n%v = cast(%u) {to=i64}\n%y = sub(%v, %b)",
+             {5, -5, 0},
+             {0, -4, 7},
+             {kMax, kMin + 4, -7}},
         Case{"%t = cast(%a) {to=u32}\n%y = cast(%t) {to=i64}", {5}, {0}, {5}},
         Case{"%t = cast(%a) {to=u32}\n%y = cast(%t) {to=i64}", {-2}, {0}, {}},
         Case{"sum(%a)", {kMax - 3, 1, 2}, {0}, {kMax}}, Case{"sum(%a)", {kMax, 1}, {0}, {}},

@@ -7,7 +7,9 @@
 
 #include "ops/op_table.h"
 #include "rlx/error.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/reductions.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

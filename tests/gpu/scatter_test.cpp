@@ -6,7 +6,7 @@
 #include <random>
 
 #include "rlx/compile.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

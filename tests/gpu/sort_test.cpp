@@ -8,7 +8,8 @@
 #include <random>
 
 #include "rlx/compile.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/order.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

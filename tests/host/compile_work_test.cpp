@@ -7,7 +7,9 @@
 #include "passes/region.h"
 #include "plan/arena.h"
 #include "plan/plan.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
 #include "tests/support/allocations.h"
 
 namespace rlx::testing {

@@ -10,6 +10,7 @@
 #include "ir/reference.h"
 #include "ir/tolerance.h"
 #include "ops/op_table.h"
+#include "rlx/ops/rearrange.h"
 #include "tests/support/conv_cases.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"

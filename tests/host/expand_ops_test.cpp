@@ -6,7 +6,9 @@
 #include "passes/passes.h"
 #include "plan/program.h"
 #include "rlx/diagnostics.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"
 

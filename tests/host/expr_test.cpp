@@ -6,7 +6,8 @@
 #include "base/format.h"
 #include "ops/matmul.h"
 #include "passes/passes.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {

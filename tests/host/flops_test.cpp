@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "rlx/ops.h"
+#include "rlx/ops/attention.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
 namespace {

@@ -111,9 +111,8 @@ TEST(KernelParse, ErrorsNameTheFileAndTheLine) {
   EXPECT_TRUE(error("struct Params { n: u32,\n").contains("struct Params has no end"));
   EXPECT_EQ(error("const A: f32 = 1.0;  //@ spec\n"),
             "my/op.wgsl:1: the spec constant A has the type f32; use u32 or bool");
-  EXPECT_TRUE(
-      error("//@ use nothing\n")
-          .contains("op.wgsl: there is no fragment named 'nothing' to use (there is: attention, blocks, "));
+  EXPECT_TRUE(error("//@ use nothing\n")
+                  .contains("op.wgsl: there is no fragment named 'nothing' to use (there is: attention, "));
   EXPECT_TRUE(error("//@ out y any\n//@ use flat\n").contains("begin with `first: u32, end: u32`"));
   EXPECT_TRUE(error("//@ out y any\n//@ use flat\nstruct Params { first: u32, end: u32, }\n")
                   .contains("element(i: u32)"));

@@ -24,6 +24,7 @@ const std::map<std::string, std::set<std::string>> kSees = {
     {"models", {"base", "ir", "ops", "import", "models"}},
     {"vision", {"base", "ir", "ops", "import", "vision"}},
     {"audio", {"base", "import", "audio"}},
+    {"extras", {"extras"}},
 };
 
 TEST(Layers, NothingLooksUp) {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/reference.h"
-#include "rlx/ops.h"
+#include "rlx/ops/rearrange.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {

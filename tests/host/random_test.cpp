@@ -6,7 +6,8 @@
 
 #include "ops/threefry.h"
 #include "rlx/graph.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/random.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {

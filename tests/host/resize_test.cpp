@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "ops/resize_taps.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/rearrange.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {

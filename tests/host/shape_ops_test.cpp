@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "rlx/error.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 #include "tests/support/message.h"
 
 namespace rlx {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "rlx/format.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
 #include "tests/support/message.h"
 
 namespace rlx {

@@ -3,7 +3,16 @@
 #include <algorithm>
 #include <random>
 
-#include "rlx/ops.h"
+#include "rlx/ops/control_flow.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/pooling.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/run_sizes.h"
 #include "tests/support/sample.h"
 
 namespace rlx::testing {

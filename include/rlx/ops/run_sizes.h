@@ -1,0 +1,44 @@
+// Results whose size only the run knows.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rlx/graph.h"
+
+namespace rlx {
+
+// The indices of the elements that are not zero (NaN counts as not zero), i64[rank of x, n] in row-major
+// order, and n, an i32 scalar. `symbol` becomes the symbol for n in all shapes; more than `capacity` of them
+// is an error of the run (0: as many as x has elements). Without a symbol, the indices have the dims of their
+// upper bound, and zeros after the last.
+std::vector<Value> nonzero(Value x, std::string symbol = "", int64_t capacity = 0);
+
+// The entries along `axis` for which the condition, a vector of bools, is true, and their number. As above.
+std::vector<Value> compress(Value x, Value condition, int64_t axis, std::string symbol = "",
+                            int64_t capacity = 0);
+// The elements of x for which the mask, of the same shape, is true, in row-major order, and their number.
+std::vector<Value> masked_select(Value x, Value mask, std::string symbol = "", int64_t capacity = 0);
+struct UniqueOptions {
+  std::optional<int64_t> axis = {};  // of slices along it; otherwise of elements, and x counts as a vector
+  bool sorted = true;                // in ascending order; otherwise by first occurrence
+  std::string symbol = {};
+  int64_t capacity = 0;
+};
+// The n different elements of x: {values, index of the first of each in x, index into values for each element
+// of x, how often each occurs, n}. NaN equals NaN. `symbol` and `capacity` as above.
+std::vector<Value> unique(Value x, const UniqueOptions& options = {});
+struct SuppressionOptions {
+  int64_t most = 0;    // boxes of each batch and class
+  double overlap = 0;  // boxes that overlap a chosen one by more (intersection over union) are dropped
+  std::optional<double> score = {};  // only boxes with a greater score
+  bool centers = false;              // boxes are x, y of the center, width, height instead of y1, x1, y2, x2
+  std::string symbol = {};
+  int64_t capacity = 0;
+};
+// Chooses boxes [batch, n, 4] by their scores [batch, classes, n]: {[m, 3] of batch, class and box, m}.
+std::vector<Value> non_max_suppression(Value boxes, Value scores, const SuppressionOptions& options);
+
+}  // namespace rlx
