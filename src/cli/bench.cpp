@@ -265,32 +265,35 @@ void run_growth(const Options& o, const std::vector<Subject>& all) {
 
 // --- Beside a peer ---
 
-void report_beside(const Options& o, const std::vector<Beside>& results, const Device& device,
-                   const std::string& peer, const std::string& about) {
-  const std::string json = to_json(results).text(2) + "\n";
-  if (o.json == "-") return print(json);
-  print(formatted("{}; {}\nwarm runs in turns; ratios are rlx to {}\n\n", device.info().name, about, peer));
-  print(beside_table(results, peer) + "\n" + beside_notes(results, peer));
-  if (!o.json.empty()) write_report(o.json, json);
-}
+constexpr std::string_view kInTurns = "warm runs in turns; ratios are rlx to its peer\n";
 
 void run_beside_ort(const Options& o) {
-  const auto provider = o.peer == "ort" ? OrtProvider::webgpu : OrtProvider::cpu;
+  const bool webgpu = o.peer == "ort";
+  std::vector<OrtProvider> providers = {OrtProvider::cpu};
+  if (webgpu) providers.insert(providers.begin(), OrtProvider::webgpu);
   const std::vector<Subject> all = subjects(o);
   std::vector<BesideModel> models;
   for (const Subject& s : all) models.push_back({s.name, s.file, &*s.model});
   check_ort();
   DeviceFlags flags = o.device;
-  if (provider == OrtProvider::webgpu) {
+  if (webgpu) {
     if (flags.backend.empty()) flags.backend = "vulkan";
     check_only_adapter(flags);
   }
   const Device device = flags.open();
-  const std::vector<Beside> results =
-      beside_ort(provider, models, device, {o.rounds ? o.rounds : 3, o.seconds});
-  report_beside(
-      o, results, device, o.peer,
-      formatted("{} is ONNX Runtime 1.30.0, {} provider", o.peer, o.peer == "ort" ? "WebGPU" : "CPU"));
+  const std::vector<std::vector<Beside>> results =
+      beside_ort(providers, models, device, {o.rounds ? o.rounds : 3, o.seconds});
+  const std::string json =
+      (webgpu ? to_json(results[0], results[1]) : to_json(results[0])).text(2) + "\n";
+  if (o.json == "-") return print(json);
+  print(formatted("{}; {}ort-cpu with its CPU provider\n{}", device.info().name,
+                  webgpu ? "ort is ONNX Runtime 1.30.0 with its WebGPU provider, " : "ONNX Runtime 1.30.0: ",
+                  kInTurns));
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::string peer = providers[i] == OrtProvider::webgpu ? "ort" : "ort-cpu";
+    print(formatted("\n{}\n{}", beside_table(results[i], peer), beside_notes(results[i], peer)));
+  }
+  if (!o.json.empty()) write_report(o.json, json);
 }
 
 // Its cases are those of llama.cpp's benchmark.
@@ -309,8 +312,12 @@ void run_beside_ggml(const Options& o) {
   ggml_program();
   const Device device = o.device.open();
   const std::vector<Beside> results = beside_ggml(cases, device, {o.rounds ? o.rounds : 1, o.seconds});
-  report_beside(o, results, device, o.peer,
-                "ggml is llama.cpp's Vulkan backend, measured by test-backend-ops");
+  const std::string json = to_json(results).text(2) + "\n";
+  if (o.json == "-") return print(json);
+  print(formatted("{}; ggml is llama.cpp's Vulkan backend, measured by test-backend-ops\n{}\n{}\n{}",
+                  device.info().name, kInTurns, beside_table(results, o.peer),
+                  beside_notes(results, o.peer)));
+  if (!o.json.empty()) write_report(o.json, json);
 }
 
 void run_bench(const Options& o) {
@@ -361,8 +368,8 @@ void add_bench(Arguments& arguments) {
                  "With --growth: no sizes beyond this one (default: what each case says)");
   command.text(
       "--peer", o->peer,
-      "In turns with another runtime: ort is ONNX Runtime with its WebGPU provider, ort-cpu with its "
-      "CPU provider, ggml is llama.cpp's Vulkan backend",
+      "In turns with another runtime: ort is ONNX Runtime with its WebGPU and its CPU provider, ort-cpu "
+      "with the latter alone, ggml is llama.cpp's Vulkan backend",
       {.value = "PEER"});
   command.number("--rounds", o->rounds, 1, 1000,
                  "With --peer: how many turns each side has (default 3; 1 beside ggml)");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include "base/fail.h"
@@ -38,23 +39,40 @@ struct Rounds {
   }
 };
 
-Beside beside_ort(OrtProvider provider, const BesideModel& m, const Device& device, const Turns& turns) {
+// One result for each provider.
+std::vector<Beside> beside_ort(const std::vector<OrtProvider>& providers, const BesideModel& m,
+                               const Device& device, const Turns& turns) {
   const Progress progress(formatted("{} in rlx and in ONNX Runtime", m.name));
   CompiledModel compiled = compile_model(*m.model, device);
   const NamedTensors outputs = compiled.exe.run(m.model->leaves.inputs);
-  OrtPeer peer(provider, m.file, *m.model, outputs);
-  Rounds rounds;
+  std::vector<std::unique_ptr<OrtPeer>> peers;
+  for (const OrtProvider p : providers)
+    peers.push_back(std::make_unique<OrtPeer>(p, m.file, *m.model, outputs));
+  std::vector<Rounds> rounds(providers.size());
   for (int64_t round = 0; round < turns.rounds; ++round) {
-    rounds.ours.push_back(measure(compiled.exe, m.model->leaves.inputs, turns.seconds, 2000));
-    rounds.peers.push_back(peer.measure(turns.seconds));
+    const Measured ours = measure(compiled.exe, m.model->leaves.inputs, turns.seconds, 2000);
+    for (size_t i = 0; i < peers.size(); ++i) {
+      rounds[i].ours.push_back(ours);
+      rounds[i].peers.push_back(peers[i]->measure(turns.seconds));
+    }
   }
-  Beside out{.name = m.name,
-             .dispatches = std::ssize(compiled.exe.plan_report().run),
-             .difference = peer.difference(),
-             .whole = peer.whole()};
-  if (peer.dispatches() >= 0) out.peer_dispatches = peer.dispatches();
-  rounds.into(out);
+  std::vector<Beside> out;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    Beside& b = out.emplace_back(Beside{.name = m.name,
+                                        .dispatches = std::ssize(compiled.exe.plan_report().run),
+                                        .difference = peers[i]->difference(),
+                                        .whole = peers[i]->whole()});
+    if (peers[i]->dispatches() >= 0) b.peer_dispatches = peers[i]->dispatches();
+    rounds[i].into(b);
+  }
   return out;
+}
+
+void add_peer_times(const Beside& b, Json& into) {
+  into.set("peer_cpu_ms", *b.peer_cpu_ms);
+  into.set("peer_wall_ms", *b.peer_wall_ms);
+  into.set("ratio_cpu", b.cpu_ms / *b.peer_cpu_ms);
+  into.set("ratio_wall", b.wall_ms / *b.peer_wall_ms);
 }
 
 std::string ratio_text(double ratio) {
@@ -73,10 +91,14 @@ void check_only_adapter(const DeviceFlags& flags) {
        adapters.empty() ? "" : formatted(": {}", joined(adapters, &AdapterInfo::name)));
 }
 
-std::vector<Beside> beside_ort(OrtProvider provider, const std::vector<BesideModel>& models,
-                               const Device& device, const Turns& turns) {
-  std::vector<Beside> out;
-  for (const BesideModel& m : models) out.push_back(beside_ort(provider, m, device, turns));
+std::vector<std::vector<Beside>> beside_ort(const std::vector<OrtProvider>& providers,
+                                            const std::vector<BesideModel>& models, const Device& device,
+                                            const Turns& turns) {
+  std::vector<std::vector<Beside>> out(providers.size());
+  for (const BesideModel& m : models) {
+    const std::vector<Beside> results = beside_ort(providers, m, device, turns);
+    for (size_t i = 0; i < out.size(); ++i) out[i].push_back(results[i]);
+  }
   return out;
 }
 
@@ -102,22 +124,25 @@ std::vector<Beside> beside_ggml(const std::vector<const Case*>& cases, const Dev
   return out;
 }
 
-Json to_json(const std::vector<Beside>& results) {
+Json to_json(const std::vector<Beside>& results, const std::vector<Beside>& cpu_provider) {
   Json out = Json::array();
-  for (const Beside& b : results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Beside& b = results[i];
     Json item = Json::object(
         {{"case", b.name}, {"cpu_ms", b.cpu_ms}, {"wall_ms", b.wall_ms}, {"dispatches", b.dispatches}});
     if (b.flops > 0) item.set("gflops", b.flops / b.wall_ms / 1e6);
     if (b.peer_wall_ms) {
-      item.set("peer_cpu_ms", *b.peer_cpu_ms);
-      item.set("peer_wall_ms", *b.peer_wall_ms);
-      item.set("ratio_cpu", b.cpu_ms / *b.peer_cpu_ms);
-      item.set("ratio_wall", b.wall_ms / *b.peer_wall_ms);
+      add_peer_times(b, item);
       item.set("peer_whole", b.whole);
       if (b.flops > 0) item.set("peer_gflops", b.flops / *b.peer_wall_ms / 1e6);
     }
     if (b.peer_dispatches) item.set("peer_dispatches", *b.peer_dispatches);
     if (b.difference && std::isfinite(*b.difference)) item.set("difference", *b.difference);
+    if (!cpu_provider.empty()) {
+      Json on_cpu = Json::object();
+      add_peer_times(cpu_provider[i], on_cpu);
+      item.set("cpu_provider", on_cpu);
+    }
     out.add(item);
   }
   return out;

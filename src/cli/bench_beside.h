@@ -39,14 +39,17 @@ struct BesideModel {
 
 // ONNX Runtime chooses an adapter itself and does not say which. Fails unless there is only one.
 void check_only_adapter(const DeviceFlags& flags);
-std::vector<Beside> beside_ort(OrtProvider provider, const std::vector<BesideModel>& models,
-                               const Device& device, const Turns& turns);
+// In each round rlx has its turn, then each of the providers. A list for each provider.
+std::vector<std::vector<Beside>> beside_ort(const std::vector<OrtProvider>& providers,
+                                            const std::vector<BesideModel>& models, const Device& device,
+                                            const Turns& turns);
 
 // llama.cpp has its own benchmark, with weights of its own: outputs are not compared.
 std::vector<Beside> beside_ggml(const std::vector<const Case*>& cases, const Device& device,
                                 const Turns& turns);
 
-Json to_json(const std::vector<Beside>& results);
+// `cpu_provider`: empty, or the same work beside ONNX Runtime's CPU provider, measured in the same rounds.
+Json to_json(const std::vector<Beside>& results, const std::vector<Beside>& cpu_provider = {});
 std::string beside_table(const std::vector<Beside>& results, const std::string& peer);
 // What else to know about the results, each a line.
 std::string beside_notes(const std::vector<Beside>& results, const std::string& peer);

@@ -82,6 +82,21 @@ TEST_F(BenchPeer, ReportsBothSides) {
   EXPECT_EQ(json::parse(bench(call + "--json -").out).size(), 1u);
 }
 
+TEST_F(BenchPeer, BothProvidersHaveTheirTurns) {
+  pretend("node", "read job\ncase $job in *webgpu*) ms=1000;; *) ms=50;; esac\n" +
+                      std::string("echo '@rlx ready 1 7 0 1.30.0'\n"
+                                  "while read s; do echo \"@rlx measured $ms $ms 3\"; done\n"));
+  const Result r = bench(model_ + " --dim length=5 --peer ort --json " + path("out.json"));
+  if (r.err.contains("exactly one vulkan adapter")) GTEST_SKIP() << r.err;
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.contains("ort wall") && r.out.contains("ort-cpu wall")) << r.out;
+  const json one = json::parse(slurp(path("out.json"))).at(0);
+  EXPECT_EQ(one.at("peer_cpu_ms"), 1000);
+  const json& cpu = one.at("cpu_provider");
+  EXPECT_EQ(cpu.at("peer_wall_ms"), 50);
+  EXPECT_DOUBLE_EQ(cpu.at("ratio_cpu").get<double>(), one.at("cpu_ms").get<double>() / 50);
+}
+
 TEST_F(BenchPeer, SaysWhatThePeerSays) {
   const std::string call = model_ + " --dim length=5 --peer ort-cpu";
   pretend("node", "read job\necho '@rlx error no such operator: Frob'\n");
