@@ -58,9 +58,11 @@ inline unsigned u16_at(const std::byte* at) {
 
 // The book as x_entry(i), and
 //   x_two_bits(entry, i)   four levels of an entry of eight, the first or the last four (i % 2)
+//   x_levels(i)            all eight levels of entry i
 //   x_four_bits(entry)     the four levels of an entry of four
 //   x_signed(v, signs)     v, negative where one of the low four bits is set
 //   x_eight_signs(seven)   see eight_signs
+//   x_eighth_place(...)    the order of a lane's fours in x_eighth, if the format has one
 inline std::string wgsl(std::span<const uint32_t> book) {
   std::string out = std::format("const x_BOOK = array<u32, {}>(", book.size());
   for (const uint32_t word : book) out += std::format("{}u,", word);
@@ -70,13 +72,22 @@ fn x_two_bits(entry: u32, i: u32) -> vec4f {
   let bits = entry >> (8u * (i % 2u));
   return vec4f(vec4i((vec4u(bits) >> vec4u(0u, 2u, 4u, 6u)) & vec4u(3u)));
 }
+fn x_levels(i: u32) -> array<vec4f, 2> {
+  // Each is converted where it stands.
+  let bits = vec4i(bitcast<i32>(x_entry(i)));
+  return array<vec4f, 2>(vec4f(bits & vec4i(0x3, 0xc, 0x30, 0xc0)) * vec4f(1.0, 0x1p-2, 0x1p-4, 0x1p-6),
+                         vec4f(bits & vec4i(0x300, 0xc00, 0x3000, 0xc000)) * vec4f(0x1p-8, 0x1p-10, 0x1p-12, 0x1p-14));
+}
 fn x_four_bits(entry: u32) -> vec4f {
-  return vec4f(vec4i((vec4u(entry) >> vec4u(0u, 4u, 8u, 12u)) & vec4u(15u)));
+  return vec4f(vec4i(bitcast<i32>(entry)) & vec4i(0xf, 0xf0, 0xf00, 0xf000)) * vec4f(1.0, 0x1p-4, 0x1p-8, 0x1p-12);
 }
 fn x_signed(v: vec4f, signs: u32) -> vec4f {
   return select(v, -v, (vec4u(signs) & vec4u(1u, 2u, 4u, 8u)) != vec4u(0u));
 }
 fn x_eight_signs(seven: u32) -> u32 { return seven | ((countOneBits(seven) & 1u) << 7u); }
+// A lane has 32 elements that follow one another; fours j and j + 4 are of the same eight, which share signs and scale.
+const x_EIGHTH_UNIT: vec4f = vec4f(1.0);
+fn x_eighth_place(j: u32, lane: u32) -> u32 { return 32u * lane + 8u * (j % 4u) + 4u * (j / 4u); }
 // The values of the levels 0, 1 and 2 of IQ2: 8, 25 and 43.
 fn x_iq2(levels: vec4f) -> vec4f { return 8.0 + levels * (16.5 + 0.5 * levels); }
 )";

@@ -42,6 +42,27 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   let entry = x_entry(((g.low >> (8u * which)) & 255u) | (((g.high >> (2u * which)) & 3u) << 8u));
   return g.scale * x_signed(x_iq2(x_two_bits(entry, i)), g.signs >> (4u * i));
 }
+
+// Two entries of a lane share a scale.
+const x_EIGHTH_FACTORS: u32 = 4u;
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
+  let scales = x_eight(x_block(i) + 18u, 1u, 0u, 0u, lane) >> (8u * (lane % 4u));
+  let d = 0.25 * x_half(i);
+  return (d * (0.5 + vec2f(vec2i(vec2u(scales, scales >> 4u) & vec2u(15u))))).xxyy;
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(i);
+  let low = x_eight(block, 4u, 2u, 1u, lane);
+  let signs = x_eight(block + 8u, 4u, 2u, 1u, lane);
+  let high = x_eight(block + 16u, 1u, 0u, 0u, lane) >> (8u * (lane % 4u));
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 4u; j++) {
+    let levels = x_levels(((low >> (8u * j)) & 255u) | (((high >> (2u * j)) & 3u) << 8u));
+    out[j] = x_signed(x_iq2(levels[0]), signs >> (8u * j));
+    out[j + 4u] = x_signed(x_iq2(levels[1]), signs >> (8u * j + 4u));
+  }
+  return out;
+}
 )";
   return text;
 }

@@ -36,6 +36,27 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   let signs = x_eight_signs(code >> 9u);
   return g.scale * x_signed(x_iq2(x_two_bits(x_entry(code & 511u), i)), signs >> (4u * (i % 2u)));
 }
+
+// Two entries of a lane share a scale.
+const x_EIGHTH_FACTORS: u32 = 4u;
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
+  let scales = x_eight(x_block(i) + 16u, 1u, 0u, 0u, lane) >> (8u * (lane % 4u));
+  let d = 0.25 * x_half(i);
+  return (d * (0.5 + vec2f(vec2i(vec2u(scales, scales >> 4u) & vec2u(15u))))).xxyy;
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(i);
+  let codes = array<u32, 2>(x_eight(block, 8u, 4u, 2u, lane), x_eight(block + 1u, 8u, 4u, 2u, lane));
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 4u; j++) {
+    let code = (codes[j / 2u] >> (16u * (j % 2u))) & 0xffffu;
+    let levels = x_levels(code & 511u);
+    let signs = x_eight_signs(code >> 9u);
+    out[j] = x_signed(x_iq2(levels[0]), signs);
+    out[j + 4u] = x_signed(x_iq2(levels[1]), signs >> 4u);
+  }
+  return out;
+}
 )";
   return text;
 }

@@ -41,6 +41,25 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   let levels = x_four_bits(x_entry(low | (((g.ninth >> i) & 1u) << 8u)));
   return g.scale * x_signed(2.0 * levels + 1.0, g.signs >> (4u * i));
 }
+
+const x_EIGHTH_FACTORS: u32 = 1u;
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
+  let scale = (x_word(x_block(i) + 26u) >> (4u * lane)) & 15u;
+  return vec4f(x_half(i) * f32(i32(1u + 2u * scale)));
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(i);
+  let low = array<u32, 2>(x_eight(block, 8u, 4u, 2u, lane), x_eight(block + 1u, 8u, 4u, 2u, lane));
+  let ninth = x_eight(block + 16u, 1u, 0u, 0u, lane) >> (8u * (lane % 4u));
+  let signs = x_eight(block + 18u, 4u, 2u, 1u, lane);
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 8u; j++) {
+    let entry = 2u * (j % 4u) + j / 4u;
+    let code = ((low[entry / 4u] >> (8u * (entry % 4u))) & 255u) | (((ninth >> entry) & 1u) << 8u);
+    out[j] = x_signed(2.0 * x_four_bits(x_entry(code)) + 1.0, signs >> (4u * entry));
+  }
+  return out;
+}
 )";
   return text;
 }

@@ -35,11 +35,30 @@ fn x_group_at(i: u32) -> x_Group {
   let signs = x_word(block + 16u + i % 8u);
   return x_Group(x_half(i / 8u) * (0.5 + f32(i32(signs >> 28u))) * 0.5, block + 2u * (i % 8u), signs);
 }
+fn x_iq3(levels: vec4f) -> vec4f { return select(8.0 * levels + 4.0, vec4f(62.0), levels == vec4f(7.0)); }
 fn x_group_four(g: x_Group, i: u32) -> vec4f {
   let levels = x_four_bits(x_entry((x_word(g.at + i / 4u) >> (8u * (i % 4u))) & 255u));
-  let values = select(8.0 * levels + 4.0, vec4f(62.0), levels == vec4f(7.0));
   let signs = x_eight_signs((g.signs >> (7u * (i / 2u))) & 127u);
-  return g.scale * x_signed(values, signs >> (4u * (i % 2u)));
+  return g.scale * x_signed(x_iq3(levels), signs >> (4u * (i % 2u)));
+}
+
+const x_EIGHTH_FACTORS: u32 = 1u;
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
+  let scale = x_eight(x_block(i) + 16u, 4u, 2u, 1u, lane) >> 28u;
+  return vec4f(0.5 * x_half(i) * (0.5 + f32(i32(scale))));
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(i);
+  let codes = array<u32, 2>(x_eight(block, 8u, 4u, 2u, lane), x_eight(block + 1u, 8u, 4u, 2u, lane));
+  let sevens = x_eight(block + 16u, 4u, 2u, 1u, lane);
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 4u; j++) {
+    let pair = codes[j / 2u] >> (16u * (j % 2u));
+    let signs = x_eight_signs((sevens >> (7u * j)) & 127u);
+    out[j] = x_signed(x_iq3(x_four_bits(x_entry(pair & 255u))), signs);
+    out[j + 4u] = x_signed(x_iq3(x_four_bits(x_entry((pair >> 8u) & 255u))), signs >> 4u);
+  }
+  return out;
 }
 )";
   return text;
