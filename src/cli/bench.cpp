@@ -283,12 +283,11 @@ void run_beside_ort(const Options& o) {
   const Device device = flags.open();
   const std::vector<std::vector<Beside>> results =
       beside_ort(providers, models, device, {o.rounds ? o.rounds : 3, o.seconds});
-  const std::string json =
-      (webgpu ? to_json(results[0], results[1]) : to_json(results[0])).text(2) + "\n";
+  const std::string json = (webgpu ? to_json(results[0], results[1]) : to_json(results[0])).text(2) + "\n";
   if (o.json == "-") return print(json);
-  print(formatted("{}; {}ort-cpu with its CPU provider\n{}", device.info().name,
-                  webgpu ? "ort is ONNX Runtime 1.30.0 with its WebGPU provider, " : "ONNX Runtime 1.30.0: ",
-                  kInTurns));
+  print(formatted(
+      "{}; {}ort-cpu with its CPU provider\n{}", device.info().name,
+      webgpu ? "ort is ONNX Runtime 1.30.0 with its WebGPU provider, " : "ONNX Runtime 1.30.0: ", kInTurns));
   for (size_t i = 0; i < results.size(); ++i) {
     const std::string peer = providers[i] == OrtProvider::webgpu ? "ort" : "ort-cpu";
     print(formatted("\n{}\n{}", beside_table(results[i], peer), beside_notes(results[i], peer)));

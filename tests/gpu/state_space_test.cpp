@@ -230,6 +230,27 @@ TEST(StateSpace, KeepsNanAndInfinityApart) {
     EXPECT_TRUE(std::isfinite(got.at("linear").real(3 * 19 + 2)));
     EXPECT_EQ(got.at("linear").real(3 * 20 + 2), kInfinity);
   }
+
+  // Decays that are no decays: NaN, and more than any float.
+  xs.assign(120, 1.0);
+  deltas[3 * 30 + 2] = NAN;
+  deltas[3 * 25] = -200;
+  decays[20] = 100;
+  decays[35] = NAN;
+  const NamedTensors odd = {{"x", Tensor::from_doubles(DType::f32, {1, 40, 3}, xs)},
+                            {"delta", Tensor::from_doubles(DType::f32, {1, 40, 3}, deltas)},
+                            {"decay", Tensor::from_doubles(DType::f32, {1, 40, 1}, decays)}};
+  for (const std::string kernel : {"serial", "chunked"}) {
+    SCOPED_TRACE(kernel);
+    const NamedTensors got = compile(g, full_device(), {.kernels = forced(kernel)}).run(odd);
+    EXPECT_TRUE(std::isfinite(got.at("scan").real(3 * 29 + 2)));
+    EXPECT_TRUE(std::isnan(got.at("scan").real(3 * 30 + 2)));
+    EXPECT_TRUE(std::isnan(got.at("scan_state").real(2 * 2)));
+    EXPECT_FALSE(std::isfinite(got.at("scan").real(3 * 25)));
+    EXPECT_GT(got.at("linear").real(3 * 21), 1e38);
+    EXPECT_TRUE(std::isnan(got.at("linear").real(3 * 35)));
+    EXPECT_TRUE(std::isnan(got.at("linear_state").real(0)));
+  }
 }
 
 // More workgroups than one axis of a grid has.
