@@ -1,6 +1,5 @@
 // Products with weights that stay packed on the device: codes of 2 to 8 bits with scales for blocks of k.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/checked.h"
@@ -12,6 +11,7 @@
 #include "ops/products/load_packed.h"
 #include "ops/products/load_strided.h"
 #include "ops/products/store_strided.h"
+#include "ops/weight_scheme.h"
 #include "rlx/ops/quantization.h"
 
 namespace rlx {
@@ -19,40 +19,6 @@ namespace {
 
 using products::LoadPacked;
 using Code = LoadPacked::Code;
-
-// What a scheme has: the codes, how scales are stored, and how many elements share one if that is fixed.
-struct Scheme {
-  Code code;
-  int64_t bits;
-  LoadPacked::Scale scale = LoadPacked::Scale::number;
-  int64_t block = 0;
-
-  bool is_integer() const { return code == Code::unsigned_int || code == Code::signed_int; }
-};
-
-Scheme scheme_of(WeightScheme scheme) {
-  switch (scheme) {
-    case WeightScheme::int8:
-      return {Code::signed_int, 8};
-    case WeightScheme::int4:
-      return {Code::signed_int, 4};
-    case WeightScheme::uint8:
-      return {Code::unsigned_int, 8};
-    case WeightScheme::uint4:
-      return {Code::unsigned_int, 4};
-    case WeightScheme::uint2:
-      return {Code::unsigned_int, 2};
-    case WeightScheme::fp8_e4m3:
-      return {Code::e4m3, 8};
-    case WeightScheme::fp8_e5m2:
-      return {Code::e5m2, 8};
-    case WeightScheme::nvfp4:
-      return {Code::e2m1, 4, LoadPacked::Scale::e4m3, 16};
-    case WeightScheme::mxfp4:
-      return {Code::e2m1, 4, LoadPacked::Scale::e8m0, 32};
-  }
-  return {};
-}
 
 // dequant_matmul(x, codes, scale, zero, global, extra...).
 struct DequantMatMul final : OpOf<DequantMatMul>, ProductOp {
@@ -64,8 +30,7 @@ struct DequantMatMul final : OpOf<DequantMatMul>, ProductOp {
   double zero = 0;
 
   void visit_attributes(AttributeVisitor& v) override {
-    v.choice("scheme", scheme,
-             {"int8", "int4", "uint8", "uint4", "uint2", "fp8_e4m3", "fp8_e5m2", "nvfp4", "mxfp4"});
+    visit_scheme(v, scheme);
     v("columns", columns);
     v("block", block, 0);
     v.choice("order", order, {"by_rows", "by_columns"}, std::optional(WeightOrder::by_rows));
@@ -96,7 +61,7 @@ struct DequantMatMul final : OpOf<DequantMatMul>, ProductOp {
 
   // How many elements of a column share a scale, and how many blocks a column of length k has.
   int64_t block_of(int64_t k) const {
-    const int64_t given = block > 0 ? block : scheme_of(scheme).block;
+    const int64_t given = block > 0 ? block : code_scheme(scheme).block;
     return given > 0 ? given : std::max<int64_t>(k, 1);
   }
   int64_t blocks_of(int64_t k) const { return std::max<int64_t>(ceil_div(k, block_of(k)), 1); }
@@ -107,7 +72,7 @@ struct DequantMatMul final : OpOf<DequantMatMul>, ProductOp {
   int64_t k_step() const { return order == WeightOrder::by_rows ? columns : 1; }
   // Codes that are bytes can be put side by side along k when they are loaded.
   bool is_matrix_of_bytes(const Shape& codes) const {
-    return order == WeightOrder::by_rows && scheme_of(scheme).bits == 8 && codes.rank() == 2 &&
+    return order == WeightOrder::by_rows && code_scheme(scheme).bits == 8 && codes.rank() == 2 &&
            codes[1].is(columns);
   }
   // Whether that was done.
@@ -122,7 +87,7 @@ struct DequantMatMul final : OpOf<DequantMatMul>, ProductOp {
 };
 
 int64_t DequantMatMul::bytes_of(int64_t k) const {
-  const int64_t bits = scheme_of(scheme).bits;
+  const int64_t bits = code_scheme(scheme).bits;
   if (order == WeightOrder::by_rows) return ceil_div(checked_mul(checked_mul(k, columns), bits), 8);
   return checked_mul(columns, checked_mul(column_step(k), bits) / 8);
 }
@@ -149,7 +114,7 @@ std::vector<TensorType> DequantMatMul::infer(const InferArgs& in) const {
   if (!x[x.rank() - 1].is_static()) fail("dequant_matmul: the last axis of x {} must be a number", x.text());
   if (columns < 1) fail("dequant_matmul: the weight has {} columns; it must say how many there are", columns);
   if (block < 0) fail("dequant_matmul: blocks of {}; a block cannot be negative", block);
-  const Scheme s = scheme_of(scheme);
+  const CodeScheme s = code_scheme(scheme);
   const int64_t k = x[x.rank() - 1].value();
   if (order == WeightOrder::by_columns && column_step(k) * s.bits % 8 != 0) {
     fail("dequant_matmul: a column of {} codes of {} bits is no whole number of bytes", column_step(k),
@@ -187,38 +152,8 @@ std::vector<TensorType> DequantMatMul::infer(const InferArgs& in) const {
   return {TensorType{epilogue_type(in, out), out}};
 }
 
-double small_float(unsigned code, int mantissa_bits, int bias, bool has_infinity) {
-  const int exponent_bits = 7 - mantissa_bits;
-  const auto mantissa = static_cast<int>(code & ((1U << mantissa_bits) - 1));
-  const auto exponent = static_cast<int>((code >> mantissa_bits) & ((1U << exponent_bits) - 1));
-  const double sign = (code & 0x80) != 0 ? -1 : 1;
-  const bool last = exponent == (1 << exponent_bits) - 1;
-  if (has_infinity && last) return mantissa == 0 ? sign * INFINITY : NAN;
-  if (!has_infinity && (code & 0x7f) == 0x7f) return NAN;
-  const int whole = exponent == 0 ? mantissa : mantissa + (1 << mantissa_bits);
-  return sign * std::ldexp(whole, std::max(exponent, 1) - bias - mantissa_bits);
-}
-
-double value_of(Code code, unsigned bits_of_code, int64_t bits) {
-  constexpr std::array kE2M1 = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
-  switch (code) {
-    case Code::unsigned_int:
-      return bits_of_code;
-    case Code::signed_int:
-      return static_cast<double>(bits_of_code) -
-             (bits_of_code >> (bits - 1) != 0 ? std::ldexp(1, static_cast<int>(bits)) : 0);
-    case Code::e4m3:
-      return small_float(bits_of_code, 3, 7, false);
-    case Code::e5m2:
-      return small_float(bits_of_code, 2, 15, true);
-    case Code::e2m1:
-      return (bits_of_code >= 8 ? -1 : 1) * kE2M1[bits_of_code & 7];
-  }
-  return 0;
-}
-
 double DequantMatMul::element(const RefContext& r, int64_t k, int64_t row, int64_t column) const {
-  const Scheme s = scheme_of(scheme);
+  const CodeScheme s = code_scheme(scheme);
   const int64_t bit = (column * column_step(k) + row * k_step()) * s.bits;
   const auto byte = static_cast<uint8_t>(r.in(kCodes).ints[static_cast<size_t>(bit / 8)]);
   const unsigned code = (unsigned{byte} >> (bit % 8)) & ((1U << s.bits) - 1);
@@ -232,11 +167,9 @@ double DequantMatMul::element(const RefContext& r, int64_t k, int64_t row, int64
     const auto p = static_cast<size_t>(i);
     return is_float(t->dtype) ? t->real[p] : static_cast<double>(t->ints[p]);
   };
-  double scale = number(kScale, 1);
-  if (s.scale == LoadPacked::Scale::e4m3) scale = small_float(static_cast<unsigned>(scale), 3, 7, false);
-  if (s.scale == LoadPacked::Scale::e8m0) scale = scale == 255 ? NAN : std::exp2(scale - 127);
+  double scale = scale_value(s, number(kScale, 1));
   if (const RefTensor* const all = r.optional_in(kGlobal)) scale *= all->real[0];
-  return (value_of(s.code, code, s.bits) - number(kZero, zero)) * scale;
+  return (code_value(s, code) - number(kZero, zero)) * scale;
 }
 
 void DequantMatMul::reference(RefContext& r) const {
@@ -280,7 +213,7 @@ void DequantMatMul::lower(Lowering& l) const {
   const Operand& x = l.in(0);
   const Operand& y = l.out();
   if (y.view.elements() == 0) return;
-  const Scheme s = scheme_of(scheme);
+  const CodeScheme s = code_scheme(scheme);
   const int64_t k = x.view.dims.back();
   const int64_t rows = x.view.rank() - 1;
   LoadPacked::Weight w{.words = l.in(kCodes),

@@ -38,7 +38,7 @@ double attention(const Attention& op, const Node& node, std::span<const TensorTy
 double node_flops(const Graph& graph, const Node& node) {
   const std::string_view op = node.op->name();
   const auto* const attends = dynamic_cast<const Attention*>(node.op.get());
-  if (!attends && !as_product(*node.op) && op != "grouped_matmul") return 0;
+  if (!attends && !as_product(*node.op) && op != "grouped_matmul" && op != "dequant_grouped_matmul") return 0;
   const std::vector<TensorType> inputs = input_types(graph, node);
   if (!std::ranges::all_of(inputs, is_static) || !std::ranges::all_of(node.outputs, is_static)) return 0;
   if (attends) return attention(*attends, node, inputs);

@@ -3,16 +3,9 @@
 
 #include "base/parallel.h"
 #include "ir/reference.h"
-#include "kernels/binder.h"
-#include "kernels/group_rows.wgsl.h"
-#include "ops/elementwise.h"
-#include "ops/fill.h"
+#include "ops/grouped_product.h"
 #include "ops/op_table.h"
 #include "ops/products/load_blocks.h"
-#include "ops/products/load_by_table.h"
-#include "ops/products/load_strided.h"
-#include "ops/products/store_by_table.h"
-#include "ops/products/store_strided.h"
 #include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
@@ -79,103 +72,25 @@ void GroupedMatMul::reference(RefContext& r) const {
   });
 }
 
-using products::Grouped;
-using products::LoadByTable;
-using products::LoadStrided;
-using products::Product;
-using products::StoreByTable;
-using products::StoreStrided;
-
-constexpr std::string_view kSorted = "sorted";
-
 // w as [experts, columns, k].
-Grouped weights(const Operand& w) { return {w.with_view(w.view.permute({0, 2, 1})), 1, 1}; }
+products::Grouped weights(const Operand& w) { return {w.with_view(w.view.permute({0, 2, 1})), 1, 1}; }
 
 bool GroupedMatMul::reads_encoded(int64_t input, DType encoding, const View& view) const {
   return input == 1 && view.rank() == 3 &&
          products::LoadBlocks::reads(weights({.dtype = encoding, .view = view}));
 }
 
-// Each row is a batch with an expert of its own.
-Product one_by_one(const Lowering& l, int64_t first, int64_t count, LoadByTable::Outside outside) {
-  const int64_t row_axes = l.out().view.rank() - 1;
-  Grouped w = weights(l.in(1));
-  w.operand.view = w.operand.view.slice(0, first, count);
-  Product p;
-  p.size = {l.in(2).view.elements(), 1, l.out().view.dims.back(), l.in(0).view.dims.back()};
-  p.a = std::make_shared<LoadStrided>(Grouped{l.in(0), row_axes, 0});
-  p.b = std::make_shared<LoadByTable>(
-      products::load_matrix(w),
-      LoadByTable::Table{.indices = l.in(2), .first = first, .count = count, .outside = outside});
-  p.y = std::make_shared<StoreStrided>(Grouped{l.out(), row_axes, 0});
-  return p;
-}
-
-// Rows with the same expert side by side, so that they share what is read of its weights. False, and nothing
-// emitted, if the device cannot bind it.
-bool lower_sorted(Lowering& l, int64_t tile) {
-  using Kernel = kernels::group_rows;
-  const int64_t rows = l.in(2).view.elements();
-  const int64_t experts = l.in(1).view.dims[0];
-  if (experts > Kernel::MOST_EXPERTS) return false;
-  // Each expert, and no expert, may have a slot that is not full.
-  const int64_t slots = std::min(rows, rows / tile + experts + 1);
-  Operand slot = l.scratch(DType::i32, {slots});
-  Operand place = l.scratch(DType::i32, {slots, tile});
-  const Dispatch sort = [&] {
-    const Lowering::Label label(l, kSorted);
-    return l.make<Kernel>(
-        {.expert = l.in(2), .slot = slot, .place = place},
-        {.rows = to_u32(rows), .experts = to_u32(experts), .tile = to_u32(tile), .slots = to_u32(slots)}, 1);
-  }();
-  Product p;
-  p.size = {slots, tile, l.out().view.dims.back(), l.in(0).view.dims.back()};
-  const int64_t row_axes = l.out().view.rank() - 1;
-  p.a = std::make_shared<LoadByTable>(
-      std::make_shared<LoadStrided>(Grouped{l.in(0), 0, row_axes}),
-      LoadByTable::Table{.indices = place, .picks = LoadByTable::Picks::line, .lines = tile, .count = rows});
-  p.b = std::make_shared<LoadByTable>(
-      products::load_matrix(weights(l.in(1))),
-      LoadByTable::Table{
-          .indices = slot, .count = experts, .outside = LoadByTable::Outside::skipped_if_negative});
-  p.y = std::make_shared<StoreByTable>(std::make_shared<StoreStrided>(Grouped{l.out(), 0, row_axes}), place,
-                                       rows);
-  if (!fits(sort, l.caps()) || !products::can_bind(l, GroupedMatMul::kName, p)) return false;
-  l.emit(sort);
-  products::lower(l, GroupedMatMul::kName, std::move(p));
-  return true;
-}
-
-// Weights larger than all bindings: those of some experts at a time, each for the rows that ask for them.
-void lower_by_experts(Lowering& l, int64_t first, int64_t count) {
-  const Product p = one_by_one(l, first, count, LoadByTable::Outside::skipped);
-  if (products::lower_bound(l, GroupedMatMul::kName, p)) return;
-  if (count == 1) {
-    // Summed in parts, which takes all rows: those of other experts are zeros, to be added.
-    const Operand one = l.scratch(l.out().dtype, l.out().view.dims);
-    Product alone = one_by_one(l, first, count, LoadByTable::Outside::zero);
-    alone.y = std::make_shared<StoreStrided>(Grouped{one, one.view.rank() - 1, 0});
-    products::lower(l, GroupedMatMul::kName, alone);
-    lower_expr(l, Expr::parse("add($0,$1)", {one.dtype, one.dtype}), {l.out(), one}, l.out());
-    return;
-  }
-  lower_by_experts(l, first, count / 2);
-  lower_by_experts(l, first + count / 2, count - count / 2);
-}
-
 void GroupedMatMul::lower(Lowering& l) const {
-  if (l.out().view.elements() == 0) return;
-  const int64_t experts = l.in(1).view.dims[0];
-  if (experts == 0) return lower_fill(l, l.out(), 0);
-  const int64_t rows = l.in(2).view.elements();
-  const auto forced = l.target().forced.find(kName);
-  const bool wanted = forced != l.target().forced.end() && forced->second == kSorted;
-  constexpr int64_t kFew = 16;  // tiles of rows would be nearly empty
-  if ((wanted || rows > kFew) && lower_sorted(l, rows / experts >= 48 ? 64 : 16)) return;
-  const Product whole = one_by_one(l, 0, experts, LoadByTable::Outside::zero);
-  if (products::can_bind(l, kName, whole)) return products::lower(l, kName, whole);
-  lower_fill(l, l.out(), 0);
-  lower_by_experts(l, 0, experts);
+  const products::Grouped all = weights(l.in(1));
+  lower_grouped(l, {.op = kName,
+                    .x = l.in(0),
+                    .expert = l.in(2),
+                    .experts = all.operand.view.dims[0],
+                    .weights = [&](int64_t first, int64_t count) {
+                      products::Grouped some = all;
+                      some.operand.view = some.operand.view.slice(0, first, count);
+                      return products::load_matrix(some);
+                    }});
 }
 
 Tolerance GroupedMatMul::tolerance(std::span<const TensorType> inputs) const {
@@ -193,7 +108,7 @@ Value grouped_matmul(Value x, Value w, Value expert) {
 namespace ops {
 void register_grouped_matmul(OpTable& table) {
   std::vector<std::string> variants = products::variant_names();
-  variants.emplace_back(kSorted);
+  variants.emplace_back(kSortedRows);
   variants.emplace_back(products::kEighths);
   table.add<GroupedMatMul>(
       {.formula = "y[.., n] = sum_k x[.., k] * w[expert[..], k, n]; 0 if there is no such expert",

@@ -92,5 +92,9 @@ struct PackedWeight {
 };
 // x [.., k] times the weight, which stays packed on the device: elements are decoded as they are read.
 Value dequant_matmul(Value x, const PackedWeight& w);
+// Each row of x [.., k] times the weight that `expert` [..] names, as in grouped_matmul. Codes are [experts,
+// columns, bytes of k], by columns, each in whole bytes; scales and zero points are [experts, columns] or
+// [experts, columns, blocks]. `order`, `columns` and `global_scale` have no meaning here.
+Value dequant_grouped_matmul(Value x, const PackedWeight& w, Value expert);
 
 }  // namespace rlx

@@ -24,10 +24,12 @@ class LoadPacked final : public Load {
     int64_t lines = 0, k = 0;
     int64_t line_step = 0, k_step = 0;  // from one line, or one k, to the next; in codes
     int64_t block = 0;                  // of k
-    Operand scale, zero;                // [blocks, lines]; may be absent
+    Operand scale, zero;                // [blocks, all lines]; may be absent
     Operand global;                     // one number by which all are multiplied; may be absent
     Scale stored = Scale::number;
     double zero_point = 0;  // if there is no operand for it
+    // There may be several such weights, one after the other; the load's batch 0 is this one of them.
+    int64_t batches = 1, first_batch = 0;
   };
   explicit LoadPacked(Weight w) : w_(std::move(w)) {}
 
@@ -36,9 +38,9 @@ class LoadPacked final : public Load {
 
   std::string_view name() const override { return "packed"; }
   std::string id() const override {
-    return formatted("packed {} {} bits, scale {} {}, zero {} {}, global {}", static_cast<int>(w_.code),
-                     w_.bits, w_.scale.present(), static_cast<int>(w_.stored), w_.zero.present(),
-                     w_.zero_point != 0, w_.global.present());
+    return formatted("packed {} {} bits, scale {} {}, zero {} {}, global {}, batches {}",
+                     static_cast<int>(w_.code), w_.bits, w_.scale.present(), static_cast<int>(w_.stored),
+                     w_.zero.present(), w_.zero_point != 0, w_.global.present(), has_batches());
   }
   std::string wgsl() const override { return operands() + values() + std::string(kHooks); }
 
@@ -51,16 +53,21 @@ class LoadPacked final : public Load {
 
   Binding bind(Access access, const Lines& lines) const override {
     Binding b;
-    const bool part = lines.is_part(1, w_.lines, w_.k);
+    const bool part = lines.is_part(w_.batches, w_.lines, w_.k);
+    const Extent all = all_lines(lines);
     Operand words = w_.words;
-    if (part) words.window = words_of(lines);
+    if (part) words.window = words_of(all, lines.k);
     b.operands = {words};
     b.words = {to_u32(w_.line_step), to_u32(w_.k_step), to_u32(std::max<int64_t>(w_.block, 1))};
+    if (has_batches()) {
+      b.words.push_back(to_u32(w_.lines));
+      b.words.push_back(to_u32(w_.first_batch * w_.lines));
+    }
     const Extent blocks{lines.k.begin / w_.block, ceil_div(lines.k.end, w_.block)};
     for (const Operand* const table : {&w_.scale, &w_.zero}) {
       if (!table->present()) continue;
       Operand bound = *table;
-      if (part) bound.window = Grouped{bound, 0, 1}.reach({0, 1}, blocks, lines.lines);
+      if (part) bound.window = Grouped{bound, 0, 1}.reach({0, 1}, blocks, all);
       b.operands.push_back(std::move(bound));
       for (const int64_t axis : {1, 0})
         b.words.push_back(static_cast<uint32_t>(to_i32(table->view.strides[static_cast<size_t>(axis)])));
@@ -77,11 +84,20 @@ class LoadPacked final : public Load {
   }
 
  private:
+  bool has_batches() const { return w_.batches > 1; }
+
+  // From the first to the last of the lines, counted through all batches.
+  Extent all_lines(const Lines& of) const {
+    if (!has_batches()) return of.lines;
+    return {(w_.first_batch + of.batch.begin) * w_.lines + of.lines.begin,
+            (w_.first_batch + of.batch.end - 1) * w_.lines + of.lines.end};
+  }
+
   // The words that hold the codes of these lines.
-  View::Range words_of(const Lines& lines) const {
+  View::Range words_of(const Extent& lines, const Extent& k) const {
     const int64_t per_word = 32 / w_.bits;
-    const int64_t first = lines.lines.begin * w_.line_step + lines.k.begin * w_.k_step;
-    const int64_t last = (lines.lines.end - 1) * w_.line_step + (lines.k.end - 1) * w_.k_step;
+    const int64_t first = lines.begin * w_.line_step + k.begin * w_.k_step;
+    const int64_t last = (lines.end - 1) * w_.line_step + (k.end - 1) * w_.k_step;
     const int64_t begin = w_.words.view.offset;
     if (last < first) return {begin, begin};
     return {begin + first / per_word, begin + last / per_word + 1};
@@ -90,6 +106,11 @@ class LoadPacked final : public Load {
   std::string operands() const {
     std::string text =
         "//@ in x any\n//@ param x_line_step: u32\n//@ param x_k_step: u32\n//@ param x_block: u32\n";
+    text += has_batches() ? R"(//@ param x_lines: u32
+//@ param x_first_line: u32
+fn x_line_of(batch: u32, line: u32) -> u32 { return params.x_first_line + batch * params.x_lines + line; }
+)"
+                          : "fn x_line_of(batch: u32, line: u32) -> u32 { return line; }\n";
     const auto table = [&](std::string_view of, const Operand& operand, std::string_view otherwise,
                            std::string_view value) {
       if (!operand.present()) {
@@ -163,7 +184,7 @@ fn x_four_of(i: u32) -> u32 {
 }
 
 struct x_Line { line: u32, }
-fn x_line(batch: u32, line: u32) -> x_Line { return x_Line(line); }
+fn x_line(batch: u32, line: u32) -> x_Line { return x_Line(x_line_of(batch, line)); }
 
 struct x_Run { at: u32, scale: f32, zero: f32, }
 fn x_run(l: x_Line, run: u32) -> x_Run {
