@@ -73,6 +73,21 @@ void add_products(Seeds& seeds) {
       .node("MatMul", {"a", "b"}, {"y"})
       .output("y", ElementType::uint4);
   seeds.add("integer_product", integers);
+
+  OnnxModel experts;
+  experts.import("com.microsoft", 1);
+  experts.graph.input("x", {"n", 4})
+      .input("router", {"n", 2})
+      .initializer("up", Tensor::full(DType::u8, {2, 6, 2}, 0x5a))
+      .initializer("up_scale", Tensor::full(DType::f32, {2, 6, 2}, 0.25))
+      .initializer("bias", Tensor::full(DType::f32, {2, 6}, 0.5))
+      .initializer("down", Tensor::full(DType::u8, {2, 4, 2}, 0xa5))
+      .initializer("down_scale", Tensor::full(DType::f32, {2, 4, 2}, 0.25))
+      .node("QMoE", {"x", "router", "up", "up_scale", "bias", "down", "down_scale"}, {"y"},
+            {{"k", 2}, {"activation_type", "swiglu"}, {"swiglu_fusion", 1}, {"block_size", 2}},
+            "com.microsoft")
+      .output("y");
+  seeds.add("experts", experts);
 }
 
 // Sizes that are computed from sizes.
