@@ -25,6 +25,7 @@ const BIAS: bool = false;  //@ spec      its last column is added to delta
 const SOFTPLUS: bool = false;  //@ spec
 const RESUMES: bool = false;  //@ spec   begins with what `state` holds
 const ENDS: bool = true;  //@ spec       writes the state after the last step
+const NATIVE: bool = false;  //@ spec    takes the device's own exp2, a single instruction on GPUs
 
 struct Params {
   steps: u32,          // in all
@@ -99,6 +100,13 @@ fn begin_four(row: u32, chunk: u32, channel: u32, first: u32) -> vec4f {
   return v;
 }
 
+fn kept(x: vec4f) -> vec4f {
+  if (!NATIVE) { return decay4(x); }
+  // 2^-200 is 0; where an infinity would go is not defined, nor what becomes of NaN.
+  let t = clamp(x * LOG2_E, vec4f(-200.0), vec4f(200.0));
+  let power = select(exp2(t), vec4f(infinity()), t >= vec4f(128.0));
+  return select(power, x, (bitcast<vec4u>(x) & vec4u(0x7fffffffu)) > vec4u(0x7f800000u));
+}
 fn delta_at_step(row: u32, t: u32, channel: u32, bias: f32) -> f32 {
   var d = delta_get(at(params.delta_strides, row, t, channel));
   if (BIAS) { d += bias; }
@@ -150,7 +158,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       var sum = vec4f();
       for (var i = 0u; i < FOURS; i++) {
         let first = first_of(part, i);
-        var now = decay4(delta * rate[i]) * h[i] + input * b_four(row, t, first);
+        var now = kept(delta * rate[i]) * h[i] + input * b_four(row, t, first);
         if (!WHOLE) { now = select(vec4f(), now, exists(first)); }  // 0 * infinity would be NaN there
         h[i] = now;
         if (y_present) { sum += now * c_four(row, t, first); }

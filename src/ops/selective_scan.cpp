@@ -193,6 +193,7 @@ Tile tile_of(const Target& target, const Problem& p) {
 struct Pass {
   int64_t chunk = 0, chunks = 1;
   bool ends = true;
+  bool native = false;  // the device's own exponential
   Operand total = {};
 };
 
@@ -241,7 +242,8 @@ Dispatch make_pass(const Lowering& l, const Problem& p, const Pass& pass) {
        .BIAS = p.op->bias,
        .SOFTPLUS = p.op->softplus,
        .RESUMES = p.resumes,
-       .ENDS = pass.ends});
+       .ENDS = pass.ends,
+       .NATIVE = pass.native});
 }
 
 // --- One workgroup makes all steps of its channels ---
@@ -261,8 +263,8 @@ Problem slice(Problem p, int64_t axis, int64_t begin, int64_t length) {
 }
 
 // Halves the problem until it can be bound. Halves of the steps are made one after the other.
-void emit_serial(Lowering& l, const Problem& p) {
-  const Dispatch d = make_pass(l, p, {.chunk = std::max<int64_t>(p.steps(), 1)});
+void emit_serial(Lowering& l, const Problem& p, bool native) {
+  const Dispatch d = make_pass(l, p, {.chunk = std::max<int64_t>(p.steps(), 1), .native = native});
   const Dims& dims = p.x.view.dims;
   const size_t axis = dims[0] > 1 ? 0 : dims[1] > 1 ? 1 : 2;
   if (fits(d, l.caps()) || dims[axis] < 2) return l.emit(d);
@@ -271,13 +273,13 @@ void emit_serial(Lowering& l, const Problem& p) {
     Problem begun = p;
     begun.initial = {};
     begun.resumes = true;
-    return emit_serial(l, begun);
+    return emit_serial(l, begun, native);
   }
   const int64_t half = dims[axis] / 2;
-  emit_serial(l, slice(p, static_cast<int64_t>(axis), 0, half));
+  emit_serial(l, slice(p, static_cast<int64_t>(axis), 0, half), native);
   Problem rest = slice(p, static_cast<int64_t>(axis), half, dims[axis] - half);
   if (axis == 1) rest.resumes = true;
-  emit_serial(l, rest);
+  emit_serial(l, rest, native);
 }
 
 // Updates of a state, of which each takes an exponential.
@@ -285,20 +287,23 @@ double updates(const Problem& p) {
   return static_cast<double>(p.rows() * p.steps()) * static_cast<double>(p.channels() * p.states());
 }
 // The time of `count` updates that a lane makes one after the other, where `lanes` of them run.
-double updates_ns(const Target& target, const Problem& p, double lanes) {
+double updates_ns(const Target& target, const Problem& p, double lanes, bool native) {
   const Rates r = rates_of(target.caps);
-  if (r.cpu) return 0.45 * updates(p);  // measured
-  return updates(p) / std::min(lanes, r.lanes) * 0.25 * r.step_ns;
+  if (r.cpu) return (native ? 0.46 : 0.45) * updates(p);  // measured
+  return updates(p) / std::min(lanes, r.lanes) * (native ? 0.1 : 0.25) * r.step_ns;
 }
 double lanes_of(const Target& target, const Problem& p) {
   return static_cast<double>(p.rows() * p.channels() * tile_of(target, p).parts);
 }
 
+template <bool native>
 std::vector<Candidate> serial_candidates(const Target& target, const Problem& p) {
-  return one_candidate(rates_of(target.caps).dispatch_ns + updates_ns(target, p, lanes_of(target, p)));
+  return one_candidate(rates_of(target.caps).dispatch_ns +
+                       updates_ns(target, p, lanes_of(target, p), native));
 }
+template <bool native>
 bool make_serial(Lowering& l, const Problem& p, const Candidate&) {
-  emit_serial(l, p);
+  emit_serial(l, p, native);
   return true;
 }
 
@@ -313,16 +318,19 @@ int64_t chunk_of(const Target& target, const Problem& p) {
 
 bool chunked_applies(const Target& target, const Problem& p) { return p.steps() > chunk_of(target, p); }
 
+template <bool native>
 std::vector<Candidate> chunked_candidates(const Target& target, const Problem& p) {
   const int64_t chunks = ceil_div(p.steps(), chunk_of(target, p));
   const double lanes = lanes_of(target, p) * static_cast<double>(chunks);
   const double carries = static_cast<double>(chunks) * rates_of(target.caps).step_ns;
-  return one_candidate(3 * rates_of(target.caps).dispatch_ns + 2 * updates_ns(target, p, lanes) + carries);
+  return one_candidate(3 * rates_of(target.caps).dispatch_ns + 2 * updates_ns(target, p, lanes, native) +
+                       carries);
 }
 
 // [batch, chunks, channels, states] in memory with neighbouring channels side by side.
 Operand by_channel(const Operand& o) { return o.with_view(o.view.permute({0, 1, 3, 2})); }
 
+template <bool native>
 bool make_chunked(Lowering& l, const Problem& p, const Candidate&) {
   const int64_t chunk = chunk_of(l.target(), p);
   const int64_t chunks = ceil_div(p.steps(), chunk);
@@ -339,12 +347,12 @@ bool make_chunked(Lowering& l, const Problem& p, const Candidate&) {
         .dims = ends.view.dims, .strides = {total.view.strides[0], total.view.strides[1], 0, 1}, .offset = 0};
     const View rates = p.rates.view.slice(1, 0, p.states()).permute({1, 0});
     return std::array{
-        make_pass(l, first, {.chunk = chunk, .chunks = chunks, .total = total}),
+        make_pass(l, first, {.chunk = chunk, .chunks = chunks, .native = native, .total = total}),
         carry_dispatch(l, {.rates = p.rates.with_view(rates),
                            .kept = total.with_view(kept),
                            .chunks = ends,
                            .state = p.state.with_view(p.state.view.permute({0, 2, 1}))}),
-        make_pass(l, last, {.chunk = chunk, .chunks = chunks, .ends = false}),
+        make_pass(l, last, {.chunk = chunk, .chunks = chunks, .ends = false, .native = native}),
     };
   };
   const Dims ends{p.rows(), chunks, p.states(), p.channels()};
@@ -369,8 +377,8 @@ bool quads_applies(const Target&, const Problem& p) {
 std::vector<Candidate> quads_candidates(const Target& target, const Problem& p) {
   const Rates r = rates_of(target.caps);
   // Measured on a CPU; on a GPU four channels in a lane leave three lanes without work.
-  const double share = r.cpu ? 0.7 : 4;
-  return one_candidate(r.dispatch_ns + share * updates_ns(target, p, lanes_of(target, p)));
+  const double share = r.cpu ? 0.85 : 4;
+  return one_candidate(r.dispatch_ns + share * updates_ns(target, p, lanes_of(target, p), false));
 }
 
 bool make_quads(Lowering& l, const Problem& p, const Candidate&) {
@@ -408,9 +416,11 @@ bool make_quads(Lowering& l, const Problem& p, const Candidate&) {
 }
 
 constexpr Variant<Problem, bool> kVariants[] = {
-    {"serial", always, serial_candidates, make_serial},
+    {"serial", always, serial_candidates<false>, make_serial<false>},
     {"quads", quads_applies, quads_candidates, make_quads},
-    {"chunked", chunked_applies, chunked_candidates, make_chunked},
+    {"chunked", chunked_applies, chunked_candidates<false>, make_chunked<false>},
+    {"serial_exp2", always, serial_candidates<true>, make_serial<true>},
+    {"chunked_exp2", chunked_applies, chunked_candidates<true>, make_chunked<true>},
 };
 
 void SelectiveSteps::lower(Lowering& l) const {
@@ -426,7 +436,7 @@ void SelectiveSteps::lower(Lowering& l) const {
                   .state = l.out(1)};
   if (p.state.view.elements() == 0) return;
   if (p.steps() == 0) return begin_state(l, p.initial, p.state);
-  if (!l.choose(kName, kVariants, p).make(l, p)) emit_serial(l, p);
+  if (!l.choose(kName, kVariants, p).make(l, p)) emit_serial(l, p, false);
 }
 
 // --- The op ---

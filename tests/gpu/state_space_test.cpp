@@ -240,7 +240,7 @@ TEST(StateSpace, KeepsNanAndInfinityApart) {
   const NamedTensors odd = {{"x", Tensor::from_doubles(DType::f32, {1, 40, 3}, xs)},
                             {"delta", Tensor::from_doubles(DType::f32, {1, 40, 3}, deltas)},
                             {"decay", Tensor::from_doubles(DType::f32, {1, 40, 1}, decays)}};
-  for (const std::string kernel : {"serial", "chunked"}) {
+  for (const std::string kernel : {"serial", "chunked", "serial_exp2", "chunked_exp2"}) {
     SCOPED_TRACE(kernel);
     const NamedTensors got = compile(g, full_device(), {.kernels = forced(kernel)}).run(odd);
     EXPECT_TRUE(std::isfinite(got.at("scan").real(3 * 29 + 2)));
