@@ -47,7 +47,10 @@ prepare_peer() {
       python3 "$checkout/bench/ort_models.py" "$peers_dir/cases" "${@:2}" ||
         note "the cases cannot be made as ONNX files in $peers_dir/cases"
       ;;
-    ggml) [[ -e $(echo /usr/libexec/*/llama.cpp-tests/test-backend-ops) ]] || install_for_peer llama.cpp-tests || true ;;
+    ggml)
+      [[ -e $(echo /usr/libexec/*/llama.cpp-tests/test-backend-ops) && -e $(echo /usr/lib/*/ggml/*/libggml-vulkan.so) ]] ||
+        install_for_peer llama.cpp-tests libggml0-backend-vulkan || true
+      ;;
   esac
 }
 

@@ -39,6 +39,25 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   let signs = x_eight_signs((g.signs >> (7u * (i / 2u))) & 127u);
   return g.scale * x_signed(x_iq2(x_two_bits(entry, i)), signs >> (4u * (i % 2u)));
 }
+
+const x_EIGHTH_FACTORS: u32 = 1u;
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
+  let scale = x_eight(x_block(i) + 1u, 8u, 4u, 2u, lane) >> 28u;
+  return vec4f(0.25 * x_half(i) * (0.5 + f32(i32(scale))));
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(i);
+  let entries = x_eight(block, 8u, 4u, 2u, lane);
+  let sevens = x_eight(block + 1u, 8u, 4u, 2u, lane);
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 4u; j++) {
+    let levels = x_levels((entries >> (8u * j)) & 255u);
+    let signs = x_eight_signs((sevens >> (7u * j)) & 127u);
+    out[j] = x_signed(x_iq2(levels[0]), signs);
+    out[j + 4u] = x_signed(x_iq2(levels[1]), signs >> 4u);
+  }
+  return out;
+}
 )";
   return text;
 }

@@ -81,4 +81,35 @@ fn x_steps(block: u32, g: u32) -> vec2f {
 }
 )";
 
+// For x_eighth: a lane has four words of the nibbles of a pair of groups, low and high. Bytes are converted
+// where they stand in a word; the steps make up for that.
+inline constexpr std::string_view kEighthsWgsl = R"(
+const x_EIGHTH_FACTORS: u32 = 0u;
+const x_EIGHTH_UNIT: vec4f = vec4f(1.0);
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f { return vec4f(1.0); }
+fn x_eighth_place(j: u32, lane: u32) -> u32 {
+  return 64u * (lane / 2u) + 16u * (lane % 2u) + 32u * (j % 2u) + 4u * (j / 2u);
+}
+struct x_PairSteps {
+  low: vec4f,  // of the four bytes of a word
+  high: vec4f,
+  low_minimum: f32,
+  high_minimum: f32,
+}
+fn x_pair_steps(block: u32, lane: u32) -> x_PairSteps {
+  // The steps of both groups, side by side in two bytes.
+  let shift = 8u * (lane & 2u);
+  let a = x_word(block + 1u) >> shift;
+  let b = x_word(block + 2u) >> shift;
+  let c = x_word(block + 3u) >> shift;
+  let late = lane >= 4u;
+  let scales = select(a & 0x3f3fu, (c & 0x0f0fu) | ((a >> 2u) & 0x3030u), late);
+  let minima = select(b & 0x3f3fu, ((c >> 4u) & 0x0f0fu) | ((b >> 2u) & 0x3030u), late);
+  let d = unpack2x16float(x_word(block));
+  let unit = vec4f(1.0, 0x1p-8, 0x1p-16, 0x1p-24);
+  return x_PairSteps(d.x * f32(i32(scales & 255u)) * unit, d.x * f32(i32(scales >> 8u)) * unit,
+                     d.y * f32(i32(minima & 255u)), d.y * f32(i32(minima >> 8u)));
+}
+)";
+
 }  // namespace rlx::k_scales

@@ -34,7 +34,7 @@ void encode(const float* values, std::byte* block) {
 }
 
 std::string_view wgsl() {
-  static const std::string text = std::string(k_scales::kWgsl) + R"(
+  static const std::string text = std::string(k_scales::kWgsl) + std::string(k_scales::kEighthsWgsl) + R"(
 struct x_Group {
   scale: f32,
   minimum: f32,
@@ -51,35 +51,15 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   return g.scale * vec4f(unpack4xI8((x_word(g.at + i) >> g.shift) & 0x0f0f0f0fu)) - g.minimum;
 }
 
-// A lane has four words of the nibbles, of half a pair of groups.
-const x_EIGHTH_FACTORS: u32 = 0u;
-const x_EIGHTH_UNIT: vec4f = vec4f(1.0);
-fn x_eighth_factors(i: u32, lane: u32) -> vec4f { return vec4f(1.0); }
-fn x_eighth_place(j: u32, lane: u32) -> u32 {
-  return 64u * (lane / 2u) + 16u * (lane % 2u) + 32u * (j % 2u) + 4u * (j / 2u);
-}
 fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
   let block = x_block(i);
-  // The steps of both groups, side by side in two bytes.
-  let shift = 8u * (lane & 2u);
-  let a = x_word(block + 1u) >> shift;
-  let b = x_word(block + 2u) >> shift;
-  let c = x_word(block + 3u) >> shift;
-  let late = lane >= 4u;
-  let scales = select(a & 0x3f3fu, (c & 0x0f0fu) | ((a >> 2u) & 0x3030u), late);
-  let minima = select(b & 0x3f3fu, ((c >> 4u) & 0x0f0fu) | ((b >> 2u) & 0x3030u), late);
-  let d = unpack2x16float(x_word(block));
-  let unit = vec4f(1.0, 0x1p-8, 0x1p-16, 0x1p-24);  // of a byte, where it stands
-  let low_scale = d.x * f32(i32(scales & 255u)) * unit;
-  let high_scale = d.x * f32(i32(scales >> 8u)) * unit;
-  let low_minimum = d.y * f32(i32(minima & 255u));
-  let high_minimum = d.y * f32(i32(minima >> 8u));
+  let steps = x_pair_steps(block, lane);
   var out: array<vec4f, 8>;
   for (var j = 0u; j < 4u; j++) {
     let codes = vec4i(bitcast<i32>(x_eight(block + 4u + j, 16u, 8u, 4u, lane)));
     let mask = vec4i(0xf, 0xf00, 0xf0000, 0xf000000);
-    out[2u * j] = vec4f(codes & mask) * low_scale - low_minimum;
-    out[2u * j + 1u] = vec4f((codes >> vec4u(4u)) & mask) * high_scale - high_minimum;
+    out[2u * j] = vec4f(codes & mask) * steps.low - steps.low_minimum;
+    out[2u * j + 1u] = vec4f((codes >> vec4u(4u)) & mask) * steps.high - steps.high_minimum;
   }
   return out;
 }

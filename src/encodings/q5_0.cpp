@@ -25,13 +25,28 @@ void encode(const float* values, std::byte* block) {
 }
 
 std::string_view wgsl() {
-  static const std::string text = std::string(five_bits::kWgsl) + R"(
+  static const std::string text = std::string(five_bits::kWgsl) + std::string(five_bits::kEighthsWgsl) + R"(
 struct x_Group {
   scale: f32,
   at: u32,  // the word where the codes begin
 }
 fn x_group_at(i: u32) -> x_Group { return x_Group(x_half(i), x_block(i)); }
 fn x_group_four(g: x_Group, i: u32) -> vec4f { return g.scale * (x_codes(g.at, i) - 16.0); }
+
+const x_EIGHTH_FACTORS: u32 = 1u;
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f { return vec4f(x_half(8u * i + lane)); }
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let at = x_block(8u * i + lane);
+  let sixteen = vec4f(16.0, 0x1p12, 0x1p20, 0x1p28);
+  let fifths = x_word(at);
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 4u; j++) {
+    let nibbles = x_word(at + 1u + j);
+    out[j] = x_bytes(fifths, nibbles, j) - sixteen;
+    out[j + 4u] = x_bytes(fifths, nibbles, j + 4u) - sixteen;
+  }
+  return out;
+}
 )";
   return text;
 }

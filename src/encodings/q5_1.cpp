@@ -28,7 +28,7 @@ void encode(const float* values, std::byte* block) {
 }
 
 std::string_view wgsl() {
-  static const std::string text = std::string(five_bits::kWgsl) + R"(
+  static const std::string text = std::string(five_bits::kWgsl) + std::string(five_bits::kEighthsWgsl) + R"(
 struct x_Group {
   scale: f32,
   minimum: f32,
@@ -39,6 +39,23 @@ fn x_group_at(i: u32) -> x_Group {
   return x_Group(d.x, d.y, x_block(i) + 1u);
 }
 fn x_group_four(g: x_Group, i: u32) -> vec4f { return g.scale * x_codes(g.at, i) + g.minimum; }
+
+const x_EIGHTH_FACTORS: u32 = 0u;
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f { return vec4f(1.0); }
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(8u * i + lane);
+  let d = unpack2x16float(x_word(block));
+  let minimum = d.y * vec4f(1.0, 0x1p8, 0x1p16, 0x1p24);
+  let at = block + 1u;
+  let fifths = x_word(at);
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 4u; j++) {
+    let nibbles = x_word(at + 1u + j);
+    out[j] = d.x * x_bytes(fifths, nibbles, j) + minimum;
+    out[j + 4u] = d.x * x_bytes(fifths, nibbles, j + 4u) + minimum;
+  }
+  return out;
+}
 )";
   return text;
 }

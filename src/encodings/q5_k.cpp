@@ -37,7 +37,7 @@ void encode(const float* values, std::byte* block) {
 }
 
 std::string_view wgsl() {
-  static const std::string text = std::string(k_scales::kWgsl) + R"(
+  static const std::string text = std::string(k_scales::kWgsl) + std::string(k_scales::kEighthsWgsl) + R"(
 struct x_Group {
   scale: f32,
   minimum: f32,
@@ -53,6 +53,22 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   let nibbles = (x_word(g.block + 12u + 8u * (g.group / 2u) + i) >> (4u * (g.group % 2u))) & 0x0f0f0f0fu;
   let fifth = (x_word(g.block + 4u + i) >> g.group) & 0x01010101u;
   return g.scale * vec4f(unpack4xI8(nibbles | (fifth << 4u))) - g.minimum;
+}
+
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(i);
+  let steps = x_pair_steps(block, lane);
+  var out: array<vec4f, 8>;
+  for (var j = 0u; j < 4u; j++) {
+    let nibbles = x_eight(block + 12u + j, 16u, 8u, 4u, lane);
+    let fifth = x_eight(block + 4u + j, 0u, 0u, 4u, lane) >> (lane & 6u);  // a bit of each byte for each group
+    let low = (nibbles & 0x0f0f0f0fu) | ((fifth & 0x01010101u) << 4u);
+    let high = ((nibbles >> 4u) & 0x0f0f0f0fu) | ((fifth & 0x02020202u) << 3u);
+    let mask = vec4i(0x1f, 0x1f00, 0x1f0000, 0x1f000000);
+    out[2u * j] = vec4f(vec4i(bitcast<i32>(low)) & mask) * steps.low - steps.low_minimum;
+    out[2u * j + 1u] = vec4f(vec4i(bitcast<i32>(high)) & mask) * steps.high - steps.high_minimum;
+  }
+  return out;
 }
 )";
   return text;

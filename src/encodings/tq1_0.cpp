@@ -66,6 +66,36 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   let rest = (bytes * power) & vec4u(255u);
   return g.scale * (vec4f(vec4i((rest * 3u) >> vec4u(8u))) - 1.0);
 }
+
+// A lane has the five fours of one of the first eight words, and three of the others, which are in the order of digits.
+const x_EIGHTH_FACTORS: u32 = 1u;
+const x_EIGHTH_UNIT: vec4f = vec4f(1.0, 0x1p-8, 0x1p-16, 0x1p-24);  // bytes are converted where they stand
+fn x_eighth_place(j: u32, lane: u32) -> u32 { return select(160u + 4u * (3u * lane + j - 5u), 32u * j + 4u * lane, j < 5u); }
+fn x_eighth_factors(i: u32, lane: u32) -> vec4f { return vec4f(x_half(i)); }
+fn x_digits(bytes: u32, power: u32) -> vec4f {
+  let even = (((((bytes & 0x00ff00ffu) * power) & 0x00ff00ffu) * 3u) >> 8u) & 0x00030003u;
+  let odd = (((((bytes >> 8u) & 0x00ff00ffu) * power) & 0x00ff00ffu) * 3u) & 0x03000300u;
+  let digits = vec4i(bitcast<i32>(even | odd)) & vec4i(0x3, 0x300, 0x30000, 0x3000000);
+  return vec4f(digits) - vec4f(1.0, 0x1p8, 0x1p16, 0x1p24);
+}
+fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
+  let block = x_block(i);
+  let own = x_word(block + lane);
+  var out: array<vec4f, 8>;
+  out[0] = x_digits(own, 1u);
+  out[1] = x_digits(own, 3u);
+  out[2] = x_digits(own, 9u);
+  out[3] = x_digits(own, 27u);
+  out[4] = x_digits(own, 81u);
+  for (var j = 0u; j < 3u; j++) {
+    let four = 3u * lane + j;
+    let last = four >= 20u;  // the digits of the last word
+    let digit = select(four / 4u, four - 20u, last);
+    let power = select((0x1b090301u >> (8u * (digit % 4u))) & 255u, 81u, digit == 4u);
+    out[j + 5u] = x_digits(x_word(block + select(8u + four % 4u, 12u, last)), power);
+  }
+  return out;
+}
 )";
 
 }  // namespace

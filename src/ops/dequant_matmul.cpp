@@ -113,7 +113,8 @@ std::vector<TensorType> DequantMatMul::infer(const InferArgs& in) const {
   if (x.rank() == 0) fail("dequant_matmul: x is a scalar; it must have rows of at least one axis");
   if (!x[x.rank() - 1].is_static()) fail("dequant_matmul: the last axis of x {} must be a number", x.text());
   if (columns < 1) fail("dequant_matmul: the weight has {} columns; it must say how many there are", columns);
-  if (block < 0) fail("dequant_matmul: blocks of {}; a block cannot be negative", block);
+  if (block < 0 || block > UINT32_MAX)
+    fail("dequant_matmul: blocks of {}; a block can have up to {} elements", block, UINT32_MAX);
   const CodeScheme s = code_scheme(scheme);
   const int64_t k = x[x.rank() - 1].value();
   if (order == WeightOrder::by_columns && column_step(k) * s.bits % 8 != 0) {
