@@ -35,8 +35,8 @@ fn x_codes(at: u32, i: u32) -> vec4f {
 }
 )";
 
-// For x_eighth: a lane has a block. x_bytes has codes that are still to be multiplied by x_EIGHTH_UNIT: they are
-// converted where they stand in a word.
+// For x_eighth: a lane has a block. x_bytes has codes that are still to be multiplied by x_EIGHTH_UNIT: they
+// are converted where they stand in a word.
 inline constexpr std::string_view kEighthsWgsl = R"(
 const x_EIGHTH_UNIT: vec4f = vec4f(1.0, 0x1p-8, 0x1p-16, 0x1p-24);
 fn x_eighth_place(j: u32, lane: u32) -> u32 { return 32u * lane + 4u * j; }

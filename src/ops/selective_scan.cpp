@@ -377,7 +377,7 @@ bool quads_applies(const Target&, const Problem& p) {
 std::vector<Candidate> quads_candidates(const Target& target, const Problem& p) {
   const Rates r = rates_of(target.caps);
   // Measured on a CPU; on a GPU four channels in a lane leave three lanes without work.
-  const double share = r.cpu ? 0.85 : 4;
+  const double share = r.cpu ? 0.8 : 4;
   return one_candidate(r.dispatch_ns + share * updates_ns(target, p, lanes_of(target, p), false));
 }
 
