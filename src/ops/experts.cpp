@@ -3,6 +3,7 @@
 
 #include "ops/composite.h"
 #include "ops/op_table.h"
+#include "ops/scalar.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/order.h"
@@ -20,12 +21,33 @@ Value gated(const Value& gate, const Value& up, std::string_view activation, con
   return apply(activation, {product(gate)}) * product(up);
 }
 
+// Experts of one part and not of another would be left out in silence.
+void check_weights(const Shape& x, const ExpertWeights& of) {
+  const Shape& up = of.up.shape();
+  const Dim& k = x[x.rank() - 1];
+  if (up.rank() != 3 || !(up[1] == k)) {
+    fail("moe_ffn: `up` is {}; for x {} it must be [experts, {}, hidden]", up.text(), x.text(), k.text());
+  }
+  if (of.gate && !(of.gate.shape() == up))
+    fail("moe_ffn: `gate` is {}, but `up` is {}; they must have the same shape", of.gate.shape().text(),
+         up.text());
+  if (const Shape down{up[0], up[2], k}; !(of.down.shape() == down)) {
+    fail("moe_ffn: `down` is {}; with `up` {} it must be {}", of.down.shape().text(), up.text(), down.text());
+  }
+}
+
 }  // namespace
 
 // In f32, whatever the type of the logits, and rounded at the end.
 std::vector<Value> moe_route(Value logits, const ExpertRouting& routing, Value bias) {
   if (routing.experts_per_token < 1)
     fail("moe_route: {} experts for each token; there must be at least 1", routing.experts_per_token);
+  const Shape& s = logits.shape();
+  if (s.rank() < 1) fail("moe_route: the logits are a scalar; they must be [.., experts]");
+  if (const Dim& all = s[s.rank() - 1]; all.is_static() && routing.experts_per_token > all.value()) {
+    fail("moe_route: experts_per_token is {}, and the logits {} are of {} experts", routing.experts_per_token,
+         s.text(), all.text());
+  }
   const Value wide = cast(logits, DType::f32);
   const bool is_softmax = routing.score == ExpertScore::softmax;
   const Value scores = is_softmax ? softmax(wide) : sigmoid(wide);
@@ -52,6 +74,11 @@ Value moe_ffn(Value x, Value weights, Value experts, const ExpertWeights& of, st
   if (axis < 0 || experts.shape().rank() != axis + 1) {
     fail("moe_ffn: the experts {} must have the axes of x {} without the last, and one for a token's experts",
          experts.shape().text(), x.shape().text());
+  }
+  check_weights(x.shape(), of);
+  if (const ScalarFn* fn = find_scalar(activation); !fn || fn->arity != 1) {
+    fail("moe_ffn: the activation '{}' is no element-wise function of one operand (`rlx ops` lists them)",
+         activation);
   }
   rows.insert(axis, experts.shape()[axis]);
   one.insert(axis, 1);
