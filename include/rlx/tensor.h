@@ -89,8 +89,8 @@ class Tensor {
   // One value everywhere, stored once until all elements are requested.
   static Tensor full(DType dtype, std::vector<int64_t> shape, double value);
   static Tensor zeros(DType dtype, std::vector<int64_t> shape) { return full(dtype, std::move(shape), 0); }
-  // Converted as `cast` does: floats to nearest even; to integers truncated and saturated, NaN becomes 0. An
-  // encoded type is given the scales that are simplest to find, which is not the best that it can do.
+  // Converted as `cast` does: floats to nearest even; to integers truncated and saturated, NaN becomes 0. For
+  // an encoded type as `quantize` does: several scales are tried, and numbers that are not finite are errors.
   static Tensor from_doubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values);
   // Integers that do not fit keep their low bits.
   static Tensor from_ints(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values);

@@ -97,12 +97,25 @@ std::vector<std::byte> encoded(DType type, std::span<const double> values) {
   const auto length = static_cast<size_t>(e.block_elements);
   const auto bytes = static_cast<size_t>(e.block_bytes);
   std::vector<std::byte> out((values.size() + length - 1) / length * bytes);
-  std::vector<float> block(length);
+  std::vector<float> block(length), back(length);
+  const auto finite = [](float v) { return std::isfinite(v); };
   for (size_t first = 0; first < values.size(); first += length) {
     std::ranges::fill(block, 0.0F);
     std::ranges::transform(values.subspan(first, std::min(length, values.size() - first)), block.begin(),
                            [](double v) { return static_cast<float>(v); });
-    e.encode(block.data(), out.data() + first / length * bytes);
+    if (const auto odd = std::ranges::find_if_not(block, finite); odd != block.end()) {
+      fail(ErrorKind::invalid_argument, "element {} is {}; a block of {} holds finite numbers",
+           first + static_cast<size_t>(odd - block.begin()), *odd, e.name);
+    }
+    std::byte* const made = out.data() + first / length * bytes;
+    e.encode(block.data(), made);
+    e.decode(made, back.data());
+    if (!std::ranges::all_of(back, finite)) {
+      const auto [low, high] = std::ranges::minmax(block);
+      fail(ErrorKind::invalid_argument,
+           "the elements from {} on lie between {} and {}, more than the scale of a block of {} can hold",
+           first, low, high, e.name);
+    }
   }
   return out;
 }
