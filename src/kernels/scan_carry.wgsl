@@ -37,7 +37,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     if (rates_present) { keeps = decay(rate * keeps); }
     let local = chunks_get(at);
     chunks_put(at, h);
-    h = keeps * h + local;
+    // Nothing stays nothing, even if a product of decays is infinite.
+    h = select(keeps * h, 0.0, h == 0.0) + local;
   }
   state_put(state_place, h);
 }
