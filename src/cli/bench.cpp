@@ -218,6 +218,12 @@ Subject subject(const std::string& name, const Options& o) {
     throw Misuse(formatted("there is no case, network or file '{}'; the cases are: {}; the networks: {}",
                            name, joined(bench_cases(), &Case::name), joined(networks(), &Network::name)));
   }
+  if (for_ort(o)) {
+    ModelFlags file = o.graph.model;
+    file.file = name;
+    if (std::filesystem::exists(name) && !file.is_onnx())
+      throw Misuse(formatted("--peer {} takes ONNX files, and {} is a graph text", o.peer, name));
+  }
   return model_subject(name, name, o.graph, o);
 }
 
@@ -322,6 +328,11 @@ void run_beside_ggml(const Options& o) {
 void run_bench(const Options& o) {
   if (!o.peer.empty() && !for_ort(o) && o.peer != "ggml")
     throw Misuse(formatted("--peer is '{}'; the peers are: ort, ort-cpu, ggml", o.peer));
+  for (const std::string& file : {o.json, o.plot}) {
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+      throw Misuse(formatted("the file {} cannot be written: there is no folder {}", file, folder.string()));
+  }
   if (!o.peer.empty() && o.growth) throw Misuse("--peer and --growth cannot be given together");
   if (o.peer.empty() && o.rounds != 0) throw Misuse("--rounds is for --peer, which is not given");
   if (for_ort(o)) return run_beside_ort(o);

@@ -39,31 +39,50 @@ struct Rounds {
   }
 };
 
+// A session of each provider, or why there is none.
+struct Peer {
+  std::unique_ptr<OrtPeer> session;
+  std::string refusal;
+};
+std::vector<Peer> ort_peers(const std::vector<OrtProvider>& providers, const BesideModel& m,
+                            const NamedTensors& outputs) {
+  std::vector<Peer> out;
+  for (const OrtProvider p : providers) {
+    try {
+      out.push_back({std::make_unique<OrtPeer>(p, m.file, *m.model, outputs), ""});
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::unsupported) throw;
+      out.push_back({nullptr, e.what()});
+    }
+  }
+  return out;
+}
+
 // One result for each provider.
 std::vector<Beside> beside_ort(const std::vector<OrtProvider>& providers, const BesideModel& m,
                                const Device& device, const Turns& turns) {
   const Progress progress(formatted("{} in rlx and in ONNX Runtime", m.name));
   CompiledModel compiled = compile_model(*m.model, device);
   const NamedTensors outputs = compiled.exe.run(m.model->leaves.inputs);
-  std::vector<std::unique_ptr<OrtPeer>> peers;
-  for (const OrtProvider p : providers)
-    peers.push_back(std::make_unique<OrtPeer>(p, m.file, *m.model, outputs));
+  const std::vector<Peer> peers = ort_peers(providers, m, outputs);
   std::vector<Rounds> rounds(providers.size());
   for (int64_t round = 0; round < turns.rounds; ++round) {
     const Measured ours = measure(compiled.exe, m.model->leaves.inputs, turns.seconds, 2000);
     for (size_t i = 0; i < peers.size(); ++i) {
       rounds[i].ours.push_back(ours);
-      rounds[i].peers.push_back(peers[i]->measure(turns.seconds));
+      if (peers[i].session) rounds[i].peers.push_back(peers[i].session->measure(turns.seconds));
     }
   }
   std::vector<Beside> out;
   for (size_t i = 0; i < peers.size(); ++i) {
     Beside& b = out.emplace_back(Beside{.name = m.name,
                                         .dispatches = std::ssize(compiled.exe.plan_report().run),
-                                        .difference = peers[i]->difference(),
-                                        .whole = peers[i]->whole()});
-    if (peers[i]->dispatches() >= 0) b.peer_dispatches = peers[i]->dispatches();
+                                        .refusal = peers[i].refusal});
     rounds[i].into(b);
+    if (!peers[i].session) continue;
+    b.difference = peers[i].session->difference();
+    b.whole = peers[i].session->whole();
+    if (peers[i].session->dispatches() >= 0) b.peer_dispatches = peers[i].session->dispatches();
   }
   return out;
 }
@@ -99,6 +118,8 @@ std::vector<std::vector<Beside>> beside_ort(const std::vector<OrtProvider>& prov
     const std::vector<Beside> results = beside_ort(providers, m, device, turns);
     for (size_t i = 0; i < out.size(); ++i) out[i].push_back(results[i]);
   }
+  const auto refused = [](const Beside& b) { return !b.refusal.empty(); };
+  if (std::ranges::all_of(out[0], refused)) fail(ErrorKind::unsupported, "{}", out[0][0].refusal);
   return out;
 }
 
@@ -138,7 +159,8 @@ Json to_json(const std::vector<Beside>& results, const std::vector<Beside>& cpu_
     }
     if (b.peer_dispatches) item.set("peer_dispatches", *b.peer_dispatches);
     if (b.difference && std::isfinite(*b.difference)) item.set("difference", *b.difference);
-    if (!cpu_provider.empty()) {
+    if (!b.refusal.empty()) item.set("refusal", b.refusal);
+    if (!cpu_provider.empty() && cpu_provider[i].peer_wall_ms) {
       Json on_cpu = Json::object();
       add_peer_times(cpu_provider[i], on_cpu);
       item.set("cpu_provider", on_cpu);
@@ -184,7 +206,11 @@ std::string beside_notes(const std::vector<Beside>& results, const std::string& 
       out += formatted("{}: the rounds differ, their ratios are from {} to {}\n", b.name,
                        ratio_text(b.lowest_ratio), ratio_text(b.highest_ratio));
     }
-    if (!b.peer_wall_ms) out += formatted("{}: {} cannot do it on this device\n", b.name, peer);
+    if (!b.refusal.empty()) {
+      out += b.refusal + "\n";
+    } else if (!b.peer_wall_ms) {
+      out += formatted("{}: {} cannot do it on this device\n", b.name, peer);
+    }
     if (!b.whole) out += formatted("{}: {} runs some of its nodes on the CPU\n", b.name, peer);
   }
   const auto compared = [](const Beside& b) { return b.difference.has_value(); };

@@ -26,6 +26,7 @@ struct Beside {
   std::optional<double> peer_cpu_ms = {}, peer_wall_ms = {};  // nothing if the peer cannot do it
   std::optional<int64_t> peer_dispatches = {};
   std::optional<double> difference = {};       // between the outputs, as a fraction of the largest value
+  std::string refusal = {};                    // why the peer cannot do it, if it says so
   bool whole = true;                           // the peer runs every node on the device
   double flops = 0;                            // of a run; 0 where they mean little
   double lowest_ratio = 0, highest_ratio = 0;  // of the rounds' CPU times
@@ -39,7 +40,8 @@ struct BesideModel {
 
 // ONNX Runtime chooses an adapter itself and does not say which. Fails unless there is only one.
 void check_only_adapter(const DeviceFlags& flags);
-// In each round rlx has its turn, then each of the providers. A list for each provider.
+// In each round rlx has its turn, then each of the providers. A list for each provider. What ONNX Runtime
+// refuses has no times; an error if that is all.
 std::vector<std::vector<Beside>> beside_ort(const std::vector<OrtProvider>& providers,
                                             const std::vector<BesideModel>& models, const Device& device,
                                             const Turns& turns);

@@ -97,6 +97,27 @@ TEST_F(BenchPeer, BothProvidersHaveTheirTurns) {
   EXPECT_DOUBLE_EQ(cpu.at("ratio_cpu").get<double>(), one.at("cpu_ms").get<double>() / 50);
 }
 
+TEST_F(BenchPeer, WhatIsRefusedDoesNotSpoilTheRest) {
+  pretend("node",
+          "read job\ncase $job in *odd.onnx*) echo '@rlx error no such operator: Frob'; exit;; esac\n" +
+              std::string("echo '@rlx ready 1 7 0 1.30.0'\n"
+                          "while read s; do echo '@rlx measured 50 50 3'; done\n"));
+  const std::string odd = write("odd.onnx", doubling_model());
+  const Result r = bench(odd + " " + model_ + " --dim length=5 --peer ort-cpu --json " + path("out.json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.contains("odd.onnx: ONNX Runtime says: no such operator: Frob")) << r.out;
+  const json all = json::parse(slurp(path("out.json")));
+  EXPECT_TRUE(all.at(0).contains("refusal") && !all.at(0).contains("ratio_cpu")) << all;
+  EXPECT_EQ(all.at(1).at("peer_cpu_ms"), 50);
+}
+
+TEST_F(BenchPeer, RefusesBeforeItMeasures) {
+  const std::string text = write("double.rlx", "graph double {\n}\n");
+  expect_complaint(bench(text + " --peer ort-cpu"), 2, "--peer ort-cpu takes ONNX files");
+  expect_complaint(bench("add16 --json " + path("nowhere/out.json")), 2,
+                   "there is no folder " + path("nowhere"));
+}
+
 TEST_F(BenchPeer, SaysWhatThePeerSays) {
   const std::string call = model_ + " --dim length=5 --peer ort-cpu";
   pretend("node", "read job\necho '@rlx error no such operator: Frob'\n");
