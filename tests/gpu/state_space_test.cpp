@@ -253,6 +253,25 @@ TEST(StateSpace, KeepsNanAndInfinityApart) {
   }
 }
 
+// The product of a chunk's decays is infinite where the state before it is zero.
+TEST(StateSpace, AnInfinityIsNoNaNInChunks) {
+  Graph g;
+  const Value one = g.constant(Tensor::full(DType::f32, {1, 40, 1}, 1));
+  const auto scan = selective_scan(one, g.input("delta", DType::f32, {1, 40, 1}),
+                                   g.constant(Tensor::full(DType::f32, {1, 1}, -1)), one, one);
+  g.output("y", scan[0]);
+  g.output("state", scan[1]);
+  std::vector<double> deltas(40, 0.1);
+  deltas[3] = -200;
+  for (const std::string kernel : {"serial", "chunked", "chunked_exp2"}) {
+    SCOPED_TRACE(kernel);
+    const NamedTensors got = compile(g, full_device(), {.kernels = forced(kernel)})
+                                 .run({{"delta", Tensor::from_doubles(DType::f32, {1, 40, 1}, deltas)}});
+    EXPECT_EQ(got.at("y").real(39), kInfinity);
+    EXPECT_EQ(got.at("state").real(0), kInfinity);
+  }
+}
+
 // More workgroups than one axis of a grid has.
 TEST(StateSpace, ManyRows) {
   constexpr int64_t kRows = 70'001;
