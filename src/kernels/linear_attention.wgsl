@@ -159,7 +159,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let line = index / (params.tiles * params.chunks);  // of batch and heads
   let head = line % params.heads;
   let row = line / params.heads;
-  let part = lane / COLUMNS;
+  let part = select(0u, lane / COLUMNS, PARTS > 1u);
   let own = tile * COLUMNS + lane % COLUMNS;
   let works = own < params.values;
   let value = min(own, params.values - 1u);
@@ -192,41 +192,63 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let x = v_get(at(params.v_strides, row, t, head, value));
     var keep = vec4f(1.0);
     if (GATE == GATE_HEAD) { keep = vec4f(decay(g_get(at(params.g_strides, row, t, head, 0u)))); }
-    var read = vec4f();     // S q
-    var known = vec4f();    // S k
-    var overlap = vec4f();  // k q
-    for (var i = 0u; i < FOURS; i++) {
-      let four = part + PARTS * i;
-      let key = key_four(p, slot, four);
-      if (GATE == GATE_KEY) { keep = decay_four(p, slot, four); }
-      if (kept_present) { keeps[i] *= keep; }
-      var s = column[i];
-      if (RULE == RULE_PREVIOUS && y_present) {
-        let query = query_four(p, slot, four);
-        read += s * query;
-        overlap += bonus_four(head, four) * key * query;
+    var result = 0.0;
+    if (RULE == RULE_DELTA && PARTS == 1u) {
+      // A lane has all of its column: the query comes last, and the state is written once.
+      var known = vec4f();  // S k
+      for (var i = 0u; i < FOURS; i++) {
+        if (GATE == GATE_KEY) { column[i] *= decay_four(p, slot, i); }
+        known += column[i] * key_four(p, slot, i);
       }
-      if (GATE != GATE_NONE) { s *= keep; }
-      if (RULE == RULE_DELTA) {
-        known += s * key;
-        if (y_present) { overlap += key * query_four(p, slot, four); }
-      } else {
-        s += key * x;
-        if (!WHOLE) { s = select(vec4f(), s, key_exists(four)); }  // 0 * infinity would be NaN there
+      if (GATE == GATE_HEAD) { known *= keep; }
+      let error = (x - sum_of(known)) * beta_get(at(params.beta_strides, row, t, head, 0u));
+      var read = vec4f();  // S q
+      for (var i = 0u; i < FOURS; i++) {
+        var s = column[i];
+        if (GATE == GATE_HEAD) { s *= keep; }
+        s += key_four(p, slot, i) * error;
+        if (!WHOLE) { s = select(vec4f(), s, key_exists(i)); }  // 0 * infinity would be NaN there
+        if (y_present) { read += s * query_four(p, slot, i); }
+        column[i] = s;
       }
-      if (RULE != RULE_PREVIOUS && y_present) { read += s * query_four(p, slot, four); }
-      column[i] = s;
-    }
-    let sums = over_parts(vec4f(sum_of(read), sum_of(known), sum_of(overlap), 0.0), t - begin, lane);
-    var result = sums.x;
-    if (RULE == RULE_PREVIOUS) { result += sums.z * x; }
-    if (RULE == RULE_DELTA) {
-      let error = (x - sums.y) * beta_get(at(params.beta_strides, row, t, head, 0u));
-      result += sums.z * error;
+      result = sum_of(read);
+    } else {
+      var read = vec4f();     // S q
+      var known = vec4f();    // S k
+      var overlap = vec4f();  // k q
       for (var i = 0u; i < FOURS; i++) {
         let four = part + PARTS * i;
-        column[i] += key_four(p, slot, four) * error;
-        if (!WHOLE) { column[i] = select(vec4f(), column[i], key_exists(four)); }
+        let key = key_four(p, slot, four);
+        if (GATE == GATE_KEY) { keep = decay_four(p, slot, four); }
+        if (kept_present) { keeps[i] *= keep; }
+        var s = column[i];
+        if (RULE == RULE_PREVIOUS && y_present) {
+          let query = query_four(p, slot, four);
+          read += s * query;
+          overlap += bonus_four(head, four) * key * query;
+        }
+        if (GATE != GATE_NONE) { s *= keep; }
+        if (RULE == RULE_DELTA) {
+          known += s * key;
+          if (y_present) { overlap += key * query_four(p, slot, four); }
+        } else {
+          s += key * x;
+          if (!WHOLE) { s = select(vec4f(), s, key_exists(four)); }  // 0 * infinity would be NaN there
+        }
+        if (RULE != RULE_PREVIOUS && y_present) { read += s * query_four(p, slot, four); }
+        column[i] = s;
+      }
+      let sums = over_parts(vec4f(sum_of(read), sum_of(known), sum_of(overlap), 0.0), t - begin, lane);
+      result = sums.x;
+      if (RULE == RULE_PREVIOUS) { result += sums.z * x; }
+      if (RULE == RULE_DELTA) {
+        let error = (x - sums.y) * beta_get(at(params.beta_strides, row, t, head, 0u));
+        result += sums.z * error;
+        for (var i = 0u; i < FOURS; i++) {
+          let four = part + PARTS * i;
+          column[i] += key_four(p, slot, four) * error;
+          if (!WHOLE) { column[i] = select(vec4f(), column[i], key_exists(four)); }
+        }
       }
     }
     if (y_present && works && part == 0u) { y_put(at(params.y_strides, row, t, head, value), params.scale * result); }
