@@ -91,7 +91,7 @@ class InlineVector {
     return begin() + index;
   }
   iterator erase(const_iterator at) {
-    const iterator place = begin() + (at - begin());
+    T* const place = begin() + (at - begin());
     std::move(place + 1, end(), place);
     pop_back();
     return place;
