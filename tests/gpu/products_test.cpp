@@ -591,6 +591,9 @@ TEST_P(EveryLoop, MakesManyTiles) {
   c.b = matrix(c.inputs, Kind::along_lines, 2, 530, 50);
   c.y = contiguous(2, 70, 530);
   run(c);
+  // Few rows, and columns that fill the last of wide tiles in part.
+  for (const auto& [m, n] : {std::pair{1, 1000}, {5, 300}, {16, 444}})
+    run(with_b([n](Inputs& in) { return matrix(in, Kind::fours_along_lines, 2, n, 37); }, m));
 }
 
 TEST_P(EveryLoop, NothingToAddUpIsZero) {

@@ -1,6 +1,6 @@
-// In registers alone: an invocation makes ROWS rows of four neighbouring columns. The lanes of a workgroup
-// are side by side along n, so that a is the same for all of them and b is read in one piece. No barriers:
-// good for small m.
+// In registers alone: an invocation makes ROWS rows of QUADS times four neighbouring columns. The lanes of a
+// workgroup are side by side along n, so that a is the same for all of them and b is read in one piece. No
+// barriers: good for small m.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@ namespace rlx::products::rows {
 
 inline constexpr std::string_view kWgsl = R"(const ROWS: u32 = 8u;  //@ spec
 const LANES: u32 = 8u;  //@ spec
+const QUADS: u32 = 1u;  //@ spec
 const A_FOUR_ROWS: bool = false;  //@ spec
 const ROWS_AT_ONCE: u32 = select(1u, 4u, A_FOUR_ROWS);
 
@@ -20,47 +21,78 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         @builtin(local_invocation_index) lane: u32) {
   let g = group_index(group, groups);
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
-  let t = tile_at(g, ROWS, 4u * LANES);
+  let t = tile_at(g, ROWS, 4u * LANES * QUADS);
   let col = t.col + 4u * lane;
   if (col >= params.col_end || a_skips(t.batch) || b_skips(t.batch)) { return; }
   var rows: array<a_Line, ROWS>;
   for (var r = 0u; r < ROWS; r++) { rows[r] = a_line(t.batch, min(t.row + r, params.row_end - 1u)); }
-  let cols = b_quad_line(t.batch, col);
-  var sum: array<vec4<sum_t>, ROWS>;
+  var cols: array<b_QuadLine, QUADS>;
+  for (var q = 0u; q < QUADS; q++) { cols[q] = b_quad_line(t.batch, min(col + 4u * LANES * q, params.col_end - 1u)); }
+  var sum: array<vec4<sum_t>, ROWS * QUADS>;
   for (var s = span_at(t.k_begin, t.k_end); s.first < s.end; s = span_after(s, t.k_end)) {
     var a: array<a_Run, ROWS>;
     for (var r = 0u; r < ROWS; r++) { a[r] = a_run(rows[r], s.run); }
-    var b = b_quad_ahead(b_quad(cols, s.run), s.first);
+    var b: array<b_Quad, QUADS>;
+    for (var q = 0u; q < QUADS; q++) { b[q] = b_quad_ahead(b_quad(cols[q], s.run), s.first); }
     var i = s.first;
     for (; i + 4u <= s.end; i += 4u) {
-      let bv = b_four_by_four(b, select(i, 0u, b_STEPS));
-      b = b_quad_ahead(b, 4u);
-      for (var r = 0u; r < ROWS; r += ROWS_AT_ONCE) {
-        if (A_FOUR_ROWS) {
-          let av = a_four_by_four(a_Quad(a[r], a[r + 1u], a[r + 2u], a[r + 3u]), i);
-          for (var j = 0u; j < 4u; j++) {
-            sum[r + j] = mad4(vec4<sum_t>(av[0][j], av[1][j], av[2][j], av[3][j]), bv, sum[r + j]);
+      for (var q = 0u; q < QUADS; q++) {
+        let bv = b_four_by_four(b[q], select(i, 0u, b_STEPS));
+        b[q] = b_quad_ahead(b[q], 4u);
+        for (var r = 0u; r < ROWS; r += ROWS_AT_ONCE) {
+          let at = q * ROWS + r;
+          if (A_FOUR_ROWS) {
+            let av = a_four_by_four(a_Quad(a[r], a[r + 1u], a[r + 2u], a[r + 3u]), i);
+            for (var j = 0u; j < 4u; j++) {
+              sum[at + j] = mad4(vec4<sum_t>(av[0][j], av[1][j], av[2][j], av[3][j]), bv, sum[at + j]);
+            }
+          } else {
+            sum[at] = mad4(a_four_k(a[r], i), bv, sum[at]);
           }
-        } else {
-          sum[r] = mad4(a_four_k(a[r], i), bv, sum[r]);
         }
       }
     }
     for (; i < s.end; i++) {
-      let bv = b_four_lines(b, select(i, 0u, b_STEPS));
-      b = b_quad_ahead(b, 1u);
-      for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_one(a[r], i)), bv, sum[r]); }
+      for (var q = 0u; q < QUADS; q++) {
+        let bv = b_four_lines(b[q], select(i, 0u, b_STEPS));
+        b[q] = b_quad_ahead(b[q], 1u);
+        for (var r = 0u; r < ROWS; r++) {
+          sum[q * ROWS + r] = mad(vec4<sum_t>(a_one(a[r], i)), bv, sum[q * ROWS + r]);
+        }
+      }
     }
   }
   for (var r = 0u; r < ROWS; r++) {
     if (t.row + r >= params.row_end) { break; }
-    put4(t, t.row + r, col, sum[r]);
+    for (var q = 0u; q < QUADS; q++) {
+      if (col + 4u * LANES * q >= params.col_end) { break; }
+      put4(t, t.row + r, col + 4u * LANES * q, sum[q * ROWS + r]);
+    }
   }
 }
 )";
 
+// Up to this many rows, on a CPU, where b's columns are neighbours: an invocation makes all of them, of up to
+// eight fours of columns. A vector's lanes load one after the other there, and rows of b are far from each
+// other, so that what counts is how much is done with a load and how much of b is read in one piece.
+inline constexpr int64_t kMostWideRows = 16;
+
+inline std::vector<Candidate> wide_candidates(const Rates& r, const Product& p) {
+  const double ns = estimate_ns(r, p, {.cpu = 1, .gpu = 1});
+  const auto rows = to_u32(p.rows());
+  std::vector<Candidate> out;
+  for (const uint32_t quads : {1u, 2u, 4u, 8u}) {
+    // More sums take drivers longer to compile than they gain.
+    out.push_back({ns * misfit(quads, rows <= 8 ? 8 : 4) * p.padding(rows, int64_t{32} * quads),
+                   {{"ROWS", rows}, {"LANES", 8}, {"QUADS", quads}}});
+  }
+  return out;
+}
+
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
   const Rates r = rates_of(target.caps);
+  if (r.cpu && p.rows() <= kMostWideRows && p.columns_access() == Access::four_lines)
+    return wide_candidates(r, p);
   const bool few = p.rows() <= 4;
   const double gpu = p.rows() > 8 || p.b->along_k() ? 0.25 : 1;
   const double ns = estimate_ns(r, p, {.cpu = few ? 1 : 0.5, .gpu = gpu});
@@ -74,7 +106,7 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
     for (const uint32_t lanes : {8u, 32u, 64u, 128u}) {
       out.push_back({ns * misfit(rows, static_cast<double>(wanted)) * misfit(lanes, r.group_lanes) *
                          p.padding(rows, int64_t{4} * lanes),
-                     {{"ROWS", rows}, {"LANES", lanes}}});
+                     {{"ROWS", rows}, {"LANES", lanes}, {"QUADS", 1}}});
     }
   }
   return out;
@@ -83,6 +115,7 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
 inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const uint32_t rows = c.at("ROWS");
   const uint32_t lanes = c.at("LANES");
+  const uint32_t quads = c.at("QUADS");
   const Extent& row = p.region.rows;
   const bool a_four_k = p.reads_four_k(*p.a);
   // Rows past the last repeat it, which four at a time cannot do.
@@ -97,9 +130,9 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
                         .b = p.columns_access(),
                         .four_columns = true,
                         .tile_rows = rows,
-                        .tile_cols = int64_t{4} * lanes,
+                        .tile_cols = int64_t{4} * lanes * quads,
                         .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes),
-                                  spec_value("A_FOUR_ROWS", four_rows)}});
+                                  spec_value("QUADS", quads), spec_value("A_FOUR_ROWS", four_rows)}});
 }
 
 inline constexpr Loop kLoop{"rows", always, candidates, make};
