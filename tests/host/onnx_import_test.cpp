@@ -108,5 +108,105 @@ TEST(OnnxImport, WeightsInConstantNodesAreCounted) {
   std::filesystem::remove(path);
 }
 
+// --- Attributes ---
+
+// What loading a model of one node says.
+std::string said_of(const std::string& op, const OnnxGraph::Attributes& attributes, int64_t opset = 21,
+                    const std::string& domain = "") {
+  OnnxModel model(opset);
+  model.import("com.microsoft", 1);
+  model.graph.input("x", {2, 3, 4, 5}).node(op, {"x"}, {"y"}, attributes, domain).output("y");
+  return testing::message([&] { onnx::parse(model.bytes(), "m"); });
+}
+
+TEST(OnnxAttributes, AnAttributeThatTheOpDoesNotHaveIsRefusedByName) {
+  EXPECT_EQ(
+      said_of("Softmax", {{"axes", 1}}),
+      "m: 1 node cannot be imported:\n"
+      "  y (Softmax): it has the attribute 'axes', which Softmax (opset 21) does not have; similar: axis");
+  // An op that needs no rule of its own.
+  EXPECT_EQ(
+      said_of("LeakyRelu", {{"alpah", 0.5}}),
+      "m: 1 node cannot be imported:\n"
+      "  y (LeakyRelu): it has the attribute 'alpah', which LeakyRelu (opset 21) does not have; similar: "
+      "alpha");
+  EXPECT_EQ(said_of("Relu", {{"slope", 0.5}}),
+            "m: 1 node cannot be imported:\n"
+            "  y (Relu): it has the attribute 'slope', which Relu (opset 21) does not have");
+  EXPECT_EQ(said_of("QuickGelu", {{"aplha", 0.5}}, 21, "com.microsoft"),
+            "m: 1 node cannot be imported:\n"
+            "  y (com.microsoft.QuickGelu): it has the attribute 'aplha', which QuickGelu (opset 1) does not "
+            "have; similar: alpha");
+}
+
+TEST(OnnxAttributes, OneThatBecameAnInputIsRefusedFromThenOn) {
+  const OnnxGraph::Attributes bounds = {{"min", -1.0}, {"max", 1.0}};
+  EXPECT_EQ(said_of("Clip", bounds, 10), "no error");
+  EXPECT_TRUE(said_of("Clip", bounds, 11).contains("'min', which Clip (opset 11) does not have"));
+}
+
+// Shape arithmetic does not reach the rules.
+TEST(OnnxAttributes, NodesThatAreFoldedAreLookedAtToo) {
+  const auto said = [](const std::string& op, const OnnxGraph::Attributes& attributes, int64_t opset = 21) {
+    OnnxModel model(opset);
+    model.graph.input("x", {2, "n"}).node("Shape", {"x"}, {"s"}).node(op, {"s", "s"}, {"t"}, attributes);
+    model.graph.output("t", ElementType::int64);
+    return testing::message([&] { onnx::parse(model.bytes()); });
+  };
+  EXPECT_EQ(said("Concat", {{"axis", 0}}), "no error");
+  EXPECT_TRUE(said("Concat", {{"axis", 1}}).contains("there is no axis 1 in a tensor of rank 1"));
+  EXPECT_TRUE(said("Concat", {{"axes", 0}, {"axis", 0}}).contains("'axes', which Concat"));
+  EXPECT_EQ(said("Add", {{"broadcast", 1}}, 6), "no error");
+  EXPECT_TRUE(said("Add", {{"broadcast", 1}}, 7).contains("'broadcast', which Add"));
+}
+
+TEST(OnnxAttributes, ThoseThatMakeNoDifferencePass) {
+  EXPECT_EQ(said_of("Relu", {{"consumed_inputs", std::vector<int64_t>{0}}}, 1), "no error");
+  EXPECT_EQ(said_of("Dropout", {{"ratio", 0.5}, {"is_test", 1}}, 6), "no error");
+  EXPECT_EQ(said_of("Cast", {{"to", 10}, {"saturate", 1}}), "no error");
+  EXPECT_EQ(said_of("MaxPool", {{"kernel_shape", std::vector<int64_t>{2, 2}},
+                                {"storage_order", 0},
+                                {"auto_pad", "VALID"},
+                                {"pads", std::vector<int64_t>{0, 0, 0, 0}}}),
+            "no error");
+}
+
+TEST(OnnxAttributes, ThoseThatSayHowAWeightOrACacheIsPackedPassIfItIsNot) {
+  const auto said = [](const std::string& op, size_t inputs, const OnnxGraph::Attributes& attributes) {
+    OnnxModel model;
+    model.import("com.microsoft", 1);
+    model.graph.input("x", {2, 3}).output("y");
+    model.graph.node(op, std::vector<std::string>(inputs, "x"), {"y"}, attributes, "com.microsoft");
+    return testing::message([&] { onnx::parse(model.bytes()); });
+  };
+  EXPECT_TRUE(
+      said("MatMulNBits", 3, {{"weight_prepacked", 1}}).contains("weight_prepacked is not supported"));
+  EXPECT_TRUE(said("MatMulNBits", 3, {{"weight_prepacked", 0}}).contains("'K' is not given"));
+  EXPECT_TRUE(said("GroupQueryAttention", 7, {{"k_quant_type", "PER_TENSOR"}})
+                  .contains("k_quant_type='PER_TENSOR' is not supported"));
+  EXPECT_TRUE(
+      said("GroupQueryAttention", 7, {{"k_quant_type", "NONE"}}).contains("'num_heads' is not given"));
+}
+
+TEST(OnnxAttributes, NotesOfToolsPass) {
+  for (const std::string name : {"_layer", "", "torch.module", "ai.vendor::stage"})
+    EXPECT_EQ(said_of("Relu", {{name, 1}}), "no error") << name;
+}
+
+TEST(OnnxAttributes, AFunctionTakesThoseThatItDeclares) {
+  const auto said = [](const std::string& attribute) {
+    OnnxGraph body;
+    body.node("Relu", {"a"}, {"b"});
+    OnnxModel model;
+    model.import("f", 1).function("f", "F", {"a"}, {"b"}, body, {"scale"});
+    model.graph.input("x", {2}).node("F", {"x"}, {"y"}, {{attribute, 1.0}}, "f").output("y");
+    return testing::message([&] { onnx::parse(model.bytes(), "m"); });
+  };
+  EXPECT_EQ(said("scale"), "no error");
+  EXPECT_EQ(said("scales"),
+            "m: 1 node cannot be imported:\n"
+            "  y (f.F): it has the attribute 'scales', which the function 'F' does not have; similar: scale");
+}
+
 }  // namespace
 }  // namespace rlx

@@ -131,12 +131,14 @@ OnnxModel& OnnxModel::import(const std::string& domain, int64_t version) {
 
 OnnxModel& OnnxModel::function(const std::string& domain, const std::string& name,
                                const std::vector<std::string>& inputs,
-                               const std::vector<std::string>& outputs, const OnnxGraph& body) {
+                               const std::vector<std::string>& outputs, const OnnxGraph& body,
+                               const std::vector<std::string>& attributes) {
   pbf_writer model(fields_);
   pbf_writer function(model, 25);
   function.add_string(1, name);
   for (const std::string& input : inputs) function.add_string(4, input);
   for (const std::string& output : outputs) function.add_string(5, output);
+  for (const std::string& attribute : attributes) function.add_string(6, attribute);
   const std::string message = body.message();
   protozero::pbf_reader graph(message);
   while (graph.next()) {

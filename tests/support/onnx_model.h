@@ -60,7 +60,7 @@ class OnnxModel {
   // The nodes of `body`; what it declares as inputs and outputs is left out.
   OnnxModel& function(const std::string& domain, const std::string& name,
                       const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
-                      const OnnxGraph& body);
+                      const OnnxGraph& body, const std::vector<std::string>& attributes = {});
   std::string text() const;
   std::vector<std::byte> bytes() const;
 

@@ -1,13 +1,34 @@
 #include "import/onnx/call.h"
 
 #include <algorithm>
+#include <cctype>
+#include <sstream>
 
+#include "base/similar.h"
 #include "import/onnx/importer.h"
 
 namespace rlx::onnx {
 namespace {
 constexpr int64_t kMaxSymbolic = 64;
+
+// Names that no op gives its attributes, which are identifiers: what tools write down for themselves.
+bool is_note(std::string_view name) {
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  return name.empty() || name.starts_with('_') || !std::ranges::all_of(name, is_plain);
+}
 }  // namespace
+
+void expect_attributes(const NodeProto& node, const AttributeNames& known, std::string_view who,
+                       ErrorKind kind) {
+  for (const AttributeProto& a : node.attributes) {
+    if (known.contains(a.name) || is_note(a.name)) continue;
+    std::string near;
+    for (const std::string& name : known) {
+      if (is_near(a.name, name)) near += (near.empty() ? "; similar: " : ", ") + name;
+    }
+    fail(kind, "it has the attribute '{}', which {} does not have{}", excerpt(a.name), excerpt(who), near);
+  }
+}
 
 bool Ints::is_static() const { return std::ranges::all_of(values, &Dim::is_static); }
 
@@ -56,8 +77,10 @@ std::vector<Value> Call::all() {
 }
 
 Value Call::second() {
-  const Value b = in(1);
-  if (opset_ >= 7 || !node_.domain.empty() || !flag("broadcast", false) || !has_attribute("axis")) return b;
+  Value b = in(1);
+  if (opset_ >= 7 || !node_.domain.empty()) return b;
+  const bool from_axis = has_attribute("axis");
+  if (!flag("broadcast", false) || !from_axis) return b;
   const int64_t rank = this->rank(0);
   Shape to = b.shape();
   for (int64_t end = axis("axis", 0, rank) + to.rank(); end < rank; ++end) to.push_back(1);
@@ -116,6 +139,7 @@ double Call::real(int64_t i, std::string_view what) {
 // --- Attributes ---
 
 const AttributeProto* Call::find(std::string_view name) const {
+  if (!node_.attributes.empty() && !known_attributes_.contains(name)) known_attributes_.emplace(name);
   const auto attribute = std::ranges::find(node_.attributes, name, &AttributeProto::name);
   if (attribute == node_.attributes.end()) return nullptr;
   if (attribute->reference.empty()) return &*attribute;
@@ -151,7 +175,7 @@ std::string Call::text(std::string_view name, std::optional<std::string_view> ot
 
 std::vector<int64_t> Call::integers(std::string_view name, std::vector<int64_t> otherwise) const {
   const auto* a = find(name, AttributeProto::Kind::ints);
-  return a ? a->ints : std::move(otherwise);
+  return a ? a->ints : otherwise;
 }
 
 std::vector<double> Call::reals(std::string_view name) const {
@@ -225,6 +249,20 @@ std::optional<std::vector<int64_t>> Call::axes(int64_t input, int64_t rank) {
   std::ranges::sort(sorted);
   if (std::ranges::adjacent_find(sorted) != sorted.end()) fail("its list of axes has an axis twice");
   return out;
+}
+
+void Call::ignores(std::string_view names) const {
+  std::istringstream words{std::string(names)};
+  for (std::string word; words >> word;) known_attributes_.insert(word);
+}
+
+void Call::expect_known_attributes() const {
+  if (node_.attributes.empty()) return;
+  ignores("consumed_inputs");  // the oldest ops of all kinds say which memory they may overwrite
+  // Other sets of ops grow without a new version.
+  const bool own = Importer::is_own(node_.domain);
+  expect_attributes(node_, known_attributes_, formatted("{} (opset {})", op(), opset_),
+                    own ? ErrorKind::invalid_file : ErrorKind::unsupported);
 }
 
 // --- Outputs ---

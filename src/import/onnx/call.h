@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,13 @@ namespace rlx::onnx {
 
 class Importer;
 struct Frame;
+
+using AttributeNames = std::set<std::string, std::less<>>;
+
+// An error if the node has an attribute of another name, which may well be a slip in the name of one that
+// matters. `who` it is that has these goes into the message.
+void expect_attributes(const NodeProto& node, const AttributeNames& known, std::string_view who,
+                       ErrorKind kind);
 
 class Call {
  public:
@@ -60,6 +68,7 @@ class Call {
 
   // --- Attributes ---
 
+  // Those that the rule neither asked for nor ignored are not the op's: see expect_known_attributes.
   bool has_attribute(std::string_view name) const { return find(name) != nullptr; }
   int64_t integer(std::string_view name, std::optional<int64_t> otherwise = {}) const;
   bool flag(std::string_view name, bool otherwise) const { return integer(name, otherwise) != 0; }
@@ -78,6 +87,10 @@ class Call {
   int64_t axis(std::string_view name, int64_t otherwise, int64_t rank) const;
   // Axes that are an attribute up to some opset and an input from then on; nothing if neither is given.
   std::optional<std::vector<int64_t>> axes(int64_t input, int64_t rank);
+  // Names, with spaces between them, of attributes that the op has and that make no difference here.
+  void ignores(std::string_view names) const;
+  // When the rule has run: an error if the node has an attribute that nobody asked for.
+  void expect_known_attributes() const;
 
   // --- Outputs ---
 
@@ -120,6 +133,7 @@ class Call {
   int64_t opset_;
   std::vector<Imported*> inputs_;
   std::vector<Imported> outputs_;
+  mutable AttributeNames known_attributes_;  // by their names: asked for, or ignored
 };
 
 }  // namespace rlx::onnx

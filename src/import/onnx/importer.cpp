@@ -160,6 +160,8 @@ int64_t Importer::opset(const Frame& frame, std::string_view domain) const {
   return plain_domain(domain).empty() ? kLastOpset : 1;
 }
 
+bool Importer::is_own(std::string_view domain) { return plain_domain(domain).empty(); }
+
 // --- Leaves ---
 
 const Tensor& Importer::tensor(const TensorProto& proto) {
@@ -442,6 +444,7 @@ void Importer::translate(Frame& frame, const NodeProto& n) {
       import_one_to_one(*same, call);
     }
   }
+  call.expect_known_attributes();
   made_ += frame.scope.graph->size() - first_node;
   if (made_ > kMaxMade) {
     throw TooMuch(ErrorKind::unsupported,
@@ -480,6 +483,9 @@ bool Importer::call_function(Frame& frame, const NodeProto& n) {
   if (frame.depth >= kMaxDepth) fail("functions call each other more than {} deep", kMaxDepth);
   if (n.inputs.size() > f.inputs.size())
     fail("it has {} inputs; the function takes {}", n.inputs.size(), f.inputs.size());
+  AttributeNames known(f.attributes.begin(), f.attributes.end());
+  for (const AttributeProto& a : f.attribute_defaults) known.emplace(a.name);
+  expect_attributes(n, known, formatted("the function '{}'", n.op), ErrorKind::invalid_file);
   Scope scope{.graph = frame.scope.graph};
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     if (!n.inputs[i].empty()) scope.values.emplace(f.inputs[i], *find(frame.scope, n.inputs[i]));

@@ -73,6 +73,7 @@ class Importer {
   // --- For Call ---
 
   int64_t opset(const Frame& frame, std::string_view domain) const;
+  static bool is_own(std::string_view domain);  // ONNX's
   Imported* find(Scope& scope, std::string_view name);
   // Of an attribute: read once, however often a function is called.
   const Tensor& tensor(const TensorProto& proto);

@@ -137,6 +137,10 @@ std::optional<Ints> elementwise(Call& c, const Binary& binary) {
   const bool takes_any = binary.op == "Min" || binary.op == "Max";
   if (in.empty() || (in.size() != 2 && !takes_any)) return std::nullopt;
   if (binary.op == "Mod" && c.integer("fmod", 0) != 0) return std::nullopt;
+  if (c.opset() < 7) {  // as in Call::second
+    const bool from_axis = c.has_attribute("axis");
+    if (c.flag("broadcast", false) && from_axis) return std::nullopt;
+  }
   const auto shape = common_shape(in);
   if (!shape) return std::nullopt;
   Ints out{*shape, broadcast_values(*in[0], *shape)};
@@ -172,6 +176,7 @@ std::optional<Ints> concatenate(Call& c) {
     if (in->shape.size() != 1 || std::ssize(out) > kMaxInts) return std::nullopt;
     out.insert(out.end(), in->values.begin(), in->values.end());
   }
+  if (c.has_attribute("axis")) c.axis("axis", 0, 1);
   return static_cast<int64_t>(out.size()) <= kMaxInts ? std::optional(Ints::vector(out)) : std::nullopt;
 }
 
@@ -198,6 +203,7 @@ std::optional<Ints> slice_ints(Call& c) {
     return in && in->values.size() == 1 && in->is_static() ? std::optional(in->values[0].value())
                                                            : std::nullopt;
   };
+  if (c.opset() < 10) c.ignores("axes");  // there is one
   const auto start = bound(1, "starts");
   const auto end = bound(2, "ends");
   const auto step_given = c.opset() >= 10 && c.has(4) ? bound(4, "") : std::optional<int64_t>(1);
@@ -225,8 +231,9 @@ std::optional<Ints> reshaped(Call& c) {
     if (!c.known(1)->is_static()) return std::nullopt;
     std::vector<int64_t> shape = c.known(1)->numbers();
     int64_t rest = static_cast<int64_t>(out.values.size());
+    const bool zero_is_zero = c.flag("allowzero", false);
     for (size_t i = 0; i < shape.size(); ++i) {
-      if (shape[i] == 0 && i < out.shape.size() && !c.flag("allowzero", false)) shape[i] = out.shape[i];
+      if (shape[i] == 0 && i < out.shape.size() && !zero_is_zero) shape[i] = out.shape[i];
       if (shape[i] > 0) rest /= shape[i];
     }
     if (std::ranges::count(shape, -1) > 1) fail("its shape leaves two dimensions open");
@@ -272,7 +279,7 @@ std::optional<Ints> reduced(Call& c) {
   const bool vector = x.shape.size() == 1;
   if (!vector && !x.shape.empty()) return std::nullopt;
   const auto axes = c.axes(1, static_cast<int64_t>(x.shape.size()));
-  if ((!axes || axes->empty()) && c.flag("noop_with_empty_axes", false)) return std::nullopt;
+  if (c.flag("noop_with_empty_axes", false) && (!axes || axes->empty())) return std::nullopt;
   const bool product = c.op() == "ReduceProd";
   const bool sum = c.op() == "ReduceSum";
   if (x.values.empty() && !product && !sum) return std::nullopt;
@@ -388,6 +395,7 @@ bool give(Call& c, std::optional<Ints> ints, ElementType type, bool moved = fals
 }
 
 bool fold_cast(Call& c) {
+  c.ignores("saturate round_mode");  // of floats
   const ElementType to = c.op() == "Cast" ? c.element_type("to") : c.type(1);
   const Ints* x = c.known(0);
   if (!x) return false;

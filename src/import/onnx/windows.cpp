@@ -21,8 +21,9 @@ std::vector<int64_t> padding(const Call& c, const Shape& x, const std::vector<in
   const auto& [strides, dilations] = steps;
   const size_t axes = kernel.size();
   const std::string how = c.text("auto_pad", "NOTSET");
-  if (how == "NOTSET") return c.integers("pads", std::vector<int64_t>(2 * axes, 0));
   std::vector<int64_t> pads(2 * axes, 0);
+  std::vector<int64_t> given = c.integers("pads", pads);
+  if (how == "NOTSET") return given;
   if (how == "VALID") return pads;
   if (how != "SAME_UPPER" && how != "SAME_LOWER") fail("its auto_pad is '{}'", excerpt(how));
   for (size_t i = 0; i < axes; ++i) {

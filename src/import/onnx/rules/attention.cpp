@@ -54,6 +54,7 @@ Value in_steps(Call& c, const AttentionCall& a) {
 // softmax_precision asks for a precision at least; here scores are computed in f32 anyway.
 void attention_rule(Call& c) {
   c.expect_inputs(3, 7);
+  c.ignores("q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision");  // not always of use
   const bool flat = c.rank(0) == 3;
   const auto heads_of = [&](int64_t i, std::string_view attribute) {
     return flat ? by_heads(c.in(i), c.integer(attribute)) : c.in(i);

@@ -13,6 +13,7 @@ Value rounded_to_power(const Call& c, Value x) {
 }
 
 void cast_to(Call& c, ElementType to) {
+  c.ignores("saturate round_mode");  // of other types
   const ElementType from = c.type(0);
   const DType carrier = c.carried(to);
   if (from == to) return c.out(0, c.in(0), to);

@@ -45,6 +45,7 @@ Branches both_branches(Call& c) {
 // One branch is imported if the condition is known; otherwise both, and the device decides.
 void if_rule(Call& c) {
   c.expect_inputs(1, 1);
+  c.ignores("then_branch else_branch");
   if (!c.known(0)) {
     if (const auto known = c.constant(0)) {
       return pass_on(

@@ -17,6 +17,7 @@ std::vector<int64_t> kernel_of(const Shape& w) {
 }  // namespace
 
 ConvOptions conv_options(const Call& c, const Shape& x, const Shape& w) {
+  c.ignores("kernel_shape");  // that of the weight
   const std::vector<int64_t> kernel = kernel_of(w);
   const Steps steps = steps_of(c, kernel);
   return {.strides = steps.strides,
@@ -69,6 +70,7 @@ void fit_output(Call& c, const Shape& x, const std::vector<int64_t>& kernel, Con
 
 void conv_transpose_rule(Call& c) {
   c.expect_inputs(2, 3);
+  c.ignores("kernel_shape pads");  // the weight has the first, and an output shape may give the second
   const Value x = c.in(0);
   const Value w = c.in(1);
   const std::vector<int64_t> kernel = kernel_of(w.shape());
@@ -86,6 +88,7 @@ void conv_transpose_rule(Call& c) {
 
 void deform_conv_rule(Call& c) {
   c.expect_inputs(3, 5);
+  c.ignores("kernel_shape");
   c.out(deform_conv(c.in(0), c.in(1), c.in(2), c.optional(3), c.optional(4),
                     {.strides = c.integers("strides"),
                      .dilations = c.integers("dilations"),

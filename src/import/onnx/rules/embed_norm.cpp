@@ -6,6 +6,7 @@ namespace {
 
 void embed_layer_norm_rule(Call& c) {
   c.expect_inputs(7, 9);
+  c.ignores("mask_index_type");
   const Value ids = c.in(0);
   if (ids.shape().rank() != 2) fail("its input_ids {} are not [batch, sequence]", ids.shape().text());
   const Value table = c.in(3);

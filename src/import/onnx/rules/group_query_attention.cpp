@@ -130,7 +130,12 @@ void look_back(Call& c, AttentionCall& a, const Past& past) {
 
 void group_query_attention_rule(Call& c) {
   c.expect_inputs(7, 12);
+  c.ignores("rotary_interleaved smooth_softmax kv_cache_bit_width qk_norm_epsilon");  // not always of use
   if (c.integer("qk_output", 0) != 0) c.refuse(Refusal::other, "the attribute qk_output is not supported");
+  for (const std::string_view name : {"k_quant_type", "v_quant_type"}) {
+    const std::string type = c.text(name, "NONE");
+    if (type != "NONE") c.refuse(Refusal::other, "{}='{}' is not supported", name, excerpt(type));
+  }
   Tokens t = tokens_of(c);
   // The past may have room for the new tokens, if it is the memory of the present too: total_sequence_length
   // tells.

@@ -55,6 +55,7 @@ void gemm_rule(Call& c) {
   const Value b = c.in(1);
   if (a.shape().rank() != 2 || b.shape().rank() != 2)
     fail("it multiplies {} and {}, which are not both matrices", a.shape().text(), b.shape().text());
+  if (c.opset() < 7) c.ignores("broadcast");  // what need not be broadcast fits anyway
   const double alpha = c.real("alpha", 1);
   const double beta = c.real("beta", 1);
   Value y = product(c.flag("transA", false) ? transpose(a) : a, c.flag("transB", false) ? transpose(b) : b);

@@ -33,6 +33,9 @@ void refuse_groups(Call& c, int64_t k, int64_t block) {
 
 void matmul_nbits_rule(Call& c) {
   c.expect_inputs(3, 6);
+  c.ignores("accuracy_level");  // at least: here it is that of A's type
+  if (c.integer("weight_prepacked", 0) != 0)
+    c.refuse(Refusal::other, "the attribute weight_prepacked is not supported");
   const int64_t k = c.integer("K");
   const int64_t columns = c.integer("N");
   const int64_t bits = c.integer("bits", 4);

@@ -45,10 +45,8 @@ Value seen_keys(Call& c, const AttentionCall& a, int64_t input) {
 // ONNX Runtime adds a large negative number to the scores of keys that are not seen: a query that sees none
 // at all has the average by its scores.
 void add_masks(Call& c, AttentionCall& a, int64_t mask, int64_t bias, const Dim& past) {
-  if (c.has(mask)) {
-    const double filter = c.real("mask_filter_value", -10000);
-    a.add_bias(where(seen_keys(c, a, mask), c.like(a.q, 0), c.like(a.q, filter)));
-  }
+  const double filter = c.real("mask_filter_value", -10000);
+  if (c.has(mask)) a.add_bias(where(seen_keys(c, a, mask), c.like(a.q, 0), c.like(a.q, filter)));
   if (c.has(bias)) a.add_bias(fitted(fitted(c.in(bias), -2, a.queries()), -1, a.keys()));
   if (!c.flag("unidirectional", false)) return;
   if (!(a.keys() == past + a.queries())) {
@@ -91,6 +89,7 @@ void attend_packed(Call& c, Value all, const PackedInputs& inputs, ElementType t
   for (const std::string_view flag : {"do_rotary", "past_present_share_buffer"}) {
     if (c.flag(flag, false)) c.refuse(Refusal::other, "the attribute {} is not supported", flag);
   }
+  c.ignores("rotary_embedding_dim");  // nothing is rotated
   const Projected p = projected(c, all, c.integer("num_heads"));
   AttentionCall a{.q = p.q, .k = p.k, .v = p.v, .scale = scale_of(c)};
   Dim past(0);

@@ -167,6 +167,7 @@ Value hidden_of_fused(Call& c, const Projection& fc1, Value x, const Routes& rou
 }
 
 Value hidden_of(Call& c, const Projections& at, Value x, const Routes& routes) {
+  c.ignores("swiglu_fusion swiglu_limit activation_alpha activation_beta");  // of swiglu
   const std::string activation = c.text("activation_type", "relu");
   const bool is_swiglu = activation == "swiglu";
   const int64_t fusion = is_swiglu ? c.integer("swiglu_fusion", 0) : 0;

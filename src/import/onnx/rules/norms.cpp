@@ -4,6 +4,9 @@
 namespace rlx::onnx {
 namespace {
 
+// Asks for a precision at least; here norms are computed in f32 anyway.
+constexpr std::string_view kPrecision = "stash_type";
+
 // gamma and beta broadcast to the normalised axes.
 Value over_axes(Value v, const Shape& shape, int64_t axis) {
   if (!v) return v;
@@ -14,6 +17,7 @@ Value over_axes(Value v, const Shape& shape, int64_t axis) {
 
 void layer_norm_rule(Call& c) {
   c.expect_inputs(1, 3);
+  c.ignores(kPrecision);
   const Value x = c.in(0);
   const int64_t axis = c.axis("axis", -1, x.shape().rank());
   const double eps = c.real("epsilon", 1e-5);
@@ -35,6 +39,7 @@ void layer_norm_rule(Call& c) {
 
 void rms_norm_rule(Call& c) {
   c.expect_inputs(1, 2);
+  c.ignores(kPrecision);
   const Value x = c.in(0);
   const int64_t axis = c.axis("axis", -1, x.shape().rank());
   c.out(rms_norm(x, over_axes(c.optional(1), x.shape(), axis), {}, c.real("epsilon", 1e-5), axis));
@@ -47,8 +52,10 @@ void batch_norm_rule(Call& c) {
   c.expect_inputs(5, 5);
   const Value x = c.in(0);
   const double eps = c.real("epsilon", 1e-5);
+  c.ignores("momentum");  // of training
+  if (c.opset() < 7) c.ignores("is_test");
   const bool training = c.opset() >= 14 && c.flag("training_mode", false);
-  if (c.opset() < 9 && !c.flag("spatial", true))
+  if (!c.flag("spatial", true))
     c.refuse(Refusal::other, "statistics for each element, not each channel, are not supported");
   if (c.opset() < 14 && (c.wants(1) || c.wants(2) || c.wants(3) || c.wants(4)))
     c.refuse(Refusal::other, "training in the form before opset 14 is not supported");
@@ -78,6 +85,7 @@ void instance_norm_rule(Call& c) {
 
 void group_norm_rule(Call& c) {
   c.expect_inputs(3, 3);
+  c.ignores(kPrecision);
   const Value x = c.in(0);
   const int64_t groups = c.integer("num_groups");
   // Before opset 21 there is an entry for each group.

@@ -28,6 +28,7 @@ Windows windows_of(Call& c) {
 
 void max_pool_rule(Call& c) {
   const Windows w = windows_of(c);
+  c.ignores("storage_order");  // of indices
   if (!c.wants(1)) return c.out(max_pool(c.in(0), w.kernel, w.options));
   const auto both = max_pool_with_indices(c.in(0), w.kernel, w.options, PoolIndices::tensor,
                                           c.flag("storage_order", false));

@@ -85,6 +85,7 @@ int64_t scale_axis(const Call& c) {
 
 void quantize_rule(Call& c) {
   c.expect_inputs(2, 3);
+  c.ignores("saturate precision");  // the first is for small floats, the second at least
   // 0 stands for: not given.
   const bool typed = c.integer("output_dtype", 0) != 0;
   const ElementType to = c.has(2) ? c.type(2) : typed ? c.element_type("output_dtype") : ElementType::uint8;

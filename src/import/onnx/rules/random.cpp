@@ -57,6 +57,7 @@ void multinomial_rule(Call& c) {
 void dropout_rule(Call& c) {
   c.expect_inputs(1, 3);
   const Value x = c.in(0);
+  c.ignores(c.opset() < 12 ? "ratio is_test" : "seed");  // of training
   const bool training = c.opset() >= 12 && c.has(2) && c.real(2, "training_mode") != 0;
   const double ratio = c.opset() < 12 ? 0 : c.has(1) ? c.real(1, "the ratio") : 0.5;
   std::vector<Value> y = {x, {}};

@@ -64,6 +64,7 @@ using Make = std::vector<Value> (*)(Value x, Value w, Value r, const RecurrentOp
 void recurrent_rule(Call& c, Make make, int64_t gates) {
   const bool is_lstm = c.op() == "LSTM";
   c.expect_inputs(3, is_lstm ? 8 : 6);
+  if (c.opset() < 7) c.ignores("output_sequence");  // the node's outputs say it
   const Value x = c.in(0);
   const Value r = c.in(2);
   if (x.shape().rank() != 3) fail("its X is {}; it must have 3 axes", x.shape().text());

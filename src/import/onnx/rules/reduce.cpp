@@ -19,7 +19,7 @@ Over reduced_over(Call& c) {
   const bool empty = !axes || axes->empty();
   return {.axes = axes.value_or(std::vector<int64_t>()),
           .keep = c.flag("keepdims", true),
-          .nothing = empty && c.flag("noop_with_empty_axes", false)};
+          .nothing = c.flag("noop_with_empty_axes", false) && empty};
 }
 
 Value sum_over(Value x, const Over& over) { return over.nothing ? x : sum(x, over.axes, over.keep); }

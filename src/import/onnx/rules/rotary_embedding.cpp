@@ -52,6 +52,7 @@ void rotary_embedding_rule(Call& c) {
 // The positions are given, or only the first one. ONNX Runtime does not use the attribute scale.
 void microsoft_rule(Call& c) {
   c.expect_inputs(4, 4);
+  c.ignores("scale");
   check_input(c);
   if (c.flag("is_packed_batching", false))
     c.refuse(Refusal::other, "the attribute is_packed_batching is not supported");

@@ -7,6 +7,7 @@ namespace {
 void topk_rule(Call& c) {
   const bool k_is_input = c.opset() >= 10;
   c.expect_inputs(1, 2);
+  c.ignores("sorted");
   const Value x = c.in(0);
   const int64_t k = k_is_input ? c.number(1, "the number of elements") : c.integer("k");
   const int64_t axis = c.axis("axis", -1, x.shape().rank());
