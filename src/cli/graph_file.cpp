@@ -22,6 +22,11 @@ struct Declared {
   onnx::ElementType type = onnx::ElementType::undefined;
   std::optional<std::vector<std::optional<int64_t>>> shape = {};  // numbers where they are fixed
   std::string shape_text = {};
+  std::string encoding = {};  // of an encoded one, which is float32 to its readers
+
+  std::string text() const {
+    return (encoding.empty() ? std::string(numpy_name(type)) : encoding) + shape_text;
+  }
 };
 
 std::vector<Declared> declared_inputs(const Graph& graph) {
@@ -30,6 +35,7 @@ std::vector<Declared> declared_inputs(const Graph& graph) {
     if (!n.op->is(LeafKind::input)) continue;
     const TensorType& type = n.outputs[0];
     Declared d{.name = n.name, .type = onnx::element_type_of(type.dtype), .shape_text = type.shape.text()};
+    if (is_encoded(type.dtype)) d.encoding = to_string(type.dtype);
     d.shape.emplace();
     for (const Dim& dim : type.shape)
       d.shape->push_back(dim.is_static() ? std::optional(dim.value()) : std::nullopt);
@@ -56,7 +62,33 @@ std::vector<Declared> declared_inputs(const onnx::GraphProto& graph) {
   return out;
 }
 
-std::map<std::string, NpyArray> open_inputs(const std::vector<std::string>& items) {
+const Declared& find_input(const std::vector<Declared>& declared, const std::string& name) {
+  const auto input = std::ranges::find(declared, name, &Declared::name);
+  if (input != declared.end()) return *input;
+  throw Misuse(formatted("--input: the model has no input '{}'; its inputs are: {}", name,
+                         joined(declared, &Declared::name)));
+}
+
+NpyArray open_input(const Declared& input, const std::string& path) {
+  try {
+    return open_npy(path);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::unsupported) throw;
+    throw Misuse(formatted("the input '{}' is {}, but {}", input.name, input.text(), e.what()));
+  }
+}
+
+std::map<std::string, NpyArray> open_archive(const std::string& path) {
+  try {
+    return open_npz(path);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::unsupported) throw;
+    throw Misuse(formatted("--input: {}", e.what()));
+  }
+}
+
+std::map<std::string, NpyArray> open_inputs(const std::vector<std::string>& items,
+                                            const std::vector<Declared>& declared) {
   std::map<std::string, NpyArray> out;
   const auto add = [&](const std::string& name, NpyArray array) {
     if (!out.emplace(name, std::move(array)).second)
@@ -70,12 +102,13 @@ std::map<std::string, NpyArray> open_inputs(const std::vector<std::string>& item
             formatted("--input is '{}'; the arrays of an npz file have names of their own: --input {}", item,
                       item.substr(equals + 1)));
       }
-      for (auto& [name, array] : open_npz(item)) add(name, std::move(array));
+      for (auto& [name, array] : open_archive(item)) add(name, std::move(array));
       continue;
     }
     if (equals == std::string::npos || equals == 0 || equals + 1 == item.size())
       throw Misuse(formatted("--input is '{}'; it must be NAME=FILE.npy or FILE.npz", item));
-    add(item.substr(0, equals), open_npy(item.substr(equals + 1)));
+    const std::string name = item.substr(0, equals);
+    add(name, open_input(find_input(declared, name), item.substr(equals + 1)));
   }
   return out;
 }
@@ -91,6 +124,11 @@ Tensor converted(const NpyArray& array, const Declared& input) {
     throw Misuse(formatted("the input '{}' has the shape {}, but {} has {}", input.name, input.shape_text,
                            array.name, Shape(array.shape).text()));
   }
+  if (!input.encoding.empty()) {
+    throw Misuse(formatted("the input '{}' is {}, but {} has {}{}: NumPy's files have no encoded types",
+                           input.name, input.text(), array.name, numpy_name(array.type),
+                           Shape(array.shape).text()));
+  }
   try {
     return array.as(input.type);
   } catch (const Error& e) {
@@ -101,14 +139,8 @@ Tensor converted(const NpyArray& array, const Declared& input) {
 
 NamedTensors given_inputs(const std::vector<std::string>& items, const std::vector<Declared>& declared) {
   NamedTensors out;
-  for (const auto& [name, array] : open_inputs(items)) {
-    const auto input = std::ranges::find(declared, name, &Declared::name);
-    if (input == declared.end()) {
-      throw Misuse(formatted("--input: the model has no input '{}'; its inputs are: {}", name,
-                             joined(declared, &Declared::name)));
-    }
-    out.emplace(name, converted(array, *input));
-  }
+  for (const auto& [name, array] : open_inputs(items, declared))
+    out.emplace(name, converted(array, find_input(declared, name)));
   return out;
 }
 

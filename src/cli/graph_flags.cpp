@@ -111,13 +111,22 @@ class Binding {
   std::map<std::string, std::string> from_;
 };
 
+// The file that --input gives to this input.
+std::string file_of(const std::string& name, const std::vector<std::string>& items) {
+  for (const std::string& item : items) {
+    if (item.starts_with(name + "=")) return item.substr(name.size() + 1);
+  }
+  return "the npz file";
+}
+
 // Of the dims that are computed from symbols, such as n+1.
-void check_shapes(const LoadedModel& loaded, const SymbolValues& symbols) {
+void check_shapes(const LoadedModel& loaded, const SymbolValues& symbols,
+                  const std::vector<std::string>& items) {
   for (const auto& [name, value] : loaded.inputs) {
     const Shape& shape = loaded.graph.node(loaded.graph.find(name)).outputs[0].shape;
     if (const Shape bound = shape.bind(symbols); bound != Shape(value.shape())) {
-      throw Misuse(formatted("the input '{}' has the shape {}, which is {} here, but {} was given", name,
-                             shape.text(), bound.text(), Shape(value.shape()).text()));
+      throw Misuse(formatted("the input '{}' has the shape {}, which is {} here, but {} has {}", name,
+                             shape.text(), bound.text(), file_of(name, items), Shape(value.shape()).text()));
     }
   }
 }
@@ -169,7 +178,7 @@ SymbolValues GraphFlags::symbols(const LoadedModel& loaded) const {
     binding.by_input(name, graph.node(graph.find(name)).outputs[0].shape, value.shape());
   SymbolValues out = binding.take();
   check_symbols(graph, out);
-  check_shapes(loaded, out);
+  check_shapes(loaded, out, model.inputs);
   return out;
 }
 

@@ -76,6 +76,11 @@ class HeaderReader {
     fail(ErrorKind::invalid_file, "{}: the header of the array {} (at byte {} of {})", into_.name, what,
          all_.size() - rest_.size(), all_.size());
   }
+  // What NumPy has and tensors do not.
+  [[noreturn]] void refuse(const std::string& what) const {
+    fail(ErrorKind::unsupported, "{}: its elements are {} not supported (supported: {})", into_.name, what,
+         joined(kTypes, &TypeRow::name));
+  }
 
   void skip_spaces() {
     const size_t n = rest_.find_first_not_of(" \t\r\n");
@@ -125,14 +130,11 @@ class HeaderReader {
 
   void read_type() {
     skip_spaces();
-    if (rest_.starts_with('[')) wrong("has fields, which tensors do not have");
+    if (rest_.starts_with('[')) refuse("records of fields, which are");
     const std::string_view text = quoted();
     const bool has_order = !text.empty() && std::string_view("<>=|").contains(text[0]);
     const auto row = std::ranges::find(kTypes, text.substr(has_order ? 1 : 0), &TypeRow::code);
-    if (row == std::end(kTypes)) {
-      wrong(formatted("has the type '{}', which is not supported (supported: {})", excerpt(text),
-                      joined(kTypes, &TypeRow::name)));
-    }
+    if (row == std::end(kTypes)) refuse(formatted("of the type '{}', which is", excerpt(text)));
     into_.type = row->type;
     into_.big_endian = text[0] == '>';
   }

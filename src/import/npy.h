@@ -33,6 +33,7 @@ struct NpyArray {
 // As NumPy calls the type: "float32", "int16".
 std::string_view numpy_name(onnx::ElementType type);
 
+// ErrorKind::unsupported if it is an array of something that tensors do not have, such as strings.
 NpyArray open_npy(const std::string& path);
 std::map<std::string, NpyArray> open_npz(const std::string& path);
 

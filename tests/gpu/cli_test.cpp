@@ -485,6 +485,39 @@ TEST_F(Cli, InputsThatDoNotFit) {
                    "'/proc/none' cannot be made: ");
 }
 
+// Whatever is wrong with its elements or its shape: both sides are named, and it is a wrong argument.
+TEST_F(Cli, InputsOfAnotherTypeAreMisuse) {
+  const auto npy = [&](const std::string& name, const std::string& type) {
+    std::string header = formatted("{{'descr': {}, 'fortran_order': False, 'shape': (2, 32)}}", type);
+    header.append(118 - header.size(), ' ');
+    return write(name, formatted("\x93NUMPY\x01{}v{}{}", '\0', '\0', header));
+  };
+  const std::string run =
+      "run " + write("plain.rlx", "graph g {\n  %x = input : f32[2, 32]\n  output y = %x\n}\n");
+  const std::string strings = npy("strings.npy", "'<U4'");
+  expect_complaint(
+      rlx(run + " --input x=" + strings), 2,
+      "the input 'x' is float32[2, 32], but " + strings + ": its elements are of the type '<U4'");
+  const std::string records = npy("records.npy", "[('a', '<f4')]");
+  expect_complaint(
+      rlx(run + " --input x=" + records), 2,
+      "the input 'x' is float32[2, 32], but " + records + ": its elements are records of fields");
+  const std::string ints = write("ints.npy", Tensor::zeros(DType::i32, {2, 32}));
+  expect_complaint(rlx(run + " --input x=" + ints), 2,
+                   "the input 'x': " + ints + ": its elements are int32, which cannot be taken for float32");
+  const std::string coded =
+      "run " + write("coded.rlx", "graph g {\n  %x = input : q8_0[2, 32]\n  output y = %x\n}\n");
+  const std::string floats = write("floats.npy", Tensor::zeros(DType::f32, {2, 32}));
+  expect_complaint(rlx(coded + " --input x=" + floats), 2,
+                   "the input 'x' is q8_0[2, 32], but " + floats + " has float32[2, 32]");
+  const std::string sums =
+      "run " +
+      write("sums.rlx", "graph g {\n  %x = input : f32[n]\n  %z = input : f32[n+1]\n  output y = %z\n}\n");
+  const std::string two = write("two.npy", Tensor::zeros(DType::f32, {2}));
+  expect_complaint(rlx(sums + " --input x=" + two + " --input z=" + two), 2,
+                   "the input 'z' has the shape [n+1], which is [3] here, but " + two + " has [2]");
+}
+
 TEST_F(Cli, InputsThatDecideAShape) {
   const std::string model = std::string(kNodeTests) + "test_reshape_reordered_all_dims/model.onnx";
   for (const char* command : {"run ", "plan ", "verify ", "bench "}) {
