@@ -92,7 +92,7 @@ Result run_model(const std::string& name, const ReadyModel& model, const Device&
 // --- Reporting ---
 
 Json to_json(const Result& r) {
-  Json out = Json::object({{"name", r.name},
+  Json out = Json::object({{"case", r.name},
                            {"wall_ms", r.time.wall_ms},
                            {"p90_ms", r.time.p90_ms},
                            {"cpu_ms", r.time.cpu_ms},
@@ -113,6 +113,11 @@ Json to_json(const Result& r) {
   if (!r.beside.empty()) out.set("beside", r.beside);
   if (!r.beside.empty()) out.set("beside_cpu_ms", r.beside_cpu_ms);
   return out;
+}
+
+// Of all reports of cases, whatever each of them has.
+std::string report_json(const Device& device, const Json& cases) {
+  return Json::object({{"adapter", device.info().name}, {"cases", cases}}).text(2) + "\n";
 }
 
 std::vector<std::string> to_row(const Result& r) {
@@ -260,7 +265,7 @@ void run_growth(const Options& o, const std::vector<Subject>& all) {
   const Device device = o.device.open();
   const std::vector<Growth> grown = measure_growth(cases, device, o.seconds, o.largest);
   if (!o.plot.empty()) write_report(o.plot, growth_svg(grown, device.info().name));
-  const std::string json = growth_json(grown, device.info().name).text(2) + "\n";
+  const std::string json = report_json(device, to_json(grown));
   if (o.json == "-") return print(json);
   print(
       formatted("{}\nmedians of warm runs; the exponent is that of n in the CPU time since the size before\n",
@@ -289,7 +294,8 @@ void run_beside_ort(const Options& o) {
   const Device device = flags.open();
   const std::vector<std::vector<Beside>> results =
       beside_ort(providers, models, device, {o.rounds ? o.rounds : 3, o.seconds});
-  const std::string json = (webgpu ? to_json(results[0], results[1]) : to_json(results[0])).text(2) + "\n";
+  const std::string json =
+      report_json(device, webgpu ? to_json(results[0], results[1]) : to_json(results[0]));
   if (o.json == "-") return print(json);
   print(formatted(
       "{}; {}ort-cpu with its CPU provider\n{}", device.info().name,
@@ -317,7 +323,7 @@ void run_beside_ggml(const Options& o) {
   ggml_program();
   const Device device = o.device.open();
   const std::vector<Beside> results = beside_ggml(cases, device, {o.rounds ? o.rounds : 1, o.seconds});
-  const std::string json = to_json(results).text(2) + "\n";
+  const std::string json = report_json(device, to_json(results));
   if (o.json == "-") return print(json);
   print(formatted("{}; ggml is llama.cpp's Vulkan backend, measured by test-backend-ops\n{}\n{}\n{}",
                   device.info().name, kInTurns, beside_table(results, o.peer),
@@ -347,18 +353,15 @@ void run_bench(const Options& o) {
     results.push_back(s.known ? run_case(*s.known, device, o) : run_model(s.name, *s.model, device, o));
   Json measured = Json::array();
   for (const Result& r : results) measured.add(to_json(r));
-  const Json json = Json::object({{"adapter", device.info().name}, {"cases", measured}});
-  if (o.json == "-") {
-    print(json.text(2) + "\n");
-    return;
-  }
+  const std::string json = report_json(device, measured);
+  if (o.json == "-") return print(json);
   print(formatted("{}\nmedians of warm runs, inputs uploaded and outputs read back in each\n",
                   device.info().name));
   print_cases(results);
   for (const Result& r : results) {
     if (r.load_ms) print_model(r);
   }
-  if (!o.json.empty()) write_report(o.json, json.text(2) + "\n");
+  if (!o.json.empty()) write_report(o.json, json);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ std::string growth_table(const Growth& growth) {
   return title + "\n" + table(rows, {0, 1, 2, 3, 4, 5, 6});
 }
 
-Json growth_json(const std::vector<Growth>& all, const std::string& adapter) {
+Json to_json(const std::vector<Growth>& all) {
   Json cases = Json::array();
   for (const Growth& g : all) {
     Json points = Json::array();
@@ -77,11 +77,11 @@ Json growth_json(const std::vector<Growth>& all, const std::string& adapter) {
       if (!g.beside.empty()) point.set("beside_cpu_ms", p.beside_cpu_ms);
       points.add(point);
     }
-    Json one = Json::object({{"name", g.name}, {"points", points}});
+    Json one = Json::object({{"case", g.name}, {"points", points}});
     if (!g.beside.empty()) one.set("beside", g.beside);
     cases.add(one);
   }
-  return Json::object({{"adapter", adapter}, {"growth", cases}});
+  return cases;
 }
 
 std::string growth_svg(const std::vector<Growth>& all, const std::string& adapter) {

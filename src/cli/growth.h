@@ -28,7 +28,7 @@ std::vector<Growth> measure_growth(const std::vector<const Case*>& cases, const 
                                    double seconds, int64_t largest);
 
 std::string growth_table(const Growth& growth);
-Json growth_json(const std::vector<Growth>& all, const std::string& adapter);
+Json to_json(const std::vector<Growth>& all);
 // CPU times by size, both on logarithmic axes; a document that needs no other file.
 std::string growth_svg(const std::vector<Growth>& all, const std::string& adapter);
 

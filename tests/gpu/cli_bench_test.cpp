@@ -59,9 +59,11 @@ TEST_F(BenchPeer, ReportsBothSides) {
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("ort-cpu wall") && r.out.contains("2000 ms")) << r.out;
   EXPECT_TRUE(r.out.contains("runs some of its nodes on the CPU") && r.out.contains("2.5e-06")) << r.out;
-  const json all = json::parse(slurp(path("out.json")));
-  ASSERT_EQ(all.size(), 1u);
-  const json& one = all[0];
+  const json report = json::parse(slurp(path("out.json")));
+  EXPECT_EQ(report.size(), 2u) << report;
+  EXPECT_FALSE(report.at("adapter").get<std::string>().empty());
+  ASSERT_EQ(report.at("cases").size(), 1u);
+  const json& one = report.at("cases")[0];
   EXPECT_EQ(one.at("case"), model_);
   EXPECT_EQ(one.at("dispatches"), 1);
   EXPECT_EQ(one.at("peer_dispatches"), 7);
@@ -79,7 +81,24 @@ TEST_F(BenchPeer, ReportsBothSides) {
   EXPECT_TRUE(job.at("inputs").contains("x") && job.at("outputs").contains("y")) << job;
   EXPECT_FALSE(fs::exists(job.at("inputs").at("x").get<std::string>())) << "temporary files stay behind";
 
-  EXPECT_EQ(json::parse(bench(call + "--json -").out).size(), 1u);
+  EXPECT_EQ(json::parse(bench(call + "--json -").out).at("cases").size(), 1u);
+}
+
+// One shape of report: what holds without a peer holds beside one, which adds to it.
+TEST_F(BenchPeer, AReportHasTheSameFieldsWithoutAPeer) {
+  pretend("node", answering("@rlx ready 0 7 2.5e-06 1.30.0", "@rlx measured 1000 2000 3"));
+  const std::string call = model_ + " --dim length=5 --json - ";
+  const json alone = json::parse(bench(call).out);
+  const json beside = json::parse(bench(call + "--peer ort-cpu --rounds 1").out);
+  for (const json& report : {alone, beside}) {
+    ASSERT_EQ(report.at("cases").size(), 1u);
+    const json& one = report.at("cases")[0];
+    EXPECT_EQ(one.at("case"), model_);
+    for (const char* field : {"cpu_ms", "wall_ms", "dispatches"})
+      EXPECT_GT(one.at(field).get<double>(), 0) << field;
+    EXPECT_EQ(one.contains("peer_cpu_ms"), report == beside);
+  }
+  EXPECT_EQ(alone.at("adapter"), beside.at("adapter"));
 }
 
 TEST_F(BenchPeer, BothProvidersHaveTheirTurns) {
@@ -90,7 +109,7 @@ TEST_F(BenchPeer, BothProvidersHaveTheirTurns) {
   if (r.err.contains("exactly one vulkan adapter")) GTEST_SKIP() << r.err;
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("ort wall") && r.out.contains("ort-cpu wall")) << r.out;
-  const json one = json::parse(slurp(path("out.json"))).at(0);
+  const json one = json::parse(slurp(path("out.json"))).at("cases").at(0);
   EXPECT_EQ(one.at("peer_cpu_ms"), 1000);
   const json& cpu = one.at("cpu_provider");
   EXPECT_EQ(cpu.at("peer_wall_ms"), 50);
@@ -106,7 +125,7 @@ TEST_F(BenchPeer, WhatIsRefusedDoesNotSpoilTheRest) {
   const Result r = bench(odd + " " + model_ + " --dim length=5 --peer ort-cpu --json " + path("out.json"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("odd.onnx: ONNX Runtime says: no such operator: Frob")) << r.out;
-  const json all = json::parse(slurp(path("out.json")));
+  const json all = json::parse(slurp(path("out.json"))).at("cases");
   EXPECT_TRUE(all.at(0).contains("refusal") && !all.at(0).contains("ratio_cpu")) << all;
   EXPECT_EQ(all.at(1).at("peer_cpu_ms"), 50);
 }
@@ -147,7 +166,7 @@ TEST_F(BenchPeer, ReadsWhatLlamaCppPrints) {
   const Result r = bench("wide_matvec_q4_k --peer ggml --json " + path("out.json"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("ggml GFLOP/s")) << r.out;
-  const json one = json::parse(slurp(path("out.json"))).at(0);
+  const json one = json::parse(slurp(path("out.json"))).at("cases").at(0);
   EXPECT_NEAR(one.at("peer_wall_ms").get<double>(), 24.31702, 1e-9);
   EXPECT_NEAR(one.at("peer_gflops").get<double>(), 4.83, 0.005);
   EXPECT_EQ(slurp(path("job")),
@@ -157,7 +176,7 @@ TEST_F(BenchPeer, ReadsWhatLlamaCppPrints) {
   const Result none = bench("wide_matvec_q4_k --peer ggml --json " + path("out.json"));
   ASSERT_EQ(none.code, 0) << none.err;
   EXPECT_TRUE(none.out.contains("ggml cannot do it on this device")) << none.out;
-  EXPECT_FALSE(json::parse(slurp(path("out.json"))).at(0).contains("peer_wall_ms"));
+  EXPECT_FALSE(json::parse(slurp(path("out.json"))).at("cases").at(0).contains("peer_wall_ms"));
 
   pretend("test-backend-ops", "echo 'no such device' >&2\n");
   expect_complaint(bench("wide_matvec_q4_k --peer ggml"), 1, "has no result for type_a=q4_K");

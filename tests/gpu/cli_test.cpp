@@ -596,7 +596,8 @@ TEST_F(Cli, BenchMeasuresAModel) {
   const json cases = json::parse(slurp(path("bench.json"))).at("cases");
   ASSERT_EQ(cases.size(), 2u);
   EXPECT_FALSE(cases[0].contains("load_ms"));
-  EXPECT_EQ(cases[1].at("name"), model);
+  EXPECT_EQ(cases[0].at("case"), "add16");
+  EXPECT_EQ(cases[1].at("case"), model);
   for (const char* field :
        {"load_ms", "compile_ms", "upload_ms", "first_run_ms", "wall_ms", "p90_ms", "cpu_ms"})
     EXPECT_GT(cases[1].at(field).get<double>(), 0) << field;
@@ -612,8 +613,9 @@ TEST_F(Cli, BenchDrawsGrowth) {
                        " --json " + path("growth.json"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("exponent") && r.out.contains("beside std::sort on one core")) << r.out;
-  const json grown = json::parse(slurp(path("growth.json"))).at("growth");
+  const json grown = json::parse(slurp(path("growth.json"))).at("cases");
   ASSERT_EQ(grown.size(), 2u);
+  EXPECT_EQ(grown[0].at("case"), "sort");
   ASSERT_EQ(grown[0].at("points").size(), 2u);
   EXPECT_EQ(grown[0].at("points")[1].at("n"), 3000);
   EXPECT_GT(grown[0].at("points")[1].at("cpu_ms").get<double>(), 0);
