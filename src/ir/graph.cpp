@@ -6,6 +6,7 @@
 #include "ir/infer.h"
 #include "ir/literal.h"
 #include "ir/op.h"
+#include "ir/operand_name.h"
 
 namespace rlx {
 
@@ -170,7 +171,7 @@ void check_output(const Op& op, const TensorType& t) {
 void drop_absent(const Op& op, std::vector<ValueId>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].is_absent() && !op.optional_input(static_cast<int64_t>(i)))
-      fail("{}: input {} is not optional", op.name(), i);
+      fail("{}: {} is not optional", op.name(), operand_name(op.name(), static_cast<int64_t>(i)));
   }
   while (!inputs.empty() && inputs.back().is_absent()) inputs.pop_back();
 }

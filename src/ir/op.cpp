@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/hash.h"
+#include "ir/operand_name.h"
 #include "ir/reference.h"
 
 namespace rlx {
@@ -91,13 +92,14 @@ int64_t InferArgs::axis(int64_t axis, int64_t rank) const {
 
 void InferArgs::expect_dtype(int64_t input, bool allowed, std::string_view wanted) const {
   if (!allowed)
-    fail("{}: input {} has type {}; it must have {}", op_, input, to_string(dtype(input)), wanted);
+    fail("{}: {} has type {}; it must have {}", op_, operand_name(op_, input), to_string(dtype(input)),
+         wanted);
 }
 
 void InferArgs::expect_same_dtype(int64_t a, int64_t b) const {
   if (dtype(a) != dtype(b)) {
-    fail("{}: inputs {} and {} have the types {} and {}; they must be equal (use cast)", op_, a, b,
-         to_string(dtype(a)), to_string(dtype(b)));
+    fail("{}: {} and {} have the types {} and {}; they must be equal (use cast)", op_, operand_name(op_, a),
+         operand_name(op_, b), to_string(dtype(a)), to_string(dtype(b)));
   }
 }
 

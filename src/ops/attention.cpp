@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/operand_name.h"
 #include "ops/attention_problem.h"
 #include "ops/op_table.h"
 
@@ -37,15 +38,17 @@ struct Sizes {
 Sizes read_dims(const Attention& op, const InferArgs& in, int64_t input, int64_t heads) {
   const Shape& s = in.shape(input);
   const int64_t rank = op.layout == AttentionLayout::bsd ? 3 : 4;
-  if (s.rank() != rank) fail("attention: input {} has rank {}; this layout needs {}", input, s.rank(), rank);
+  if (s.rank() != rank) {
+    fail("attention: {} has rank {}; this layout needs {}", operand_name(in.op(), input), s.rank(), rank);
+  }
   if (op.layout == AttentionLayout::bhsd) return {s[0], s[1], s[2], s[3]};
   if (op.layout == AttentionLayout::bshd) return {s[0], s[2], s[1], s[3]};
   if (heads == 0)
     fail("attention: the layout bsd does not determine the number of heads; set the attribute heads");
   const std::optional<Dim> head = Dim::exact_div(s[2], Dim(heads));
   if (!head) {
-    fail("attention: input {} has {} elements at each position, which is not a multiple of its {} heads",
-         input, s[2].text(), heads);
+    fail("attention: {} has {} elements at each position, which is not a multiple of its {} heads",
+         operand_name(in.op(), input), s[2].text(), heads);
   }
   return {s[0], Dim(heads), s[1], *head};
 }

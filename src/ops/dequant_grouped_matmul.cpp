@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/checked.h"
+#include "ir/operand_name.h"
 #include "ir/reference.h"
 #include "ops/grouped_product.h"
 #include "ops/op_table.h"
@@ -63,9 +64,9 @@ void DequantGroupedMatMul::check_scales(const InferArgs& in, int64_t input, int6
   const bool one = blocks_of(k) == 1 && s == Shape{wanted[0], wanted[1]};
   if (s == wanted || one) return;
   fail(
-      "dequant_grouped_matmul: input {} has the shape {}; the codes {} of {} elements in blocks of {} need "
+      "dequant_grouped_matmul: {} has the shape {}; the codes {} of {} elements in blocks of {} need "
       "{}",
-      input, s.text(), in.shape(kCodes).text(), k, block_of(k), wanted.text());
+      operand_name(in.op(), input), s.text(), in.shape(kCodes).text(), k, block_of(k), wanted.text());
 }
 
 void DequantGroupedMatMul::check_weight(const InferArgs& in, int64_t k) const {

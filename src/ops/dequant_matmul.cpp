@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/checked.h"
+#include "ir/operand_name.h"
 #include "ir/reference.h"
 #include "kernels/lowering.h"
 #include "ops/epilogue.h"
@@ -100,9 +101,9 @@ void DequantMatMul::check_scales(const InferArgs& in, int64_t input, int64_t k) 
   const Shape wanted = order == WeightOrder::by_rows ? Shape{blocks, columns} : Shape{columns, blocks};
   if (s == wanted || (blocks == 1 && s == Shape{columns})) return;
   fail(
-      "dequant_matmul: input {} has the shape {}; {} columns of {} elements in blocks of {} need {} or one "
+      "dequant_matmul: {} has the shape {}; {} columns of {} elements in blocks of {} need {} or one "
       "number",
-      input, s.text(), columns, k, block_of(k), wanted.text());
+      operand_name(in.op(), input), s.text(), columns, k, block_of(k), wanted.text());
 }
 
 std::vector<TensorType> DequantMatMul::infer(const InferArgs& in) const {

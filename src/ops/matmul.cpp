@@ -73,7 +73,7 @@ std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
   if (!is_byte(type) || !is_byte(in.dtype(1))) in.expect_same_dtype(0, 1);
   Shape a = in.shape(0);
   Shape b = in.shape(1);
-  if (a.rank() == 0 || b.rank() == 0) fail("matmul: input {} is a scalar; use mul", a.rank() == 0 ? 0 : 1);
+  if (a.rank() == 0 || b.rank() == 0) fail("matmul: {} is a scalar; use mul", a.rank() == 0 ? "a" : "b");
   const bool a_vector = a.rank() == 1;
   const bool b_vector = b.rank() == 1;
   if (a_vector) a.insert(0, 1);

@@ -1,6 +1,7 @@
 #include "ops/matrices.h"
 
 #include "base/format.h"
+#include "ir/operand_name.h"
 #include "kernels/binder.h"
 #include "kernels/block_product.wgsl.h"
 #include "kernels/rates.h"
@@ -24,7 +25,8 @@ Dims with_one_batch(const Dims& dims, int64_t kept) {
 void expect_matrices(const InferArgs& in, int64_t input) {
   in.expect_float(input);
   if (in.shape(input).rank() < 2)
-    fail("{}: input {} has the shape {}, where matrices are needed", in.op(), input, in.shape(input).text());
+    fail("{}: {} has the shape {}, where matrices are needed", in.op(), operand_name(in.op(), input),
+         in.shape(input).text());
 }
 
 void expect_square(const InferArgs& in, int64_t input) {

@@ -1,8 +1,10 @@
 #include "ops/op_table.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/similar.h"
+#include "ir/operand_name.h"
 
 namespace rlx {
 namespace {
@@ -82,6 +84,17 @@ OpTable& op_table() {
   static const bool filled = (ops::register_all(table), true);
   static_cast<void>(filled);
   return table;
+}
+
+std::string operand_name(std::string_view op, int64_t input) {
+  std::string name;
+  if (const OpInfo* info = op_table().find(op)) {
+    std::istringstream words(info->operands);
+    for (int64_t i = 0; i <= input && words >> name; ++i) {
+      if (i == input && !name.ends_with("...")) return name;
+    }
+  }
+  return formatted("input {}", input);
 }
 
 std::shared_ptr<Op> make_op(std::string_view name) {

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/format.h"
+#include "ir/operand_name.h"
 #include "ir/reference.h"
 #include "ops/integer_range.h"
 #include "ops/op_table.h"
@@ -39,8 +40,9 @@ void Scales::check(const InferArgs& in, int64_t input) const {
     wanted[along] = ceil_div(x[along].value(), block);
   }
   if (!(s == wanted))
-    fail("{}: input {} has the shape {}; for x {}, axis {}{} it must be {} or a scalar", in.op(), input,
-         s.text(), x.text(), along, block > 0 ? formatted(" and blocks of {}", block) : "", wanted.text());
+    fail("{}: {} has the shape {}; for x {}, axis {}{} it must be {} or a scalar", in.op(),
+         operand_name(in.op(), input), s.text(), x.text(), along,
+         block > 0 ? formatted(" and blocks of {}", block) : "", wanted.text());
 }
 
 Value Scales::spread(Value scale, const Shape& x) const {

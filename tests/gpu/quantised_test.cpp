@@ -209,7 +209,7 @@ TEST(PackedWeights, MisuseIsAnErrorThatNamesTheNumbers) {
               "the codes [100] are not the 120 bytes of 6 columns of 40 elements of 4 bits");
   EXPECT_SAYS(
       dequant_matmul(x, weight({40, 6}, {3, 6}, int8, 32)),
-      "input 2 has the shape [3, 6]; 6 columns of 40 elements in blocks of 32 need [2, 6] or one number");
+      "scale has the shape [3, 6]; 6 columns of 40 elements in blocks of 32 need [2, 6] or one number");
   EXPECT_SAYS(dequant_matmul(x, weight({40, 6}, {}, int8, 32)), "there are no scales");
   EXPECT_SAYS(dequant_matmul(x, weight({40, 3}, {2, 6}, mxfp4, 0)), "u8");
   PackedWeight w = weight({40, 6}, {2, 6}, fp8_e4m3, 32);

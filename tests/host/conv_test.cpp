@@ -160,11 +160,10 @@ TEST(Conv, RefusesInputs) {
       "i32[3,2,3] %u = input : u8[3,2,3] %e = input : f32[1,3,3] %t = input : f32[2,3,3]";
   EXPECT_SAYS(graph_of("conv(%x)", leaves),
               "conv: takes x, a weight, a bias and the inputs of its epilogue, not 1");
-  EXPECT_SAYS(graph_of("conv(%x, none)", leaves), "conv: input 1 is not optional");
-  EXPECT_SAYS(graph_of("conv(%u, %u)", leaves),
-              "conv: input 0 has type u8; it must have a float type or i32");
-  EXPECT_SAYS(graph_of("conv(%x, %i)", leaves), "conv: inputs 0 and 1 have the types f32 and i32");
-  EXPECT_SAYS(graph_of("conv(%x, %w, %h)", leaves), "conv: inputs 0 and 2 have the types f32 and f16");
+  EXPECT_SAYS(graph_of("conv(%x, none)", leaves), "conv: w is not optional");
+  EXPECT_SAYS(graph_of("conv(%u, %u)", leaves), "conv: x has type u8; it must have a float type or i32");
+  EXPECT_SAYS(graph_of("conv(%x, %i)", leaves), "conv: x and w have the types f32 and i32");
+  EXPECT_SAYS(graph_of("conv(%x, %w, %h)", leaves), "conv: x and bias have the types f32 and f16");
   EXPECT_SAYS(graph_of("conv(%x, %w, %e)", leaves),
               "conv: the bias has the shape [1, 3, 3]; 3 filters need [3]");
   EXPECT_SAYS(graph_of("conv(%x, %w, %b, %e)", leaves),

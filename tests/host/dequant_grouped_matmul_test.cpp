@@ -44,12 +44,12 @@ TEST(DequantGroupedMatMul, RefusesInputs) {
               "elements of 4 bits");
   EXPECT_SAYS(
       shape({.scale = {3, 4}}),
-      "input 2 has the shape [3, 4]; the codes [3, 5, 10] of 20 elements in blocks of 20 need [3, 5, 1]");
+      "scale has the shape [3, 4]; the codes [3, 5, 10] of 20 elements in blocks of 20 need [3, 5, 1]");
   EXPECT_SAYS(shape({.block = 16}), "need [3, 5, 2]");
   EXPECT_SAYS(shape({.block = -1}), "blocks of -1; a block cannot be negative");
   EXPECT_SAYS(shape({.expert = {6}}),
               "the expert indices have the shape [6]; the rows of x [7, 20] need [7]");
-  EXPECT_SAYS(shape({}, DType::f32), "input 4 has type f32; it must have i32, u32 or i64");
+  EXPECT_SAYS(shape({}, DType::f32), "expert has type f32; it must have i32, u32 or i64");
   EXPECT_SAYS(shape({}, DType::i32, WeightScheme::mxfp4), "u8");
 }
 

@@ -37,15 +37,15 @@ TEST(GroupedMatMul, RefusesInputs) {
   EXPECT_SAYS(shape({2, 7, 4}, {3, 4, 5}, {7}),
               "grouped_matmul: the expert indices have the shape [7]; the rows of x [2, 7, 4] need [2, 7]");
   EXPECT_SAYS(shape({7, 4}, {3, 4, 5}, {7}, DType::i8),
-              "grouped_matmul: input 2 has type i8; it must have i32, u32 or i64");
+              "grouped_matmul: expert has type i8; it must have i32, u32 or i64");
   EXPECT_SAYS(shape({7, 4}, {3, 4, 5}, {7}, DType::f32),
-              "grouped_matmul: input 2 has type f32; it must have i32, u32 or i64");
+              "grouped_matmul: expert has type f32; it must have i32, u32 or i64");
   Graph g;
   const Value x = g.input("x", DType::f32, {2, 2});
   const Value i = g.input("i", DType::i32, {2});
-  EXPECT_SAYS(grouped_matmul(i, x, i), "grouped_matmul: input 0 has type i32; it must have a float type");
+  EXPECT_SAYS(grouped_matmul(i, x, i), "grouped_matmul: x has type i32; it must have a float type");
   EXPECT_SAYS(grouped_matmul(x, g.input("w", DType::f16, {1, 2, 2}), i),
-              "grouped_matmul: inputs 0 and 1 have the types f32 and f16");
+              "grouped_matmul: x and w have the types f32 and f16");
 }
 
 // Worked out by hand.

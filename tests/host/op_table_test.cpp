@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include "ir/operand_name.h"
+#include "tests/support/message.h"
 #include "tests/support/sample.h"
 
 namespace rlx::testing {
@@ -17,6 +19,33 @@ std::vector<std::string> words(const std::string& text) {
   std::vector<std::string> out;
   for (std::string w; in >> w;) out.push_back(w);
   return out;
+}
+
+TEST(OpTable, ErrorsNameOperandsAsItDoes) {
+  EXPECT_EQ(operand_name("attention", 0), "q");
+  EXPECT_EQ(operand_name("attention", 10), "v_scale");
+  // Of which there is any number, beyond the last, and of an op that it does not have.
+  EXPECT_EQ(operand_name("matmul", 2), "input 2");
+  EXPECT_EQ(operand_name("attention", 11), "input 11");
+  EXPECT_EQ(operand_name("no_such_op", 1), "input 1");
+
+  const auto said = [](const std::string& others, const std::string& operands, const std::string& of = "") {
+    return message([&] {
+      parse_graph("graph g { %q = input : f32[1,2,3,4] " + others + " %y = attention(" + operands + ")" + of +
+                  " }");
+    });
+  };
+  EXPECT_EQ(said("%i = input : i32[1,2,3,4]", "%q, %i, %q"),
+            "line 1: node 'y': attention: q and k have the types f32 and i32; they must be equal (use cast)");
+  EXPECT_EQ(said("%n = input : f32[1]", "%q, %q, %q, none, %n"),
+            "line 1: node 'y': attention: lengths has type f32; it must have i32, i64 or u32");
+  EXPECT_EQ(said("%s = input : i32[2]", "%q, %q, %q, none, none, %s"),
+            "line 1: node 'y': attention: sinks has type i32; it must have a float type");
+  EXPECT_EQ(said("%s = input : i32[2]", "%q, %q, %q, none, none, none, %s"),
+            "line 1: node 'y': attention: slopes has type i32; it must have a float type");
+  EXPECT_EQ(said("%v = input : f32[3,4]", "%q, %q, %v"),
+            "line 1: node 'y': attention: v has rank 2; this layout needs 4");
+  EXPECT_EQ(said("", "%q, none, %q"), "line 1: node 'y': attention: k is not optional");
 }
 
 TEST(OpTable, NamesTheOperandsThatSamplesHave) {

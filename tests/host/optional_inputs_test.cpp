@@ -45,14 +45,14 @@ TEST(OptionalInputs, AbsentOnesAtTheEndAreDropped) {
 TEST(OptionalInputs, RequiredOnesMustBeGiven) {
   EXPECT_EQ(
       message([] { parse_graph("graph g {\n %b = input : f32[4]\n %y = layer_norm(none, none, %b)\n}"); }),
-      "line 3: node 'y': layer_norm: input 0 is not optional");
+      "line 3: node 'y': layer_norm: x is not optional");
   EXPECT_EQ(message([] {
               Graph g;
               add(g.input("x", DType::f32, {2}), Value{});
             }),
-            "node 'add.1': add: input 1 is not optional");
+            "node 'add.1': add: b is not optional");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = sub(none, %x)\n}"); }),
-            "line 3: node 'y': sub: input 0 is not optional");
+            "line 3: node 'y': sub: a is not optional");
   EXPECT_EQ(message([] { parse_graph("graph g {\n %x = input : f32[2]\n %y = relu(%x, none)\n}"); }),
             "line 3: node 'y': relu: input 1 is not optional");
 }

@@ -69,7 +69,7 @@ TEST(ShapeOps, ConcatSplitGatherPadAndStates) {
   EXPECT_EQ(split(y, 1, {1, 2})[1].shape().text(), "[2, 2]");
   EXPECT_SAYS(split(y, 1, {1, 1}), "add up to 2, but axis 1 of [2, 3] has length 3");
   EXPECT_EQ(gather(x, i, 1).shape().text(), "[n, m]");
-  EXPECT_SAYS(gather(x, y), "input 1 has type f32; it must have an integer type");
+  EXPECT_SAYS(gather(x, y), "gather: indices has type f32; it must have an integer type");
   EXPECT_EQ(pad(x, {1, 0}, {2, -1}).shape().text(), (Shape{Dim("n") + 3, 2}).text());
   EXPECT_SAYS(pad(y, {0, -2}, {0, -2}), "cut more from axis 1 than its length 3");
   const Value s = g.state("s", DType::f32, {8, 3});
