@@ -7,10 +7,35 @@
 #include "base/hash.h"
 #include "cli/arguments.h"
 #include "ir/op.h"
+#include "ir/operand_name.h"
 #include "ir/subgraphs.h"
 
 namespace rlx::cli {
 namespace {
+
+// Whether the operand is this leaf, or a view of it.
+bool reads(const Graph& graph, ValueId v, int32_t leaf) {
+  if (v.is_absent()) return false;
+  while (graph.producer(v).op->has(Trait::view)) v = graph.producer(v).inputs[0];
+  return v.node == leaf;
+}
+
+// Whether its bytes are exponents of scales, as mxfp4 has them. Small ones make weights below 2^-126, which
+// devices may take for 0: products of them alone cannot be compared with anything.
+bool holds_exponents(const Graph& graph, int32_t leaf) {
+  return std::ranges::any_of(graph.nodes(), [&](const Node& n) {
+    if (!n.op->name().starts_with("dequant_")) return false;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      if (operand_name(n.op->name(), static_cast<int64_t>(i)) != "scale" || !reads(graph, n.inputs[i], leaf))
+        continue;
+      return std::ranges::any_of(attributes(*n.op), [](const auto& attribute) {
+        const auto* word = std::get_if<std::string>(&attribute.second);
+        return attribute.first == "scheme" && word && *word == "mxfp4";
+      });
+    }
+    return false;
+  });
+}
 
 // Integers may be row numbers of a table: stay below the smallest table that they index, directly or through
 // a view.
@@ -18,9 +43,7 @@ int64_t index_bound(const Graph& graph, int32_t leaf) {
   int64_t bound = 10;
   for (const Node& n : graph.nodes()) {
     if (n.op->name() != "gather" || n.inputs.size() < 2) continue;
-    ValueId v = n.inputs[1];
-    while (graph.producer(v).op->has(Trait::view)) v = graph.producer(v).inputs[0];
-    if (v.node != leaf) continue;
+    if (!reads(graph, n.inputs[1], leaf)) continue;
     int64_t axis = 0;
     for (const auto& [name, value] : attributes(*n.op)) {
       if (const auto* number = std::get_if<int64_t>(&value); name == "axis" && number) axis = *number;
@@ -64,8 +87,9 @@ Tensor random_leaf(const Graph& graph, int32_t id, uint64_t seed, onnx::ElementT
   }
   const auto bound = static_cast<uint64_t>(
       type.dtype == DType::bool_ ? 2 : std::min(index_bound(graph, id), type_bound(carried)));
+  const int64_t first = holds_exponents(graph, id) ? 118 : 0;  // 127 stands for 1
   std::vector<int64_t> values(count);
-  for (int64_t& v : values) v = static_cast<int64_t>(engine() % bound);
+  for (int64_t& v : values) v = first + static_cast<int64_t>(engine() % bound);
   return Tensor::from_ints(type.dtype, dims, values);
 }
 

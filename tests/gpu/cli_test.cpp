@@ -562,6 +562,28 @@ TEST_F(Cli, VerifyComparesWithTheReference) {
       << wrong.err;
 }
 
+// Bytes that are exponents are made near that of 1: small ones make weights that devices take for 0.
+TEST_F(Cli, VerifyMakesScalesThatDevicesCanTell) {
+  const std::string model = write("mxfp4.rlx", R"(graph mxfp4 {
+  %x = input : f32[4, 64]
+  %codes = param : u8[32, 32]
+  %scale = param : u8[64]
+  %by_block = reshape(%scale) {shape=[2, 32]}
+  %y = dequant_matmul(%x, %codes, %by_block) {scheme="mxfp4", columns=32}
+  %experts = param : u8[3, 8, 32]
+  %scales = param : u8[3, 8, 2]
+  %expert = constant {value=tensor i32[4] (2, 0, 1, 0)}
+  %z = dequant_grouped_matmul(%x, %experts, %scales, none, %expert) {scheme="mxfp4"}
+  output y = %y
+  output z = %z
+}
+)");
+  for (const char* seed : {"1", "2", "3"}) {
+    const Result r = rlx("verify " + model + " --random " + seed);
+    EXPECT_EQ(r.code, 0) << seed << ": " << r.out << r.err;
+  }
+}
+
 TEST_F(Cli, ConvertKeepsTheOutputs) {
   const std::string model = write("linear.onnx", linear_model());
   const Result r = rlx("convert " + model + " -o " + path("c/linear.rlx"));
