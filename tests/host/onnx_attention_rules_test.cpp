@@ -273,6 +273,14 @@ TEST(OnnxGroupQueryAttention, OfOneSequenceNeedsNoMask) {
   EXPECT_SAYS(group_query(1, {{"qk_output", 1}}).load(), "the attribute qk_output is not supported");
 }
 
+TEST(OnnxGroupQueryAttention, IsSmoothOnlyIfItSaysOne) {
+  const auto nodes = [](int smooth) {
+    return group_query(1, {{"smooth_softmax", smooth}}).load().graph.size();
+  };
+  EXPECT_EQ(nodes(-1), nodes(0));
+  EXPECT_NE(nodes(1), nodes(0));
+}
+
 // The first `count` tokens of one sequence of a batch.
 Tensor part(const Tensor& x, int64_t batch, int64_t count) {
   const int64_t width = x.shape()[2];

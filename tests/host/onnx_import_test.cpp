@@ -108,6 +108,17 @@ TEST(OnnxImport, WeightsInConstantNodesAreCounted) {
   std::filesystem::remove(path);
 }
 
+// --- Sizes that are known ---
+
+TEST(OnnxSizes, ReshapeBeforeOpset5HasItsShapeAsAnAttribute) {
+  OnnxModel model(4);
+  model.graph.input("x", {2, 3}).node("Shape", {"x"}, {"s"});
+  model.graph.node("Reshape", {"s"}, {"y"}, {{"shape", std::vector<int64_t>{2, -1}}});
+  model.graph.output("y", ElementType::int64);
+  const onnx::Model loaded = onnx::parse(model.bytes());
+  EXPECT_EQ(loaded.graph.type(loaded.graph.outputs()[0].value).shape.text(), "[2, 1]");
+}
+
 // --- Attributes ---
 
 // What loading a model of one node says.

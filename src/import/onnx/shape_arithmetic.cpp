@@ -112,7 +112,10 @@ std::vector<Dim> broadcast_values(const Ints& from, const std::vector<int64_t>& 
     size_t position = 0;
     for (size_t i = 0; i < rank; ++i) position += static_cast<size_t>(at[i]) * strides[i];
     out.push_back(from.values[position]);
-    for (size_t i = rank; i-- > 0 && ++at[i] == shape[i];) at[i] = 0;
+    for (size_t i = rank; i > 0; --i) {
+      if (++at[i - 1] < shape[i - 1]) break;
+      at[i - 1] = 0;
+    }
   }
   return out;
 }
@@ -228,8 +231,8 @@ std::optional<Ints> reshaped(Call& c) {
   const auto rank = static_cast<int64_t>(out.shape.size());
   if (c.op() == "Identity") return out;
   if (c.op() == "Reshape") {
-    if (!c.known(1)->is_static()) return std::nullopt;
-    std::vector<int64_t> shape = c.known(1)->numbers();
+    if (c.has(1) && !c.known(1)->is_static()) return std::nullopt;
+    std::vector<int64_t> shape = c.has(1) ? c.known(1)->numbers() : c.integers("shape");  // before opset 5
     int64_t rest = static_cast<int64_t>(out.values.size());
     const bool zero_is_zero = c.flag("allowzero", false);
     for (size_t i = 0; i < shape.size(); ++i) {

@@ -156,7 +156,7 @@ void group_query_attention_rule(Call& c) {
   if (const double scale = c.real("scale", 0); scale != 0) a.scale = scale;
   if (c.has(11)) {
     a.sinks = c.in(11);
-  } else if (c.flag("smooth_softmax", false)) {
+  } else if (c.integer("smooth_softmax", 0) == 1) {
     a.sinks = expand(c.like(a.q, 0), {t.heads});
   }
   look_back(c, a, past);
