@@ -52,7 +52,7 @@ struct CompileOptions {
   bool packed_attention = true;
   // Every intermediate keeps its own memory and can be read after a run (Executable::value).
   bool keep_intermediates = false;
-  // How many plans for different shapes are kept.
+  // How many plans for different shapes are kept, at least one.
   int64_t max_plans = 8;
   // What products and sums may be rounded to (rlx/precision.h); so far all precisions compute what `exact`
   // does. $RLX_PRECISION=exact|mixed|fast overrides it.

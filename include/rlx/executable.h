@@ -112,7 +112,8 @@ class Executable {
   // Runs and waits: auto outputs = exe.run({{"x", x}}, {{"pos", 2}}).
   NamedTensors run(const NamedTensors& inputs, SymbolList symbols = {});
   // The same with the caller's memory: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
-  // outputs are read back, whole (Graph::Output::count). Allocates nothing once a plan for the shapes exists.
+  // outputs are read back, whole (Graph::Output::count), each as often as it is named. Allocates nothing once
+  // a plan for the shapes exists.
   void run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
   // Returns once the work has been handed to the device. No names: all outputs.
   Run run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs = {},

@@ -110,7 +110,9 @@ class Graph {
   void output(std::string name, Value value, std::string count, int64_t axis = 0);
   // The largest value of a symbol. Memory is planned for it, and smaller values need no new plan as long as
   // they use the same kernels (a matmul with few rows uses a different one). Without a capacity, every set of
-  // sizes has its own plan; CompileOptions::max_plans of them are kept.
+  // sizes has its own plan; CompileOptions::max_plans of them are kept. A plan is shared only if the graph is
+  // right with all symbols at their capacities: a cache that is written from total - tokens on fits both, one
+  // that is written from past on has no room for several tokens at the capacity of past.
   void set_capacity(std::string symbol, int64_t largest);
 
   // Adds a node; its output types are inferred, and a mistake is an error that names the node. Absent inputs
@@ -161,8 +163,8 @@ class Graph {
 // The graph with symbols replaced by numbers; types are inferred again, so a bad binding is an error here.
 Graph bind_symbols(const Graph& graph, const SymbolValues& values);
 
-// Throws an error for the first thing that is wrong with a graph: order, types, duplicate names, use of an
-// overwritten state.
+// Throws an error for the first thing that is wrong with a graph: order, types, duplicate names, a read of a
+// state's old contents that depends on what overwrites them.
 void verify(const Graph& graph);
 
 // The text form, which parse_graph reads back. Unless max_constant is 0, constants

@@ -49,6 +49,7 @@ class SafetensorsFile {
 
  private:
   explicit SafetensorsFile(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  const Impl& impl() const;  // an error in what was moved from
   const Entry& require(std::string_view name) const;
   std::shared_ptr<const Impl> impl_;
 };

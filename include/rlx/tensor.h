@@ -55,6 +55,15 @@ concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_ra
 class Tensor {
  public:
   Tensor();  // the f32 scalar 0
+  // What was moved from is the f32 scalar 0 afterwards.
+  Tensor(Tensor&& other) noexcept : Tensor() { swap(other); }
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor(std::move(other)).swap(*this);
+    return *this;
+  }
+  Tensor(const Tensor&) = default;
+  Tensor& operator=(const Tensor&) = default;
+  ~Tensor() = default;
   // Takes over the bytes; their number must match the shape.
   Tensor(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
   // A view of memory that `owner` keeps alive: a mapped file, a buffer of another library. Nothing is copied.
@@ -156,6 +165,7 @@ class Tensor {
     std::memcpy(&value, at, sizeof value);
     return value;
   }
+  void swap(Tensor& other) noexcept;
   static Tensor copy(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes);
   std::span<const std::byte> typed_bytes(DType wanted, size_t alignment) const;
   void require_one_element() const;

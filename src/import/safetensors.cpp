@@ -237,31 +237,36 @@ SafetensorsFile SafetensorsFile::parse(std::vector<std::byte> bytes, std::string
   return SafetensorsFile(std::make_shared<Impl>(std::move(name), std::move(bytes)));
 }
 
-const std::vector<SafetensorsFile::Entry>& SafetensorsFile::tensors() const { return impl_->tensors; }
+const SafetensorsFile::Impl& SafetensorsFile::impl() const {
+  if (!impl_) fail(ErrorKind::invalid_argument, "this SafetensorsFile was moved from");
+  return *impl_;
+}
+
+const std::vector<SafetensorsFile::Entry>& SafetensorsFile::tensors() const { return impl().tensors; }
 
 const std::map<std::string, std::string, std::less<>>& SafetensorsFile::metadata() const {
-  return impl_->metadata;
+  return impl().metadata;
 }
 
 const SafetensorsFile::Entry* SafetensorsFile::find(std::string_view name) const {
-  const auto it = impl_->index.find(name);
-  return it == impl_->index.end() ? nullptr : &impl_->tensors[it->second];
+  const auto it = impl().index.find(name);
+  return it == impl().index.end() ? nullptr : &impl().tensors[it->second];
 }
 
 const SafetensorsFile::Entry& SafetensorsFile::require(std::string_view name) const {
   if (const Entry* entry = find(name)) return *entry;
-  fail(ErrorKind::invalid_argument, "{}: there is no tensor named '{}' among the {} of the file", impl_->name,
-       name, impl_->tensors.size());
+  fail(ErrorKind::invalid_argument, "{}: there is no tensor named '{}' among the {} of the file", impl().name,
+       name, impl().tensors.size());
 }
 
 std::span<const std::byte> SafetensorsFile::bytes(std::string_view name) const {
   const Entry& entry = require(name);
-  const auto bytes = impl_->data.subspan(entry.begin, entry.end - entry.begin);
+  const auto bytes = impl().data.subspan(entry.begin, entry.end - entry.begin);
   if (entry.dtype == DType::bool_) {
     const auto bad = std::ranges::find_if(bytes, [](std::byte b) { return b > std::byte{1}; });
     if (bad != bytes.end()) {
       fail(ErrorKind::invalid_file, "{}: the tensor '{}' is BOOL, but its byte {} is {}, neither 0 nor 1",
-           impl_->name, shown(name), bad - bytes.begin(), static_cast<int>(*bad));
+           impl().name, shown(name), bad - bytes.begin(), static_cast<int>(*bad));
     }
   }
   return bytes;
@@ -275,7 +280,7 @@ Tensor SafetensorsFile::tensor(std::string_view name) const {
 
 NamedTensors SafetensorsFile::all() const {
   NamedTensors out;
-  for (const Entry& entry : impl_->tensors) out.emplace(entry.name, tensor(entry.name));
+  for (const Entry& entry : impl().tensors) out.emplace(entry.name, tensor(entry.name));
   return out;
 }
 

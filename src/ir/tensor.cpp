@@ -159,6 +159,16 @@ Tensor::Tensor() {
   bytes_ = zero;
 }
 
+void Tensor::swap(Tensor& other) noexcept {
+  std::swap(dtype_, other.dtype_);
+  shape_.swap(other.shape_);
+  std::swap(elements_, other.elements_);
+  std::swap(bytes_, other.bytes_);
+  owner_.swap(other.owner_);
+  uniform_.swap(other.uniform_);
+  made_.swap(other.made_);
+}
+
 Tensor::Tensor(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes,
                std::shared_ptr<const void> owner)
     : dtype_(dtype),

@@ -30,6 +30,9 @@ void Executable::Impl::upload_inputs(DevicePlan& plan, List<InputRef> inputs) {
       fail(ErrorKind::invalid_argument, "the input '{}' is {}, {} bytes, but {} bytes were given", slot.name,
            slot.type.text(), slot.host_bytes, it->bytes);
     }
+    if (!it->data && it->bytes > 0)
+      fail(ErrorKind::invalid_argument, "the input '{}' has {} bytes at a null pointer", slot.name,
+           it->bytes);
     upload(*loaded->compiled.device, plan.buffer(slot.place.buffer), slot.place.offset, slot.type.dtype,
            {static_cast<const std::byte*>(it->data), it->bytes}, slot.name);
   }
@@ -152,10 +155,17 @@ std::shared_ptr<Runner> Executable::Impl::start(const std::shared_ptr<DevicePlan
 namespace {
 
 // Without their data: a uniform tensor is written out only when its size is known to be right.
-std::vector<InputRef> input_refs(const NamedTensors& inputs) {
+std::vector<InputRef> input_refs(const Graph& graph, const NamedTensors& inputs) {
   std::vector<InputRef> refs;
-  for (const auto& [name, tensor] : inputs)
+  for (const auto& [name, tensor] : inputs) {
+    // In an InputRef no axes mean that the caller does not say; a tensor always does.
+    const int32_t node = tensor.rank() == 0 ? graph.find(name) : -1;
+    if (node >= 0 && graph.node(node).outputs[0].shape.rank() != 0) {
+      fail(ErrorKind::invalid_argument, "the input '{}' is {}, but [] was given", name,
+           graph.node(node).outputs[0].shape.text());
+    }
     refs.push_back({name, tensor.dtype(), nullptr, tensor.byte_size(), tensor.shape()});
+  }
   return refs;
 }
 
@@ -172,8 +182,8 @@ NamedTensors Executable::run(const NamedTensors& inputs, SymbolList symbols) {
 Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs,
                           SymbolList symbols) {
   Impl& self = impl();
-  std::vector<InputRef> refs = input_refs(inputs);
   const std::lock_guard lock(self.mutex);
+  std::vector<InputRef> refs = input_refs(*self.loaded->compiled.graph, inputs);
   const std::shared_ptr<DevicePlan> plan = self.plan_for_run(refs, symbols);
   add_data(refs, inputs);
   auto run = std::make_shared<Run::Impl>(self.loaded->compiled.graph->outputs(), outputs);
@@ -219,6 +229,10 @@ void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList 
                "the output '{}' is {}, {} bytes, but memory for {} bytes of {} was given", slot.name,
                slot.type.text(), slot.host_bytes, out.bytes, to_string(out.dtype));
         }
+        if (!out.data && out.bytes > 0) {
+          fail(ErrorKind::invalid_argument, "the output '{}' would have its {} bytes at a null pointer",
+               slot.name, out.bytes);
+        }
       }
     };
     const auto read = [&]() -> gpu::Readback* {
@@ -261,8 +275,8 @@ void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList 
 
 std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, SymbolList symbols) {
   Impl& self = impl();
-  std::vector<InputRef> refs = input_refs(inputs);
   const std::lock_guard lock(self.mutex);
+  std::vector<InputRef> refs = input_refs(*self.loaded->compiled.graph, inputs);
   const std::shared_ptr<DevicePlan> plan = self.plan_for_run(refs, symbols);
   add_data(refs, inputs);
   self.upload_inputs(*plan, refs);

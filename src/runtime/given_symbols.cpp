@@ -109,9 +109,9 @@ void GivenSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
   }
   if (!unknown) return;
   const int64_t count = host_elements_in(input.dtype, static_cast<int64_t>(input.bytes));
-  if (known == 0 || count % known != 0) {
-    fail(ErrorKind::invalid_argument, "the input '{}' is {}, which {} elements cannot fill", input.name,
-         shape.text(), count);
+  if (known == 0 || count % known != 0 || host_bytes_of(input.dtype, count) != input.bytes) {
+    fail(ErrorKind::invalid_argument, "the input '{}' is {} of {}, which {} bytes cannot fill", input.name,
+         shape.text(), to_string(input.dtype), input.bytes);
   }
   set(*unknown->as_symbol(), count / known, input.name);
 }
@@ -146,6 +146,8 @@ void GivenSymbols::bind(const Graph& graph, List<InputRef> inputs, SymbolList gi
   for (Symbol& s : symbols_) s.value = -1;
   for (const auto& [name, value] : given) set(name, value, "");
   for (const InputRef& in : inputs) {
+    if (&*std::ranges::find(inputs, in.name, &InputRef::name) != &in)
+      fail(ErrorKind::invalid_argument, "the input '{}' was given twice", in.name);
     const int32_t node = graph.find(in.name);
     if (node < 0 || !graph.node(node).op->is(LeafKind::input)) fail_no_input(graph, in.name);
     const Shape& shape = graph.node(node).outputs[0].shape;
@@ -193,7 +195,11 @@ bool GivenSymbols::solve(const Sum& sum, const InputRef& input) {
       open = &term;
     }
   }
-  if (!open || open->second == 0 || rest % open->second != 0) return false;
+  if (!open || open->second == 0) return false;
+  if (rest % open->second != 0) {
+    fail(ErrorKind::invalid_argument, "the input '{}' has {} elements along axis {}, which no '{}' gives",
+         input.name, input.shape[sum.axis], sum.axis, symbols_[open->first].name);
+  }
   set(symbols_[open->first].name, rest / open->second, input.name);
   return true;
 }

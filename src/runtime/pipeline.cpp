@@ -69,6 +69,8 @@ void check_options(const Graph& source, const CompileOptions& options, const gpu
     fail(ErrorKind::unsupported, "a trace to '{}' was requested, but the device '{}' has no timestamps",
          options.debug.trace_path, device.info().name);
   }
+  if (options.max_plans < 1)
+    fail(ErrorKind::invalid_argument, "max_plans is {}; at least one plan is kept", options.max_plans);
   const auto symbols = source.symbols();
   for (const auto& [symbol, largest] : source.capacities()) {
     if (!symbols.contains(symbol))
@@ -88,11 +90,11 @@ void check_options(const Graph& source, const CompileOptions& options, const gpu
   }
 }
 
+}  // namespace
+
 std::string symbols_text(const SymbolValues& symbols) {
   return joined(symbols, [](const auto& item) { return formatted("{} = {}", item.first, item.second); });
 }
-
-}  // namespace
 
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,
                             const CompileOptions& given) {
@@ -230,7 +232,7 @@ std::optional<std::string> reserve(const CompiledGraph& compiled, LoweredGraph& 
     }
     return reason;
   } catch (const Error& e) {
-    throw e.within("while planning for the capacities (" + symbols_text(capacities) + ")");
+    throw e.within("planning for the capacities (" + symbols_text(capacities) + ")");
   }
 }
 
@@ -255,12 +257,22 @@ MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights,
   if (!growing.empty()) {
     SymbolValues typical = values;
     for (const std::string& name : growing) typical[name] = typical_length(capacities.at(name));
-    LoweredGraph lowered = lower_graph(compiled, std::move(typical), growing);
-    obstacle = reserve(compiled, lowered, capacities);
-    if (!obstacle) {
-      auto plan = plan_of(compiled, weights, std::move(lowered));
-      obstacle = plan->retarget(values);
-      if (!obstacle) return {std::move(plan), true, ""};
+    // Typical lengths, or the capacities, may be wrong together with the other sizes of this run (a start
+    // that is length - tokens). If the run itself is right, it has a plan all the same; but a capacity that
+    // is wrong by itself is a mistake.
+    for (const SymbolValues& sizes : {typical, values}) {
+      try {
+        LoweredGraph lowered = lower_graph(compiled, sizes, growing);
+        obstacle = reserve(compiled, lowered, capacities);
+        if (obstacle) break;
+        auto plan = plan_of(compiled, weights, std::move(lowered));
+        obstacle = plan->retarget(values);
+        if (obstacle) break;
+        return {std::move(plan), true, ""};
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::invalid_graph || values.size() == 1) throw;
+        obstacle = e.what();
+      }
     }
   }
   LoweredGraph lowered = lower_graph(compiled, values, {});

@@ -31,6 +31,9 @@ Target make_target(const Caps& caps, const CompileOptions& options);
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,
                             const CompileOptions& options);
 
+// past = 3, tokens = 1
+std::string symbols_text(const SymbolValues& symbols);
+
 // main graph --materialize_views, lower--> lowered graph --make_plan--> plan --> pipelines, buffers and bind
 // groups. Memory is planned for `capacities`, up to which the values of the symbols may grow.
 struct MadePlan {

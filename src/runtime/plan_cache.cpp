@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/format.h"
+
 namespace rlx {
 
 int64_t PlanCache::relowered() const {
@@ -11,6 +13,18 @@ int64_t PlanCache::relowered() const {
 }
 
 std::shared_ptr<DevicePlan> PlanCache::get(const GivenSymbols& symbols) {
+  try {
+    return find_or_make(symbols);
+  } catch (const Error& e) {
+    // The graph is right for some sizes: those of this run are what is wrong.
+    if (e.kind() != ErrorKind::invalid_graph || symbols.empty()) throw;
+    SymbolValues values;
+    symbols.copy_to(values);
+    throw Error(ErrorKind::invalid_argument, formatted("with {}: {}", symbols_text(values), e.what()));
+  }
+}
+
+std::shared_ptr<DevicePlan> PlanCache::find_or_make(const GivenSymbols& symbols) {
   const auto use = [&](std::list<CachedPlan>::iterator it) {
     plans_.splice(plans_.begin(), plans_, it);
     return it->plan;
@@ -37,7 +51,7 @@ std::shared_ptr<DevicePlan> PlanCache::get(const GivenSymbols& symbols) {
   plans_.push_front(
       {made.grows ? std::optional(capacities) : std::nullopt, values, true, std::move(made.plan), reason});
   ++made_;
-  while (std::ssize(plans_) > std::max<int64_t>(compiled_.options.max_plans, 1)) plans_.pop_back();
+  while (std::ssize(plans_) > compiled_.options.max_plans) plans_.pop_back();
   return plans_.front().plan;
 }
 

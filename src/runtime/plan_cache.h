@@ -18,6 +18,7 @@ class PlanCache {
 
   // The plan for the values of the symbols: one that exists, one that can be changed to serve them (within
   // the capacities), or a new one, for which another may have to be dropped.
+  // Sizes for which the graph is wrong are an ErrorKind::invalid_argument.
   std::shared_ptr<DevicePlan> get(const GivenSymbols& symbols);
   // How many were made so far.
   int64_t made() const { return made_; }
@@ -35,6 +36,8 @@ class PlanCache {
     std::shared_ptr<DevicePlan> plan;
     std::string reason;  // why it was made although there was one for these capacities; "" if there was none
   };
+
+  std::shared_ptr<DevicePlan> find_or_make(const GivenSymbols& symbols);
 
   const CompiledGraph& compiled_;
   const Weights& weights_;

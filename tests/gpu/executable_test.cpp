@@ -275,6 +275,68 @@ TEST(Executable, WrongCallsSayWhatIsWrongAndChangeNothing) {
   EXPECT_EQ(exe.run(in).at("y").to_vector<float>()[0], 2);
 }
 
+TEST(Executable, MemoryThatIsNotThereAndInputsGivenTwiceAreErrors) {
+  Executable exe = compile(scale_graph(), full_device());
+  exe.set_param("w", floats({1, 2, 3, 4}));
+  const std::vector<float> x = {1, 1, 1, 1};
+  std::vector<float> y(4);
+  EXPECT_SAYS(exe.run({InputRef{"x", DType::f32, nullptr, 16}}, {output("y", y)}),
+              "the input 'x' has 16 bytes at a null pointer");
+  EXPECT_SAYS(exe.run({input("x", x)}, {OutputRef{"y", DType::f32, nullptr, 16}}),
+              "the output 'y' would have its 16 bytes at a null pointer");
+  EXPECT_SAYS(exe.run({input("x", x), input("x", y)}, {output("y", y)}), "the input 'x' was given twice");
+  EXPECT_SAYS(exe.run({{"x", Tensor::scalar(1.f)}}), "the input 'x' is [4], but [] was given");
+  std::vector<float> again(4);
+  exe.run({input("x", x)}, {output("y", y), output("y", again)});
+  EXPECT_EQ(y, (std::vector<float>{2, 3, 4, 5}));
+  EXPECT_EQ(again, y);
+  EXPECT_SAYS(compile(scale_graph(), full_device(), {.max_plans = 0}), "max_plans is 0");
+}
+
+// A run that is right has a plan, also where the graph would be wrong for other sizes or at the capacities.
+TEST(Executable, CapacitiesThatDoNotFitEachOtherOnlyShareNoPlan) {
+  Graph whole;  // the cache is filled from total - tokens on
+  whole.set_capacity("total", 8);
+  const Value rows = whole.input("x", DType::f32, {"tokens", 2});
+  const Value state =
+      write_state(whole.state("s", DType::f32, {8, 2}), rows, 0, Dim("total") - Dim("tokens"));
+  whole.output("y", sum(slice(state, 0, 0, "total"), {0}));
+  Executable exe = compile(whole, full_device());
+  const auto ones = [](int64_t n) { return Tensor::full(DType::f32, {n, 2}, 1); };
+  EXPECT_EQ(exe.run({{"x", ones(8)}}, {{"total", 8}}).at("y").to_vector<float>(), (std::vector<float>{8, 8}));
+  EXPECT_EQ(exe.run({{"x", ones(3)}}, {{"total", 3}}).at("y").to_vector<float>(), (std::vector<float>{3, 3}));
+
+  Graph parts;  // from past on
+  parts.set_capacity("past", 7);
+  const Value more = parts.input("x", DType::f32, {"tokens", 2});
+  const Value kept = write_state(parts.state("s", DType::f32, {8, 2}), more, 0, "past");
+  parts.output("y", sum(slice(kept, 0, 0, Dim("past") + Dim("tokens")), {0}));
+  Executable grown = compile(parts, full_device());
+  EXPECT_EQ(grown.run({{"x", ones(3)}}, {{"past", 0}}).at("y").to_vector<float>(),
+            (std::vector<float>{3, 3}));
+  EXPECT_EQ(grown.run({{"x", ones(2)}}, {{"past", 3}}).at("y").to_vector<float>(),
+            (std::vector<float>{5, 5}));
+  // The sizes of a run are the caller's.
+  try {
+    grown.run({{"x", ones(3)}}, {{"past", 6}});
+    FAIL() << "there is no room for three more";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::invalid_argument);
+    EXPECT_TRUE(std::string(e.what()).contains("with past = 6, tokens = 3: ")) << e.what();
+  }
+  EXPECT_EQ(grown.run({{"x", ones(3)}}, {{"past", 5}}).at("y").to_vector<float>(),
+            (std::vector<float>{8, 8}));
+}
+
+TEST(Executable, ALengthThatNoSymbolGivesNamesTheInput) {
+  Graph g;
+  g.output("y", sum(g.input("x", DType::f32, {2 * Dim("n") + 1}), {0}));
+  Executable exe = compile(g, full_device());
+  EXPECT_SAYS(exe.run({{"x", floats({1, 2, 3, 4, 5, 6})}}),
+              "the input 'x' has 6 elements along axis 0, which no 'n' gives");
+  EXPECT_EQ(exe.run({{"x", floats({1, 2, 3})}}).at("y").item<float>(), 6);
+}
+
 TEST(Executable, TellsWhatItTakesAndGives) {
   Executable exe = compile(parse_graph(R"(graph g {
     %x = input : f32[batch, 4]

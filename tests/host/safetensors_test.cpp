@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "rlx/error.h"
+#include "tests/support/message.h"
 
 namespace rlx {
 namespace {
@@ -64,6 +65,13 @@ TEST(Safetensors, ReadsWhatItWrites) {
     EXPECT_TRUE(std::ranges::equal(read.bytes(), tensor.bytes())) << name;
   }
   EXPECT_EQ(file.all().size(), tensors.size());
+}
+
+TEST(Safetensors, AMovedFromFileSaysSo) {
+  SafetensorsFile a = SafetensorsFile::parse(to_safetensors({{"x", Tensor::scalar(1.f)}}));
+  const SafetensorsFile b = std::move(a);
+  EXPECT_SAYS(a.tensors(), "this SafetensorsFile was moved from");  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(b.tensors().size(), 1u);
 }
 
 TEST(Safetensors, ReadsAFile) {

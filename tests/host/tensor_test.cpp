@@ -79,6 +79,20 @@ TEST(Tensor, WrongUseIsASentence) {
               "not aligned to 4");
 }
 
+TEST(Tensor, AMovedFromOneIsTheScalarZero) {
+  Tensor a = Tensor::of<float>({3}, {1, 2, 3});
+  const Tensor b = std::move(a);
+  EXPECT_EQ(a, Tensor());  // NOLINT(bugprone-use-after-move): that is the question
+  EXPECT_EQ(a.span<float>().size(), 1u);
+  EXPECT_EQ(a.item<float>(), 0);
+  EXPECT_EQ(b.to_vector<float>(), (std::vector<float>{1, 2, 3}));
+  a = Tensor::full(DType::i32, {2}, 7);
+  Tensor c;
+  c = std::move(a);
+  EXPECT_EQ(a, Tensor());  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(c.integers(), (std::vector<int64_t>{7, 7}));
+}
+
 TEST(Tensor, HeadTakesTheFirstAlongAnAxis) {
   const Tensor t = Tensor::of({2, 3}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(t.head(1, 2), Tensor::of({2, 2}, {1, 2, 4, 5}));
