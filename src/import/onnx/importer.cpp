@@ -123,6 +123,7 @@ int64_t Importer::opset(const Frame& frame, std::string_view domain) const {
 }
 
 bool Importer::is_own(std::string_view domain) { return plain_domain(domain).empty(); }
+
 // --- Nodes ---
 
 void Importer::nodes(Frame& frame, const std::vector<NodeProto>& nodes) {
