@@ -28,7 +28,7 @@ struct Encoding {
   void (*encode)(const float* values, std::byte* block) = nullptr;
   // WGSL for an operand named x: struct x_Group, x_group_at(i) for group i of the storage, and
   // x_group_four(g, i) for elements 4i to 4i+3 of a group, by x_word, x_block, x_half and x_byte. The
-  // binder (kernels/module_text.cpp) provides these and puts the operand's own name in place of x.
+  // binder (kernels/accessors_read.cpp) provides these and puts the operand's own name in place of x.
   std::string_view wgsl;
 
   int64_t apart_bytes() const { return block_bytes % 4; }  // of a block
