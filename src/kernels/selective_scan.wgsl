@@ -15,36 +15,15 @@
 //@ out total float
 //@ out y float
 //@ use decay
+//@ include selective_scan
 
 const FOURS: u32 = 4u;  //@ spec
 const PARTS: u32 = 1u;  //@ spec
 const CHANNELS: u32 = 64u;  //@ spec
 const WHOLE: bool = false;  //@ spec     there are 4 * FOURS * PARTS states, and b and c can be read four at a time
-const SKIP: bool = false;  //@ spec      column `states` of rates is d, whose product with x is added to y
-const BIAS: bool = false;  //@ spec      its last column is added to delta
-const SOFTPLUS: bool = false;  //@ spec
 const RESUMES: bool = false;  //@ spec   begins with what `state` holds
 const ENDS: bool = true;  //@ spec       writes the state after the last step
 const NATIVE: bool = false;  //@ spec    takes the device's own exp2, a single instruction on GPUs
-
-struct Params {
-  steps: u32,          // in all
-  chunk: u32,          // steps of a workgroup
-  chunks: u32,
-  tiles: u32,          // workgroups along the channels
-  channels: u32,
-  states: u32,
-  bias: u32,           // the column of rates
-  x_strides: vec4u,    // from one row of the batch, step and channel to the next
-  delta_strides: vec4u,
-  z_strides: vec4u,
-  y_strides: vec4u,
-  b_strides: vec4u,    // batch, step, state
-  c_strides: vec4u,
-  state_strides: vec4u,  // batch, chunk, channel, state
-  initial_strides: vec4u,
-  rates_strides: vec2u,
-}
 
 const LANES: u32 = CHANNELS * PARTS;
 const TILE: u32 = 8u;  // steps between two meetings of the lanes that share a channel
@@ -52,7 +31,6 @@ var<workgroup> shares: array<f32, max(TILE * LANES * min(PARTS - 1u, 1u), 1u)>;
 
 alias States = array<vec4f, FOURS>;
 
-fn at(strides: vec4u, row: u32, t: u32, i: u32) -> u32 { return row * strides.x + t * strides.y + i * strides.z; }
 // The first state of a lane's four i.
 fn first_of(part: u32, i: u32) -> u32 { return 4u * (part + PARTS * i); }
 fn exists(first: u32) -> vec4<bool> { return vec4u(first) + vec4u(0u, 1u, 2u, 3u) < vec4u(params.states); }

@@ -12,27 +12,9 @@
 //@ out state float
 //@ out y float x4
 //@ use decay
+//@ include selective_scan
 
 const FOURS: u32 = 4u;  //@ spec         of states, at most eight
-const SKIP: bool = false;  //@ spec      column `states` of rates is d, whose product with x is added to y
-const BIAS: bool = false;  //@ spec      its last column is added to delta
-const SOFTPLUS: bool = false;  //@ spec
-
-struct Params {
-  steps: u32,
-  tiles: u32,          // workgroups along the channels
-  channels: u32,
-  bias: u32,           // the column of rates
-  x_strides: vec4u,    // from one row of the batch, step and channel to the next
-  delta_strides: vec4u,
-  z_strides: vec4u,
-  y_strides: vec4u,
-  b_strides: vec4u,    // batch, step, state
-  c_strides: vec4u,
-  state_strides: vec4u,  // batch, nothing, channel, state
-  initial_strides: vec4u,
-  rates_strides: vec2u,
-}
 
 const LANES: u32 = 16u;
 
@@ -67,7 +49,6 @@ fn put_four(row: u32, channel: u32, first: u32, h: mat4x4f) {
   }
 }
 
-fn at(strides: vec4u, row: u32, t: u32, i: u32) -> u32 { return row * strides.x + t * strides.y + i * strides.z; }
 fn advance(h: mat4x4f, rate: mat4x4f, delta: vec4f, input: vec4f, b: vec4f) -> mat4x4f {
   return mat4x4f(fma(decay4(delta * rate[0]), h[0], input * b.x), fma(decay4(delta * rate[1]), h[1], input * b.y),
                  fma(decay4(delta * rate[2]), h[2], input * b.z), fma(decay4(delta * rate[3]), h[3], input * b.w));

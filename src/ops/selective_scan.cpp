@@ -197,6 +197,29 @@ struct Pass {
   Operand total = {};
 };
 
+// What a kernel is told, if so many workgroups lie along the channels.
+template <class K>
+typename K::Params params_of(const Problem& p, const Pass& pass, int64_t tiles) {
+  const bool chunked = p.state.view.rank() == 4;
+  const auto rates = strides_of(p.rates, {0, 1, -1, -1});
+  return {.steps = to_u32(p.steps()),
+          .chunk = to_u32(pass.chunk),
+          .chunks = to_u32(pass.chunks),
+          .tiles = to_u32(tiles),
+          .channels = to_u32(p.channels()),
+          .states = to_u32(p.states()),
+          .bias = to_u32(p.rates.view.dims[1] - 1),
+          .x_strides = strides_of(p.x, {0, 1, 2, -1}),
+          .delta_strides = strides_of(p.delta, {0, 1, 2, -1}),
+          .z_strides = strides_of(p.z, {0, 1, 2, -1}),
+          .y_strides = strides_of(p.y, {0, 1, 2, -1}),
+          .b_strides = strides_of(p.b, {0, 1, 2, -1}),
+          .c_strides = strides_of(p.c, {0, 1, 2, -1}),
+          .state_strides = chunked ? strides_of(p.state, {0, 1, 2, 3}) : strides_of(p.state, {0, -1, 1, 2}),
+          .initial_strides = strides_of(p.initial, {0, -1, 1, 2}),
+          .rates_strides = {rates[0], rates[1]}};
+}
+
 Dispatch make_pass(const Lowering& l, const Problem& p, const Pass& pass) {
   const Tile t = tile_of(l.target(), p);
   Operand b = p.b, c = p.c;
@@ -204,46 +227,27 @@ Dispatch make_pass(const Lowering& l, const Problem& p, const Pass& pass) {
       p.states() == 4 * t.fours * t.parts && reads_fours(b) && (!c.present() || reads_fours(c));
   b.x4 = c.x4 = whole;
   const int64_t tiles = ceil_div(p.channels(), t.channels);
-  const bool chunked = p.state.view.rank() == 4;
-  const auto rates = strides_of(p.rates, {0, 1, -1, -1});
-  return l.make<Kernel>(
-      {.x = p.x,
-       .delta = p.delta,
-       .z = p.z,
-       .rates = p.rates,
-       .b = b,
-       .c = c,
-       .initial = p.initial,
-       .state = p.state,
-       .total = pass.total,
-       .y = p.y},
-      {.steps = to_u32(p.steps()),
-       .chunk = to_u32(pass.chunk),
-       .chunks = to_u32(pass.chunks),
-       .tiles = to_u32(tiles),
-       .channels = to_u32(p.channels()),
-       .states = to_u32(p.states()),
-       .bias = to_u32(p.rates.view.dims[1] - 1),
-       .x_strides = strides_of(p.x, {0, 1, 2, -1}),
-       .delta_strides = strides_of(p.delta, {0, 1, 2, -1}),
-       .z_strides = strides_of(p.z, {0, 1, 2, -1}),
-       .y_strides = strides_of(p.y, {0, 1, 2, -1}),
-       .b_strides = strides_of(b, {0, 1, 2, -1}),
-       .c_strides = strides_of(c, {0, 1, 2, -1}),
-       .state_strides = chunked ? strides_of(p.state, {0, 1, 2, 3}) : strides_of(p.state, {0, -1, 1, 2}),
-       .initial_strides = strides_of(p.initial, {0, -1, 1, 2}),
-       .rates_strides = {rates[0], rates[1]}},
-      p.rows() * pass.chunks * tiles,
-      {.FOURS = to_u32(t.fours),
-       .PARTS = to_u32(t.parts),
-       .CHANNELS = to_u32(t.channels),
-       .WHOLE = whole,
-       .SKIP = p.op->skip && p.y.present(),
-       .BIAS = p.op->bias,
-       .SOFTPLUS = p.op->softplus,
-       .RESUMES = p.resumes,
-       .ENDS = pass.ends,
-       .NATIVE = pass.native});
+  return l.make<Kernel>({.x = p.x,
+                         .delta = p.delta,
+                         .z = p.z,
+                         .rates = p.rates,
+                         .b = b,
+                         .c = c,
+                         .initial = p.initial,
+                         .state = p.state,
+                         .total = pass.total,
+                         .y = p.y},
+                        params_of<Kernel>(p, pass, tiles), p.rows() * pass.chunks * tiles,
+                        {.SKIP = p.op->skip && p.y.present(),
+                         .BIAS = p.op->bias,
+                         .SOFTPLUS = p.op->softplus,
+                         .FOURS = to_u32(t.fours),
+                         .PARTS = to_u32(t.parts),
+                         .CHANNELS = to_u32(t.channels),
+                         .WHOLE = whole,
+                         .RESUMES = p.resumes,
+                         .ENDS = pass.ends,
+                         .NATIVE = pass.native});
 }
 
 // --- One workgroup makes all steps of its channels ---
@@ -384,7 +388,6 @@ std::vector<Candidate> quads_candidates(const Target& target, const Problem& p) 
 bool make_quads(Lowering& l, const Problem& p, const Candidate&) {
   using Quads = kernels::selective_scan_quads;
   const int64_t tiles = ceil_div(p.channels(), 4 * int64_t{Quads::LANES});
-  const auto rates = strides_of(p.rates, {0, 1, -1, -1});
   Dispatch d = l.make<Quads>(
       {.x = p.x,
        .delta = p.delta,
@@ -395,21 +398,8 @@ bool make_quads(Lowering& l, const Problem& p, const Candidate&) {
        .initial = p.initial,
        .state = p.state,
        .y = p.y},
-      {.steps = to_u32(p.steps()),
-       .tiles = to_u32(tiles),
-       .channels = to_u32(p.channels()),
-       .bias = to_u32(p.rates.view.dims[1] - 1),
-       .x_strides = strides_of(p.x, {0, 1, 2, -1}),
-       .delta_strides = strides_of(p.delta, {0, 1, 2, -1}),
-       .z_strides = strides_of(p.z, {0, 1, 2, -1}),
-       .y_strides = strides_of(p.y, {0, 1, 2, -1}),
-       .b_strides = strides_of(p.b, {0, 1, 2, -1}),
-       .c_strides = strides_of(p.c, {0, 1, 2, -1}),
-       .state_strides = strides_of(p.state, {0, -1, 1, 2}),
-       .initial_strides = strides_of(p.initial, {0, -1, 1, 2}),
-       .rates_strides = {rates[0], rates[1]}},
-      p.rows() * tiles,
-      {.FOURS = to_u32(p.states() / 4), .SKIP = p.op->skip, .BIAS = p.op->bias, .SOFTPLUS = p.op->softplus});
+      params_of<Quads>(p, {.chunk = p.steps()}, tiles), p.rows() * tiles,
+      {.SKIP = p.op->skip, .BIAS = p.op->bias, .SOFTPLUS = p.op->softplus, .FOURS = to_u32(p.states() / 4)});
   if (!fits(d, l.caps())) return false;
   l.emit(std::move(d));
   return true;
