@@ -8,59 +8,42 @@
 #include "rlx/custom_op.h"
 #include "rlx/extras.h"
 #include "rlx/rlx.h"
-#include "rlx/safetensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/fixture_cases.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {
 namespace {
 
-// A call as text, or "@cosine 5" of points.
-Graph graph_of(const std::string& call, const NamedTensors& inputs) {
-  if (call.starts_with("@")) {
-    std::istringstream words(call.substr(1));
-    std::string metric;
-    int64_t k = 0;
-    words >> metric >> k;
-    Graph g;
-    const Value points = g.input("d", DType::f32, Shape(inputs.at("d").shape()));
-    const std::vector<Value> y = umap_knn(points, k, metric == "cosine" ? Metric::cosine : Metric::euclidean);
-    g.output("y0", y[0]);
-    g.output("y1", y[1]);
-    return g;
-  }
-  std::string text = "graph g {\n";
-  for (const auto& [name, value] : inputs) text += formatted("  %{} = input : {}\n", name, value.type_text());
-  return parse_graph(text + "  %y = " + call + "\n  output y0 = %y\n  output y1 = %y:1\n}\n");
+// "@cosine 5" of points.
+Graph function_graph(const FixtureCase& c) {
+  std::istringstream words(c.call.substr(1));
+  std::string metric;
+  int64_t k = 0;
+  words >> metric >> k;
+  Graph g;
+  const Value points = g.input("d", DType::f32, Shape(c.inputs.at("d").shape()));
+  const std::vector<Value> y = umap_knn(points, k, metric == "cosine" ? Metric::cosine : Metric::euclidean);
+  g.output("y0", y[0]);
+  g.output("y1", y[1]);
+  return g;
 }
 
 void expect_numpys(const Device* device, const CompileOptions& options = {}) {
   register_extras();
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/extras.safetensors");
-  int cases = 0;
-  for (const auto& [name, call] : file.metadata()) {
-    if (name == "made_by") continue;
-    SCOPED_TRACE(name + ": " + call);
-    NamedTensors inputs;
-    for (const std::string input : {"d", "routing"}) {
-      if (file.find(name + "." + input)) inputs.emplace(input, file.tensor(name + "." + input));
-    }
-    const Graph graph = graph_of(call, inputs);
-    NamedTensors got;
-    if (device) {
-      got = compile(graph, *device, options).run(inputs);
-    } else {
-      for (const auto& [output, value] : run_reference(graph, inputs)) got[output] = value.to_tensor();
-    }
+  const std::vector<FixtureCase> cases = fixture_cases("extras");
+  EXPECT_GT(cases.size(), 12u);
+  for (const FixtureCase& c : cases) {
+    SCOPED_TRACE(c.name + ": " + c.call);
+    const bool is_function = c.call.starts_with("@");
+    const NamedTensors got =
+        run_or_reference(is_function ? function_graph(c) : c.graph, c.inputs, device, options);
     // Distances between points lose digits where these are close to each other.
-    const Tolerance tolerance =
-        call.starts_with("@") ? Tolerance{.ulps = 64, .scale = 2} : Tolerance{.ulps = 16};
-    EXPECT_TRUE(close(got.at("y0"), RefTensor::from(file.tensor(name + ".0")), {}));
-    EXPECT_TRUE(close(got.at("y1"), RefTensor::from(file.tensor(name + ".1")), tolerance));
-    ++cases;
+    const Tolerance tolerance = is_function ? Tolerance{.ulps = 64, .scale = 2} : Tolerance{.ulps = 16};
+    EXPECT_TRUE(close(got.at("y0"), RefTensor::from(c.results.at(0)), {}));
+    EXPECT_TRUE(close(got.at("y1"), RefTensor::from(c.results.at(1)), tolerance));
   }
-  EXPECT_GT(cases, 12);
 }
 
 TEST(Extras, AreNumPys) { expect_numpys(&full_device()); }

@@ -9,9 +9,9 @@
 
 #include "base/format.h"
 #include "rlx/rlx.h"
-#include "rlx/safetensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/fixture_cases.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {
@@ -19,52 +19,16 @@ namespace {
 
 // --- LAPACK ---
 
-struct Case {
-  Graph graph;
-  NamedTensors inputs;
-  std::vector<Tensor> results;
-  Tolerance tolerance;
-};
-
-Case read_case(const SafetensorsFile& file, const std::string& name, const std::string& call) {
-  Case c;
-  for (int i = 0; file.find(formatted("{}.{}", name, i)); ++i)
-    c.results.push_back(file.tensor(formatted("{}.{}", name, i)));
-  std::string text = "graph g {\n";
-  for (const std::string input : {"a", "b"}) {
-    if (!file.find(name + "." + input)) continue;
-    c.inputs.emplace(input, file.tensor(name + "." + input));
-    text += formatted("  %{} = input : {}\n", input, c.inputs.at(input).type_text());
-  }
-  text += "  %y = " + call + "\n";
-  for (size_t i = 0; i < c.results.size(); ++i) text += formatted("  output y{0} = %y:{0}\n", i);
-  c.graph = parse_graph(text + "}\n");
-  const Node& n = c.graph.node(c.graph.find("y"));
-  std::vector<TensorType> types;
-  for (const ValueId v : n.inputs) types.push_back(c.graph.type(v));
-  c.tolerance = n.op->tolerance(types);
-  c.tolerance.ulps += 1;  // their result is rounded
-  return c;
-}
-
 void expect_lapacks(const Device* device) {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/linear_algebra.safetensors");
-  int cases = 0;
-  for (const auto& [name, call] : file.metadata()) {
-    if (name == "made_by") continue;
-    SCOPED_TRACE(name + ": " + call);
-    const Case c = read_case(file, name, call);
-    NamedTensors got;
-    if (device) {
-      got = compile(c.graph, *device).run(c.inputs);
-    } else {
-      for (const auto& [output, value] : run_reference(c.graph, c.inputs)) got[output] = value.to_tensor();
-    }
+  const std::vector<FixtureCase> cases = fixture_cases("linear_algebra");
+  EXPECT_GT(cases.size(), 30u);
+  for (const FixtureCase& c : cases) {
+    SCOPED_TRACE(c.name + ": " + c.call);
+    const NamedTensors got = run_or_reference(c.graph, c.inputs, device);
     for (size_t i = 0; i < c.results.size(); ++i)
-      EXPECT_TRUE(close(got.at(formatted("y{}", i)), RefTensor::from(c.results[i]), c.tolerance)) << i;
-    ++cases;
+      EXPECT_TRUE(close(got.at(formatted("y{}", i)), RefTensor::from(c.results[i]), rounded_tolerance(c)))
+          << i;
   }
-  EXPECT_GT(cases, 30);
 }
 
 TEST(LinearAlgebra, IsLapacks) { expect_lapacks(&full_device()); }

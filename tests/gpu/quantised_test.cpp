@@ -10,9 +10,9 @@
 #include "ir/reference.h"
 #include "rlx/onnx.h"
 #include "rlx/rlx.h"
-#include "rlx/safetensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/fixture_cases.h"
 #include "tests/support/message.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/sample.h"
@@ -21,29 +21,6 @@ namespace rlx::testing {
 namespace {
 
 // --- NumPy and PyTorch ---
-
-struct Case {
-  Graph graph;
-  NamedTensors inputs;
-  std::vector<Tensor> results;
-};
-
-Case read_case(const SafetensorsFile& file, const std::string& name, const std::string& call) {
-  Case c;
-  for (int i = 0; file.find(formatted("{}.{}", name, i)); ++i)
-    c.results.push_back(file.tensor(formatted("{}.{}", name, i)));
-  std::string text = "graph g {\n";
-  for (const std::string input : {"x", "w", "scale", "zero", "all", "bias", "state"}) {
-    if (!file.find(name + "." + input)) continue;
-    const Tensor value = file.tensor(name + "." + input);
-    c.inputs.emplace(input, value);
-    text += formatted("  %{} = input : {}\n", input, value.type_text());
-  }
-  text += "  %y = " + call + "\n";
-  for (size_t i = 0; i < c.results.size(); ++i) text += formatted("  output y{0} = %y:{0}\n", i);
-  c.graph = parse_graph(text + "}\n");
-  return c;
-}
 
 // Sums of products differ by roundings of their terms, which are at most of the size of the largest result.
 void expect_close(const Tensor& got, const Tensor& want) {
@@ -57,22 +34,13 @@ void expect_close(const Tensor& got, const Tensor& want) {
 }
 
 void expect_theirs(const Device* device) {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/quantised.safetensors");
-  int cases = 0;
-  for (const auto& [name, call] : file.metadata()) {
-    if (name == "made_by") continue;
-    SCOPED_TRACE(name + ": " + call);
-    const Case c = read_case(file, name, call);
-    NamedTensors got;
-    if (device) {
-      got = compile(c.graph, *device).run(c.inputs);
-    } else {
-      for (const auto& [output, value] : run_reference(c.graph, c.inputs)) got[output] = value.to_tensor();
-    }
+  const std::vector<FixtureCase> cases = fixture_cases("quantised");
+  EXPECT_GT(cases.size(), 20u);
+  for (const FixtureCase& c : cases) {
+    SCOPED_TRACE(c.name + ": " + c.call);
+    const NamedTensors got = run_or_reference(c.graph, c.inputs, device);
     for (size_t i = 0; i < c.results.size(); ++i) expect_close(got.at(formatted("y{}", i)), c.results[i]);
-    ++cases;
   }
-  EXPECT_GT(cases, 20);
 }
 
 TEST(Quantised, AreNumPysAndPyTorchs) { expect_theirs(&full_device()); }

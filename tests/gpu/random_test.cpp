@@ -15,9 +15,9 @@
 #include "rlx/ops/random.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/reductions.h"
-#include "rlx/safetensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/fixture_cases.h"
 
 namespace rlx::testing {
 namespace {
@@ -29,23 +29,14 @@ Tensor seed_of(int64_t low, int64_t high) {
 // --- NumPy and transformers ---
 
 void expect_fixtures(const Device& device) {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/random.safetensors");
-  for (const auto& [name, call] : file.metadata()) {
-    if (name == "made_by") continue;
-    SCOPED_TRACE(name);
-    std::string text = "graph g {\n";
-    NamedTensors inputs;
-    for (const std::string input : {"seed", "logits", "previous"}) {
-      if (!file.find(name + "." + input)) continue;
-      const Tensor value = file.tensor(name + "." + input);
-      text += formatted("  %{} = input : {}\n", input, value.type_text());
-      inputs.emplace(input, value);
-    }
-    const Graph g = parse_graph(text + "  %y = " + call + "\n  output y = %y\n}\n");
-    const RefTensor want = RefTensor::from(file.tensor(name + ".0"));
-    const Tolerance tolerance{.ulps = 8, .scale = name == "normal_scaled" ? 5.0 : 0.0};
-    EXPECT_TRUE(close(compile(g, device).run(inputs).at("y"), want, tolerance));
-    const RefTensor ours = run_reference(g, inputs).at("y");
+  const std::vector<FixtureCase> cases = fixture_cases("random");
+  EXPECT_GT(cases.size(), 20u);
+  for (const FixtureCase& c : cases) {
+    SCOPED_TRACE(c.name);
+    const RefTensor want = RefTensor::from(c.results.at(0));
+    const Tolerance tolerance{.ulps = 8, .scale = c.name == "normal_scaled" ? 5.0 : 0.0};
+    EXPECT_TRUE(close(compile(c.graph, device).run(c.inputs).at("y0"), want, tolerance));
+    const RefTensor ours = run_reference(c.graph, c.inputs).at("y0");
     EXPECT_TRUE(close(ours.to_tensor(), want, {.ulps = 1}));
   }
 }

@@ -6,9 +6,9 @@
 #include "base/format.h"
 #include "ir/reference.h"
 #include "rlx/rlx.h"
-#include "rlx/safetensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/fixture_cases.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {
@@ -16,43 +16,11 @@ namespace {
 
 constexpr const char* kKernels[] = {"resident", "steps", "products"};
 
-struct Case {
-  std::string name;
-  Graph graph;
-  NamedTensors inputs;
-  std::vector<Tensor> results;
-};
-
 // What tests/fixtures/make_recurrent.py made.
-std::vector<Case> fixtures() {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/recurrent.safetensors");
-  std::vector<Case> cases;
-  for (const auto& [name, call] : file.metadata()) {
-    if (name == "made_by") continue;
-    Case c;
-    c.name = name;
-    std::string text = "graph g {\n";
-    for (const std::string input :
-         {"x", "w", "r", "bias", "lengths", "initial_h", "initial_c", "peepholes", "projection"}) {
-      const auto* entry = file.find(name + "." + input);
-      if (!entry) continue;
-      const Tensor value = file.tensor(entry->name);
-      text += formatted("  %{} = input : {}\n", input, value.type_text());
-      c.inputs.emplace(input, value);
-    }
-    text += "  %y = " + call + "\n";
-    for (size_t i = 0; file.find(formatted("{}.{}", name, i)); ++i) {
-      c.results.push_back(file.tensor(formatted("{}.{}", name, i)));
-      text += i == 0 ? "  output y0 = %y\n" : formatted("  output y{} = %y:{}\n", i, i);
-    }
-    c.graph = parse_graph(text + "}\n");
-    cases.push_back(std::move(c));
-  }
-  return cases;
-}
+std::vector<FixtureCase> fixtures() { return fixture_cases("recurrent"); }
 
 TEST(RecurrentReference, IsThatOfPyTorchAndOnnxRuntime) {
-  for (const Case& c : fixtures()) {
+  for (const FixtureCase& c : fixtures()) {
     SCOPED_TRACE(c.name);
     const auto got = run_reference(c.graph, c.inputs);
     for (size_t i = 0; i < c.results.size(); ++i) {
@@ -63,7 +31,7 @@ TEST(RecurrentReference, IsThatOfPyTorchAndOnnxRuntime) {
 }
 
 void expect_fixtures(const Device& device, const std::string& kernel) {
-  for (const Case& c : fixtures()) {
+  for (const FixtureCase& c : fixtures()) {
     // Compiling shaders takes most of the time, and all kernels have the same activations.
     const bool only_activations = c.inputs.size() == 4 && c.name.starts_with("ort_");
     if (only_activations && kernel != "resident") continue;

@@ -10,10 +10,10 @@
 
 #include "base/format.h"
 #include "rlx/rlx.h"
-#include "rlx/safetensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/encoded.h"
+#include "tests/support/fixture_cases.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {
@@ -21,54 +21,20 @@ namespace {
 
 // --- NumPy and PyTorch ---
 
-struct Case {
-  Graph graph;
-  NamedTensors inputs;
-  std::vector<Tensor> results;
-  Tolerance tolerance;
-};
-
 // A function that texts do not have: "@histogram 7 -1.5 2".
-void add_function(Graph& g, const std::string& call, const std::map<std::string, Value>& in) {
-  std::istringstream words(call.substr(1));
+Graph function_graph(const FixtureCase& c) {
+  std::istringstream words(c.call.substr(1));
   std::string name;
   int64_t size = 0;
   double low = 0, high = 0;
   words >> name >> size >> low >> high;
+  Graph g;
+  std::map<std::string, Value> in;
+  for (const auto& [input, value] : c.inputs) in[input] = g.input(input, value.dtype(), Shape(value.shape()));
   const Value x = in.at("x");
   const Value weights = in.contains("weights") ? in.at("weights") : Value();
   g.output("y0", name == "bincount" ? bincount(x, size, weights) : histogram(x, size, low, high));
-}
-
-Case read_case(const SafetensorsFile& file, const std::string& name, const std::string& call) {
-  Case c;
-  for (int i = 0; file.find(formatted("{}.{}", name, i)); ++i)
-    c.results.push_back(file.tensor(formatted("{}.{}", name, i)));
-  std::string text = "graph g {\n";
-  std::map<std::string, Value> values;
-  for (const std::string input : {"x", "values", "weights", "ids"}) {
-    if (!file.find(name + "." + input)) continue;
-    const Tensor value = file.tensor(name + "." + input);
-    c.inputs.emplace(input, value);
-    if (call.starts_with("@")) {
-      values[input] = c.graph.input(input, value.dtype(), Shape(value.shape()));
-    } else {
-      text += formatted("  %{} = input : {}\n", input, value.type_text());
-    }
-  }
-  if (call.starts_with("@")) {
-    add_function(c.graph, call, values);
-    return c;
-  }
-  text += "  %y = " + call + "\n";
-  for (size_t i = 0; i < c.results.size(); ++i) text += formatted("  output y{0} = %y:{0}\n", i);
-  c.graph = parse_graph(text + "}\n");
-  const Node& n = c.graph.node(c.graph.find("y"));
-  std::vector<TensorType> types;
-  for (const ValueId v : n.inputs) types.push_back(c.graph.type(v));
-  c.tolerance = n.op->tolerance(types);
-  c.tolerance.ulps += 1;  // their result is rounded
-  return c;
+  return g;
 }
 
 // As many elements as the result has: `unique` has room for all.
@@ -83,25 +49,18 @@ Tensor first_of(const Tensor& got, const Tensor& want) {
 }
 
 void expect_theirs(const Device* device) {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/selections.safetensors");
-  int cases = 0;
-  for (const auto& [name, call] : file.metadata()) {
-    if (name == "made_by") continue;
-    SCOPED_TRACE(name + ": " + call);
-    const Case c = read_case(file, name, call);
-    NamedTensors got;
-    if (device) {
-      got = compile(c.graph, *device).run(c.inputs);
-    } else {
-      for (const auto& [output, value] : run_reference(c.graph, c.inputs)) got[output] = value.to_tensor();
-    }
+  const std::vector<FixtureCase> cases = fixture_cases("selections");
+  EXPECT_GT(cases.size(), 70u);
+  for (const FixtureCase& c : cases) {
+    SCOPED_TRACE(c.name + ": " + c.call);
+    const bool is_function = c.call.starts_with("@");
+    const NamedTensors got = run_or_reference(is_function ? function_graph(c) : c.graph, c.inputs, device);
+    const Tolerance tolerance = is_function ? Tolerance{} : rounded_tolerance(c);
     for (size_t i = 0; i < c.results.size(); ++i) {
       const Tensor& y = got.at(formatted("y{}", i));
-      EXPECT_TRUE(close(first_of(y, c.results[i]), RefTensor::from(c.results[i]), c.tolerance)) << i;
+      EXPECT_TRUE(close(first_of(y, c.results[i]), RefTensor::from(c.results[i]), tolerance)) << i;
     }
-    ++cases;
   }
-  EXPECT_GT(cases, 70);
 }
 
 TEST(Selections, AreNumPysAndPyTorchs) { expect_theirs(&full_device()); }

@@ -12,9 +12,9 @@
 #include "ir/reference.h"
 #include "ops/op_table.h"
 #include "rlx/rlx.h"
-#include "rlx/safetensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/fixture_cases.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {
@@ -31,41 +31,12 @@ std::map<std::string, std::string, std::less<>> forced(const std::string& kernel
   return all;
 }
 
-struct Case {
-  std::string name;
-  Graph graph;
-  NamedTensors inputs;
-  std::vector<Tensor> results;
-};
-
 // What tests/fixtures/make_state_space.py made.
-std::vector<Case> fixtures() {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/state_space.safetensors");
-  std::vector<Case> cases;
-  for (const auto& [name, call] : file.metadata()) {
-    if (name == "made_by") continue;
-    Case c;
-    c.name = name;
-    std::string text = "graph g {\n";
-    for (const std::string input : {"x", "delta", "a", "b", "c", "d", "z", "delta_bias", "q", "k", "v", "g",
-                                    "beta", "r", "w", "u", "bias", "initial_state"}) {
-      const auto* entry = file.find(name + "." + input);
-      if (!entry) continue;
-      const Tensor value = file.tensor(entry->name);
-      text += formatted("  %{} = input : {}\n", input, value.type_text());
-      c.inputs.emplace(input, value);
-    }
-    text += "  %y = " + call + "\n  output y0 = %y\n  output y1 = %y:1\n}\n";
-    for (const int i : {0, 1}) c.results.push_back(file.tensor(formatted("{}.{}", name, i)));
-    c.graph = parse_graph(text);
-    cases.push_back(std::move(c));
-  }
-  return cases;
-}
+std::vector<FixtureCase> fixtures() { return fixture_cases("state_space"); }
 
 TEST(StateSpaceReference, IsPyTorchs) {
   EXPECT_EQ(fixtures().size(), 15u);
-  for (const Case& c : fixtures()) {
+  for (const FixtureCase& c : fixtures()) {
     SCOPED_TRACE(c.name);
     const auto got = run_reference(c.graph, c.inputs);
     for (size_t i = 0; i < c.results.size(); ++i) {
@@ -76,7 +47,7 @@ TEST(StateSpaceReference, IsPyTorchs) {
 }
 
 void expect_fixtures(const Device& device, const std::string& kernel) {
-  for (const Case& c : fixtures()) {
+  for (const FixtureCase& c : fixtures()) {
     SCOPED_TRACE(c.name + " " + kernel);
     Executable exe = compile(c.graph, device, {.kernels = forced(kernel)});
     const NamedTensors got = exe.run(c.inputs);
