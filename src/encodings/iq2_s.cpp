@@ -3,6 +3,7 @@
 // of 16. Element = d * (scale + 1/2) / 4 * level, with its sign.
 #include "encodings/code_books.h"
 #include "encodings/encoding.h"
+#include "encodings/iq2_scales.h"
 
 namespace rlx {
 namespace {
@@ -14,15 +15,15 @@ void decode(const std::byte* block, float* values) {
     const int code = byte_at(block + 2 + i / 8) | high << 8;
     const unsigned entry = code_books::entry(code_books::kIq2S, static_cast<unsigned>(code));
     const auto signs = static_cast<unsigned>(byte_at(block + 34 + i / 8));
-    const int nibble = (byte_at(block + 74 + i / 32) >> (i / 16 % 2 * 4)) & 15;
-    const float scale = d * (0.5F + static_cast<float>(nibble)) * 0.25F;
+    const float scale = iq2_scales::at(block + 74, d, i);
     const float level = code_books::kIq2Levels[code_books::level_of_eight(entry, i % 8)];
     values[i] = code_books::with_sign(scale * level, signs, i % 8);
   }
 }
 
 std::string_view wgsl() {
-  static const std::string text = code_books::wgsl(code_books::kIq2S) + R"(
+  static const std::string text = code_books::wgsl(code_books::kIq2S) + std::string(iq2_scales::kWgsl) + R"(
+const x_SCALES: u32 = 18u;
 struct x_Group {
   scale: f32,
   low: u32,  // the low bytes of two entries
@@ -32,9 +33,8 @@ struct x_Group {
 fn x_group_at(i: u32) -> x_Group {
   let block = x_block(i / 16u);
   let g = i % 16u;
-  let scale = (x_word(block + 18u + g / 8u) >> (4u * (g % 8u))) & 15u;
   let shift = 16u * (g % 2u);
-  return x_Group(x_half(i / 16u) * (0.5 + f32(i32(scale))) * 0.25, x_word(block + g / 2u) >> shift,
+  return x_Group(x_scale(i), x_word(block + g / 2u) >> shift,
                  x_word(block + 16u + g / 8u) >> (4u * (g % 8u)), x_word(block + 8u + g / 2u) >> shift);
 }
 fn x_group_four(g: x_Group, i: u32) -> vec4f {
@@ -43,13 +43,6 @@ fn x_group_four(g: x_Group, i: u32) -> vec4f {
   return g.scale * x_signed(x_iq2(x_two_bits(entry, i)), g.signs >> (4u * i));
 }
 
-// Two entries of a lane share a scale.
-const x_EIGHTH_FACTORS: u32 = 4u;
-fn x_eighth_factors(i: u32, lane: u32) -> vec4f {
-  let scales = x_eight(x_block(i) + 18u, 1u, 0u, 0u, lane) >> (8u * (lane % 4u));
-  let d = 0.25 * x_half(i);
-  return (d * (0.5 + vec2f(vec2i(vec2u(scales, scales >> 4u) & vec2u(15u))))).xxyy;
-}
 fn x_eighth(i: u32, lane: u32) -> array<vec4f, 8> {
   let block = x_block(i);
   let low = x_eight(block, 4u, 2u, 1u, lane);
