@@ -2,7 +2,7 @@
 //@ in table any
 //@ in indices int
 //@ out y any
-//@ use flat
+//@ use flat clamped_index
 const SIGNED: bool = true;  //@ spec
 
 struct Params {
@@ -13,21 +13,14 @@ struct Params {
   inner: u32,  // elements after it
 }
 
-// Negative indices count from the end; those outside are clamped.
-fn entry(j: u32) -> u32 {
-  let index = indices_at(j);
-  if (!SIGNED) { return min(u32(index), params.length - 1u); }
-  let length = i32(params.length);
-  return u32(clamp(select(index, index + length, index < 0), 0, length - 1));
-}
-
 fn position(i: u32) -> u32 {
   // Divisions take longer than all the rest.
   var row = i;
   if (params.inner > 1u) { row = i / params.inner; }
   var o = 0u;
   if (row >= params.count) { o = row / params.count; }
-  return table_base(o * params.length + entry(row - o * params.count)) + table_step(i - row * params.inner);
+  let entry = clamped_index(indices_at(row - o * params.count), params.length);
+  return table_base(o * params.length + entry) + table_step(i - row * params.inner);
 }
 
 fn element(i: u32) -> y_t { return table_get(position(i)); }

@@ -2,7 +2,7 @@
 //@ in x any
 //@ in indices int
 //@ out y any
-//@ use flat
+//@ use flat clamped_index
 const SIGNED: bool = true;  //@ spec
 
 struct Params {
@@ -14,20 +14,12 @@ struct Params {
   lengths: array<u32, 8>,  // of the gathered axes
 }
 
-// Negative indices count from the end; those outside are clamped.
-fn entry(at: u32, size: u32) -> u32 {
-  let index = indices_get(at);
-  if (!SIGNED) { return min(u32(index), size - 1u); }
-  let length = i32(size);
-  return u32(clamp(select(index, index + length, index < 0), 0, length - 1));
-}
-
 fn position(i: u32) -> u32 {
   let tuple = i / params.inner;
   var at = tuple / params.tuples;
   for (var d = 0u; d < params.depth; d++) {
     let size = params_lengths(d);
-    at = at * size + entry(indices_flat(tuple * params.depth + d), size);
+    at = at * size + clamped_index(indices_get(indices_flat(tuple * params.depth + d)), size);
   }
   return x_flat(at * params.inner + (i - tuple * params.inner));
 }

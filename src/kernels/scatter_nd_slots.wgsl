@@ -1,7 +1,7 @@
 // y[i] = the number of the slice that tuple i of indices names.
 //@ in indices int
 //@ out y any
-//@ use flat
+//@ use flat clamped_index
 const SIGNED: bool = true;  //@ spec
 
 struct Params {
@@ -11,19 +11,11 @@ struct Params {
   lengths: array<u32, 8>,
 }
 
-// Negative indices count from the end; those outside are clamped.
-fn entry(at: u32, size: u32) -> u32 {
-  let index = indices_get(at);
-  if (!SIGNED) { return min(u32(index), size - 1u); }
-  let length = i32(size);
-  return u32(clamp(select(index, index + length, index < 0), 0, length - 1));
-}
-
 fn element(i: u32) -> y_t {
   var slot = 0u;
   for (var d = 0u; d < params.depth; d++) {
     let size = params_lengths(d);
-    slot = slot * size + entry(indices_flat(i * params.depth + d), size);
+    slot = slot * size + clamped_index(indices_get(indices_flat(i * params.depth + d)), size);
   }
   return y_t(slot);
 }
