@@ -1,4 +1,6 @@
 // Complex numbers as pairs of floats, and back.
+#include "ops/complex_views.h"
+
 #include "base/fail.h"
 #include "ops/op_table.h"
 #include "ops/view_op.h"
@@ -6,6 +8,23 @@
 #include "rlx/ops/spectra.h"
 
 namespace rlx {
+
+View view_of_parts(View x) {
+  for (int64_t& stride : x.strides) stride *= 2;
+  x.offset *= 2;
+  x.dims.push_back(2);
+  x.strides.push_back(1);
+  return x;
+}
+
+Operand as_floats(const Operand& x) {
+  if (x.dtype != DType::c64) return x;
+  Operand out = x;
+  out.dtype = DType::f32;
+  out.view = view_of_parts(x.view);
+  return out;
+}
+
 namespace {
 
 struct ViewAsReal final : OpOf<ViewAsReal> {
@@ -19,14 +38,7 @@ struct ViewAsReal final : OpOf<ViewAsReal> {
     shape.push_back(2);
     return {TensorType{DType::f32, shape}};
   }
-  std::optional<View> view(const View& input, const Dims&) const override {
-    View out = input;
-    for (int64_t& stride : out.strides) stride *= 2;
-    out.offset *= 2;
-    out.dims.push_back(2);
-    out.strides.push_back(1);
-    return out;
-  }
+  std::optional<View> view(const View& input, const Dims&) const override { return view_of_parts(input); }
   void reference(RefContext& r) const override {
     auto to = r.out().real.begin();
     for (const std::complex<double>& v : r.in(0).complex) {

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "kernels/binder.h"
 #include "kernels/fft.wgsl.h"
+#include "ops/complex_views.h"
 #include "ops/fft_transform.h"
 #include "ops/rows.h"
 
@@ -85,17 +86,6 @@ std::vector<FftPass> fft_passes(int64_t n, const Caps& caps) {
     before *= length;
   }
   return passes;
-}
-
-Operand as_floats(const Operand& x) {
-  if (x.dtype != DType::c64) return x;
-  Operand out = x;
-  out.dtype = DType::f32;
-  for (int64_t& stride : out.view.strides) stride *= 2;
-  out.view.offset *= 2;
-  out.view.dims.push_back(2);
-  out.view.strides.push_back(1);
-  return out;
 }
 
 Operand complex_table(Lowering& l, const ComplexList& values) {

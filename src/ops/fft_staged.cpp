@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/binder.h"
+#include "ops/complex_views.h"
 #include "ops/copy.h"
 #include "ops/elementwise.h"
 #include "ops/fft_transform.h"

@@ -44,8 +44,6 @@ struct FftPass {
 // The passes of n elements without large prime factors.
 std::vector<FftPass> fft_passes(int64_t n, const Caps& caps);
 
-// c64 as two f32 side by side, with the same rows.
-Operand as_floats(const Operand& x);
 // The values as pairs of f32, as a table of the program.
 Operand complex_table(Lowering& l, const ComplexList& values);
 

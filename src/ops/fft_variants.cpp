@@ -11,6 +11,7 @@
 #include "kernels/fft_pack.wgsl.h"
 #include "kernels/fft_unpack.wgsl.h"
 #include "kernels/rates.h"
+#include "ops/complex_views.h"
 #include "ops/dft.h"
 #include "ops/fft_transform.h"
 

@@ -13,6 +13,7 @@
 #include "kernels/rates.h"
 #include "kernels/resize_nearest.wgsl.h"
 #include "kernels/resize_weighted.wgsl.h"
+#include "ops/complex_views.h"
 #include "ops/copy.h"
 #include "ops/fill.h"
 #include "ops/rows.h"
@@ -325,17 +326,6 @@ constexpr Variant<ResizeProblem, bool> kVariants[] = {
     {"two_axes", has_neighbours, joint_candidates,
      [](Lowering& l, const ResizeProblem& p, const Candidate&) { return make_passes(l, p, true); }},
 };
-
-// A c64 as two f32 side by side.
-Operand as_floats(const Operand& x) {
-  Operand out = x;
-  out.dtype = DType::f32;
-  for (int64_t& stride : out.view.strides) stride *= 2;
-  out.view.offset *= 2;
-  out.view.dims.push_back(2);
-  out.view.strides.push_back(1);
-  return out;
-}
 
 }  // namespace
 
