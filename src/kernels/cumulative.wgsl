@@ -6,7 +6,7 @@
 //@ out y any x4
 //@ out total any
 //@ out overflow int atomic
-//@ use team_serial four put_four
+//@ use team_serial four merge put_four
 
 const TEAM: u32 = 1u;  //@ spec
 const KIND: u32 = 0u;  //@ spec
@@ -29,19 +29,7 @@ struct Params {
 
 alias team_t = x_t;
 
-fn is_nan_value(v: x_t) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u; }
-
 fn left_range() { overflow_max(0u, 1); }
-
-fn merge(a: team_t, b: team_t) -> team_t {
-  if (overflow_present && KIND == SUM) { return x_t(add_i64(i32(a), i32(b))); }
-  if (overflow_present && KIND == PROD) { return x_t(mul_i64(i32(a), i32(b))); }
-  if (KIND == SUM) { return a + b; }
-  if (KIND == PROD) { return a * b; }
-  let best = select(min(a, b), max(a, b), KIND == MAX);
-  if (!FLOAT) { return best; }
-  return select(select(best, b, is_nan_value(b)), a, is_nan_value(a));  // NaN wins
-}
 
 fn value_at(base: u32, j: u32, end: u32) -> x_t {
   if (j >= end) { return bitcast<x_t>(params.identity); }

@@ -3,7 +3,7 @@
 //@ in x any x4
 //@ out y any
 //@ out overflow int atomic
-//@ use team_serial four
+//@ use team_serial four merge
 
 const TEAM: u32 = 1u;  //@ spec
 const KIND: u32 = 0u;  //@ spec
@@ -27,21 +27,7 @@ struct Params {
 
 alias team_t = x_t;
 
-fn is_nan_value(v: x_t) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u; }
-
 fn left_range() { overflow_max(0u, 1); }
-
-fn merge(a: x_t, b: x_t) -> x_t {
-  if (overflow_present && KIND == SUM) { return x_t(add_i64(i32(a), i32(b))); }
-  if (overflow_present && KIND == PROD) { return x_t(mul_i64(i32(a), i32(b))); }
-  if (KIND == SUM) { return a + b; }
-  if (KIND == MAX || KIND == MIN) {
-    let best = select(min(a, b), max(a, b), KIND == MAX);
-    if (!FLOAT) { return best; }
-    return select(select(best, b, is_nan_value(b)), a, is_nan_value(a));  // NaN wins
-  }
-  return a * b;
-}
 
 fn merge4(a: vec4<x_t>, b: vec4<x_t>) -> vec4<x_t> {
   if (KIND == SUM && !overflow_present) { return a + b; }
