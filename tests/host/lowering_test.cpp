@@ -51,7 +51,7 @@ Program lowered(const std::string& call, DType type, const Target& target) {
   return lowered(make_sample(info, call, type, Reach::direct, 1).graph, target);
 }
 
-// "loop_staged [staged] ROWS=8 LANES=128": the label and those constants that are candidates.
+// "loop_staged [staged] ROWS=32 LANES=128": the label and those constants that are candidates.
 std::string text(const Dispatch& d) {
   static const std::set<std::string_view> chosen = {"ROWS", "LANES", "KEYS", "QUADS", "TEAM"};
   std::string out = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
@@ -80,7 +80,7 @@ struct Measured : Chooser {
   }
 };
 
-constexpr const char* kProduct = "matmul(T[8,64], T[64,4096])";
+constexpr const char* kProduct = "matmul(T[32,64], T[64,4096])";
 
 // A row without a function that makes its dispatch does not compile.
 using Row = Variant<Measured, bool>;
@@ -92,9 +92,11 @@ static_assert(!std::is_default_constructible_v<Row>);
 
 TEST(Choices, OnLavapipeAreThoseThatWereMeasured) {
   const std::pair<std::string, std::string> cases[] = {
-      {"matmul(T[1,64], T[64,256])", "loop_rows [rows] ROWS=1 LANES=8"},
-      {"matmul(T[3,64], T[64,256])", "loop_rows [rows] ROWS=3 LANES=8"},
-      {"matmul(T[7,64], T[64,256])", "loop_staged [staged] ROWS=7 LANES=64"},
+      {"matmul(T[1,64], T[64,256])", "loop_rows [rows] ROWS=1 LANES=8 QUADS=8"},
+      {"matmul(T[3,64], T[64,256])", "loop_rows [rows] ROWS=3 LANES=8 QUADS=8"},
+      {"matmul(T[7,64], T[64,256])", "loop_rows [rows] ROWS=7 LANES=8 QUADS=8"},
+      {"matmul(T[7,64], T[64,100])", "loop_rows [rows] ROWS=7 LANES=8 QUADS=4"},
+      {"matmul(T[17,64], T[64,256])", "loop_staged [staged] ROWS=17 LANES=64"},
       {"matmul(T[128,768], T[768,3072])", "loop_staged [staged] ROWS=32 LANES=128"},
       {"conv(T[1,64,56,56], T[64,64,3,3]) {pads=[1,1,1,1]}", "loop_staged [staged] ROWS=32 LANES=64"},
       {"matmul(i32[3,17], i32[17,5])", "loop_plain [plain]"},
@@ -131,31 +133,31 @@ TEST(Choices, FollowMeasuredCosts) {
   const auto measured = std::make_shared<Measured>();
   Target target = lavapipe();
   target.chooser = measured;
-  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_staged [staged] ROWS=8 LANES=128");
-  EXPECT_TRUE(measured->keys.contains("matmul stridedxstrided f32xf32 batch<=1 m<=8 n4096 k64"))
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_staged [staged] ROWS=32 LANES=128");
+  EXPECT_TRUE(measured->keys.contains("matmul stridedxstrided f32xf32 batch<=1 m<=32 n4096 k64"))
       << *measured->keys.begin();
-  measured->ns["matmul rows ROWS=2 LANES=32"] = 10;
-  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_rows [rows] ROWS=2 LANES=32");
+  measured->ns["matmul rows ROWS=2 LANES=32 QUADS=1"] = 10;
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_rows [rows] ROWS=2 LANES=32 QUADS=1");
   measured->ns["matmul tiled"] = 5;
   EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_tiled [tiled]");
   // A row that is measured to be slow is not chosen either.
-  measured->ns = {{"matmul staged ROWS=8 LANES=128", 1e12}};
-  EXPECT_NE(text(lowered(kProduct, DType::f32, target)), "loop_staged [staged] ROWS=8 LANES=128");
+  measured->ns = {{"matmul staged ROWS=32 LANES=128", 1e12}};
+  EXPECT_NE(text(lowered(kProduct, DType::f32, target)), "loop_staged [staged] ROWS=32 LANES=128");
 }
 
 TEST(Choices, ForcedRowsWinOverMeasuredOnes) {
   const auto measured = std::make_shared<Measured>();
-  measured->ns = {{"matmul tiled", 5}, {"matmul rows ROWS=1 LANES=64", 7}};
+  measured->ns = {{"matmul tiled", 5}, {"matmul rows ROWS=1 LANES=64 QUADS=1", 7}};
   Target target = lavapipe();
   target.chooser = measured;
   target.forced = {{"matmul", "rows"}};
-  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_rows [rows] ROWS=1 LANES=64");
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_rows [rows] ROWS=1 LANES=64 QUADS=1");
   target.forced = {{"matmul", "plain"}};
   EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_plain [plain]");
   // A row that cannot handle the case is passed over.
   target.forced = {{"matmul", "tiled"}};
   target.caps.max_invocations_per_workgroup = 128;
-  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_rows [rows] ROWS=1 LANES=64");
+  EXPECT_EQ(text(lowered(kProduct, DType::f32, target)), "loop_rows [rows] ROWS=1 LANES=64 QUADS=1");
 }
 
 TEST(Choices, EveryTableHasKeys) {
