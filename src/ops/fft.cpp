@@ -57,6 +57,15 @@ void check_length(const InferArgs& in, int64_t n) {
     fail("{}: {} elements are too many; there can be {}", in.op(), n, int64_t{1} << 30);
 }
 
+int64_t length_from_bins(const InferArgs& in, int64_t axis) {
+  const int64_t bins = known_length(in, axis);
+  if (bins < 2) {
+    fail("{}: axis {} of {} has {}; without n there must be at least 2 bins, which give 2 (bins - 1) floats",
+         in.op(), axis, in.shape(0).text(), bins == 1 ? "1 bin" : "no bins");
+  }
+  return 2 * (bins - 1);
+}
+
 // The first elements of rows.
 Operand first_of(const Operand& rows, int64_t count) {
   const int64_t last = rows.view.rank() - 1;
@@ -108,6 +117,12 @@ struct Fft final : OpOf<Fft> {
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(1);
     in.expect_dtype(0, is_float(in.dtype(0)) || in.dtype(0) == DType::c64, "a float type or c64");
+    if (onesided && in.dtype(0) == DType::c64) {
+      fail(
+          "fft: half of the bins (rfft, onesided) are all only of floats, but x is {}; use fft, which has "
+          "all",
+          TensorType{in.dtype(0), in.shape(0)}.text());
+    }
     Shape shape = in.shape(0);
     const int64_t axis = in.axis(o.axis, shape.rank());
     if (o.n == 0 && !onesided && !shape[axis].is_static()) return {TensorType{DType::c64, shape}};
@@ -156,7 +171,7 @@ struct Irfft final : OpOf<Irfft> {
     in.expect_dtype(0, in.dtype(0) == DType::c64, "c64");
     Shape shape = in.shape(0);
     const int64_t axis = in.axis(o.axis, shape.rank());
-    const int64_t length = o.n != 0 ? o.n : 2 * (known_length(in, axis) - 1);
+    const int64_t length = o.n != 0 ? o.n : length_from_bins(in, axis);
     check_length(in, length);
     shape[axis] = length;
     return {TensorType{DType::f32, shape}};

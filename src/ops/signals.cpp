@@ -1,5 +1,6 @@
 // Windows, frames and filter banks for spectra: compositions of other ops.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "base/checked.h"
@@ -23,6 +24,24 @@ void check_options(std::string_view function, const StftOptions& o) {
     fail("{}: frames have {} elements and are {} apart; both must be at least 1", function, o.frame, o.hop);
   if (o.window && o.window.shape() != Shape{o.frame})
     fail("{}: the window {} must have as many elements as a frame, {}", function, o.window.shape().text(),
+         o.frame);
+}
+
+// Whether there is a frame, in words of frames and samples rather than of the ops that cut them.
+void check_signal(const Value& x, const StftOptions& o) {
+  const Shape& shape = x.shape();
+  if (shape.rank() == 0) fail("stft: the signal is a scalar");
+  if (o.onesided && x.dtype() == DType::c64)
+    fail("stft: the signal is c64, which needs all bins; onesided must be false");
+  const Dim& last = shape[shape.rank() - 1];
+  if (!last.is_static())
+    fail("stft: the signal {} must have a known number of samples, not {}", shape.text(), last.text());
+  if (o.center && last.value() <= o.frame / 2) {
+    fail("stft: the signal {} has {} samples; to be reflected by half of a frame of {} it needs at least {}",
+         shape.text(), last.value(), o.frame, o.frame / 2 + 1);
+  }
+  if (!o.center && last.value() < o.frame)
+    fail("stft: the signal {} has {} samples, fewer than a frame, which has {}", shape.text(), last.value(),
          o.frame);
 }
 
@@ -71,7 +90,8 @@ Value cosine_window(Graph& graph, int64_t n, const std::vector<double>& coeffici
     double sign = 1;
     for (size_t c = 0; c < coefficients.size(); ++c, sign = -sign)
       sum += sign * coefficients[c] * std::cos(static_cast<double>(c) * angle);
-    w[static_cast<size_t>(i)] = sum;
+    // What should be 0 must not be the rounding error of the sum: istft divides by squares of windows.
+    w[static_cast<size_t>(i)] = std::abs(sum) < 1e-15 ? 0 : sum;
   }
   return vector_of(graph, w, dtype);
 }
@@ -88,7 +108,7 @@ Value blackman_window(Graph& graph, int64_t n, bool periodic, DType dtype) {
 
 Value stft(Value x, const StftOptions& options) {
   check_options("stft", options);
-  if (x.shape().rank() == 0) fail("stft: the signal is a scalar");
+  check_signal(x, options);
   if (options.center) {
     std::vector<int64_t> ends(static_cast<size_t>(x.shape().rank()), 0);
     ends.back() = options.frame / 2;
@@ -120,7 +140,9 @@ Value istft(Value spectra, const StftOptions& options, int64_t length) {
                    {rows.shape()[0], all});
   };
   const Value weights = joined(expand(square(window), {1, count, options.frame}));
-  Value y = joined(flattened(frames * window, 2)) / weights;
+  // Where no frame reaches with a weight, nothing is known of the signal, and 0 / 0 would be NaN.
+  Value y = where(greater_equal(weights, double{std::numeric_limits<float>::min()}),
+                  joined(flattened(frames * window, 2)) / weights, 0);
   const int64_t skipped = options.center ? options.frame / 2 : 0;
   const int64_t there = all - 2 * skipped;
   if (length < 0 || (length > there && length > all - skipped))

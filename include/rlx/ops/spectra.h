@@ -27,12 +27,13 @@ struct FftOptions {
   int64_t n = 0;
   FftNorm norm = FftNorm::backward;
 };
-// The discrete Fourier transform along an axis, of any length, of floats or c64; the result is c64.
+// The discrete Fourier transform along an axis, of any length, of floats or c64; the result is c64. Of rfft
+// and irfft the axis must have a known length, or n be given; of fft and ifft it may be a symbol.
 Value fft(Value x, const FftOptions& options = {});
 Value ifft(Value x, const FftOptions& options = {});
-// Only the bins 0 .. n / 2, which are all that floats need.
+// Only the bins 0 .. n / 2, which are all that floats need; c64 is refused.
 Value rfft(Value x, const FftOptions& options = {});
-// The inverse of rfft: n floats from bins 0 .. n / 2.
+// The inverse of rfft: n floats from bins 0 .. n / 2. Without n there must be at least 2 bins.
 Value irfft(Value x, const FftOptions& options = {});
 // Along several axes, all when empty; irfftn and rfftn take the half spectrum along the last of them.
 Value fftn(Value x, std::vector<int64_t> axes = {}, FftNorm norm = FftNorm::backward);
@@ -60,10 +61,13 @@ struct StftOptions {
   bool onesided = true;  // only the bins 0 .. frame / 2
   FftNorm norm = FftNorm::backward;
 };
-// The spectra of overlapping frames of x [.., samples]: c64[.., frames, bins].
+// The spectra of overlapping frames of x [.., samples]: c64[.., frames, bins]. The number of samples must be
+// known: at least a frame, or, if centred, more than half of one. c64 needs all bins: onesided = false.
 Value stft(Value x, const StftOptions& options);
 // The signal [.., samples] with such spectra: frames are added up where they overlap, and divided by the sum
-// of the squares of their windows. `length` samples; 0: as many as the frames have.
+// of the squares of their windows. Where that sum is 0, or below the smallest normal f32, the sample is 0, as
+// in librosa: such are the ends of a signal that hann_window was used on without `center`. `length` samples;
+// 0: as many as the frames have. The number of frames must be known.
 Value istft(Value spectra, const StftOptions& options, int64_t length = 0);
 // Triangles of equal width on the mel scale, [dft_length / 2 + 1, bins]: ONNX's MelWeightMatrix.
 Value mel_weights(Graph& graph, int64_t bins, int64_t dft_length, int64_t sample_rate, double low,
