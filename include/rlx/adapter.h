@@ -15,7 +15,7 @@ namespace rlx {
 struct AdapterInfo {
   int index = -1;       // position among all adapters of the machine, whatever the filters: a stable name
   std::string name;     // "llvmpipe (LLVM 21.1.8, 256 bits)"
-  std::string backend;  // "vulkan", "metal", "d3d12", "d3d11", "opengl", "opengles", "null"
+  std::string backend;  // "vulkan", "metal", "d3d12", "d3d11", "opengl", "opengles"
   std::string vendor;
   std::string architecture;
   std::string driver;
@@ -28,8 +28,8 @@ struct AdapterInfo {
 // discrete before integrated before software, and the platform's own API before OpenGL.
 struct DeviceOptions {
   // One backend or a comma-separated list of those allowed ("vulkan,dx12"); "" reads $WGPU_BACKEND, which has
-  // the same form, and failing that allows every backend but null. Names are as in AdapterInfo::backend, or
-  // wgpu's: dx12, gl.
+  // the same form, and failing that allows every backend. Names are as in AdapterInfo::backend, or wgpu's:
+  // dx12, gl.
   std::string backend = {};
   // Part of the name, case-insensitive; "" reads $WGPU_ADAPTER_NAME, and failing that allows any.
   std::string adapter_name = {};

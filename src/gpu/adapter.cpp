@@ -29,7 +29,6 @@ constexpr BackendName kBackends[] = {
     {wgpu::BackendType::Metal, "metal", {"mtl"}},  {wgpu::BackendType::D3D12, "d3d12", {"dx12"}},
     {wgpu::BackendType::Vulkan, "vulkan", {"vk"}}, {wgpu::BackendType::D3D11, "d3d11", {"dx11"}},
     {wgpu::BackendType::OpenGL, "opengl", {"gl"}}, {wgpu::BackendType::OpenGLES, "opengles", {"gles"}},
-    {wgpu::BackendType::Null, "null", {"noop"}},
 };
 
 int preference(wgpu::BackendType type) {
@@ -62,15 +61,21 @@ std::vector<std::string> wanted_backends(const DeviceOptions& options) {
   for (const auto part : std::views::split(list, ',')) {
     const std::string name = lower_case(trim(std::string_view(part)));
     if (name.empty()) continue;
+    const char* const origin = from_environment ? " in the environment variable WGPU_BACKEND" : "";
+    if (name == "null" || name == "noop") {
+      fail(ErrorKind::invalid_argument,
+           "the backend '{}'{} computes nothing, and results would be whatever is in memory: it cannot be "
+           "used",
+           name, origin);
+    }
     const auto* row = std::ranges::find_if(kBackends, [&](const BackendName& b) {
       return name == b.name || std::ranges::any_of(b.aliases, [&](const char* a) { return a && name == a; });
     });
     if (row == std::end(kBackends)) {
       fail(ErrorKind::invalid_argument,
-           "the backend '{}'{} is not one of metal, d3d12 (dx12), vulkan (vk), d3d11 (dx11), opengl (gl), "
-           "opengles (gles) "
-           "and null",
-           name, from_environment ? " in the environment variable WGPU_BACKEND" : "");
+           "the backend '{}'{} is not one of metal, d3d12 (dx12), vulkan (vk), d3d11 (dx11), opengl (gl) and "
+           "opengles (gles)",
+           name, origin);
     }
     names.emplace_back(row->name);
   }
@@ -186,14 +191,17 @@ AdapterInfo describe(int index, const wgpu::Adapter& adapter) {
   return info;
 }
 
+// Dawn offers a device that accepts all commands and computes nothing.
+bool computes(const wgpu::Adapter& adapter) {
+  wgpu::AdapterInfo raw;
+  adapter.GetInfo(&raw);
+  return raw.backendType != wgpu::BackendType::Null;
+}
+
 bool fits(const AdapterInfo& info, const DeviceOptions& options, const std::vector<std::string>& backends) {
   const bool named = options.adapter_index >= 0;
   if (named && info.index != options.adapter_index) return false;
-  // The null backend computes nothing, so it is never chosen unless it is asked for.
-  if (backends.empty() ? (!named && info.backend == "null")
-                       : !std::ranges::contains(backends, info.backend)) {
-    return false;
-  }
+  if (!backends.empty() && !std::ranges::contains(backends, info.backend)) return false;
   if (options.software.has_value() && *options.software != info.caps.software()) return false;
   const std::string part =
       lower_case(options.adapter_name.empty() ? env_text("WGPU_ADAPTER_NAME") : options.adapter_name);
@@ -241,6 +249,7 @@ AdapterSearch search_adapters(const DeviceOptions& options) {
   request.nextInChain = &toggles;
   for (const dawn::native::Adapter& native : instance.EnumerateAdapters(&request)) {
     const wgpu::Adapter adapter(native.Get());
+    if (!computes(adapter)) continue;
     const AdapterInfo& info = search.all.emplace_back(describe(static_cast<int>(search.all.size()), adapter));
     if (fits(info, options, backends)) search.fitting.push_back({info, adapter});
   }

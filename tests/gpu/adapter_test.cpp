@@ -34,7 +34,7 @@ TEST(Adapter, FiltersMayBeCombined) {
   const AdapterInfo best = list_adapters().at(0);
   std::string part = best.name.substr(0, 5);
   std::ranges::transform(part, part.begin(), [](unsigned char c) { return std::toupper(c); });
-  const auto found = list_adapters({.backend = "null, " + best.backend,
+  const auto found = list_adapters({.backend = "d3d11, " + best.backend,
                                     .adapter_name = part,
                                     .adapter_index = best.index,
                                     .software = best.caps.software()});
@@ -78,9 +78,18 @@ TEST(Device, UnsafeAndExperimentalDevicesRun) {
       device->pipeline({.label = "enable", .wgsl = enable + kSlow, .bindings = {BindingKind::read_write}}));
 }
 
-TEST(Device, NullBackendOpens) {
-  const auto device = Device::open({.backend = "null", .disk_cache = false});
-  EXPECT_EQ(device->info().backend, "null");
+// It would return memory that nobody has written.
+TEST(Device, TheBackendThatComputesNothingIsRefusedAndNotOffered) {
+  for (const char* name : {"null", "noop", "vulkan,null"}) {
+    expect_error(ErrorKind::invalid_argument, "computes nothing",
+                 [&] { Device::open({.backend = name, .disk_cache = false}); });
+  }
+  try {
+    Device::open({.adapter_name = "no such adapter", .disk_cache = false});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_FALSE(std::string_view(e.what()).contains("ull backend")) << e.what();
+  }
 }
 
 }  // namespace

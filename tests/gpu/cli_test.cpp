@@ -50,6 +50,7 @@ TEST_F(Cli, MisuseIsExitCodeTwo) {
   expect_complaint(rlx("devices --software --no-software"), 2, "--software");
   expect_complaint(rlx("demo bert --tokens 9999"), 2, "512 positions");
   expect_complaint(rlx("devices --backend nope"), 2, "--backend: the backend 'nope'");
+  expect_complaint(rlx("devices --backend null"), 2, "--backend: the backend 'null' computes nothing");
   expect_complaint(rlx("demo --backend nope"), 2, "--backend: the backend 'nope'");
   expect_complaint(rlx("devices --json=5"), 2, "--json takes no value");
   expect_complaint(rlx("ops --json --markdown"), 2, "--markdown");
