@@ -199,6 +199,28 @@ TEST(Attention, ReadsACacheThatGrows) {
   }
 }
 
+// The example of docs/attention.md. Without a capacity of the symbol, every step has a plan of its own.
+TEST(Attention, OnePlanForAllStepsNeedsACapacity) {
+  constexpr int64_t kCapacity = 16, kHead = 8;
+  for (const bool has_capacity : {true, false}) {
+    Graph g;
+    if (has_capacity) g.set_capacity("past", kCapacity - 1);
+    const Value x = g.input("x", DType::f32, {1, 2, 1, kHead});
+    const Value length = g.input("length", DType::i32, {1});
+    const Value cache = g.state("keys", DType::f32, {1, 2, kCapacity, kHead});
+    const Value keys = write_state(cache, x, 2, Dim("past"));
+    const Value q = reshape(concat({x, x}, 2), {1, 4, 1, kHead});
+    g.output("y", attention(q, keys, keys, {.kv_heads = 2, .mask = MaskKind::causal, .lengths = length}));
+    Executable exe = compile(g, full_device());
+    for (int32_t past = 0; past < 5; ++past) {
+      exe.run({{"x", Tensor::full(DType::f32, {1, 2, 1, kHead}, past)},
+               {"length", Tensor::full(DType::i32, {1}, past + 1)}},
+              {{"past", past}});
+    }
+    EXPECT_EQ(exe.plan_count(), has_capacity ? 1 : 5);
+  }
+}
+
 // All forms in one node, on a device with eight bindings too.
 TEST(Attention, AllFormsGoTogether) {
   const Graph g = parse_graph(R"(graph g {
