@@ -1,5 +1,5 @@
 // Complex numbers, Fourier transforms, windows, features of sound. Spectra are c64, two f32: there is no f64
-// on the device, and tensors of f64 in a file are rounded to f32 as they are read.
+// on the device (docs/arithmetic.md: what becomes of f64 in files).
 #pragma once
 
 #include <cstdint>
