@@ -178,8 +178,19 @@ SymbolValues known_sizes(const Graph& graph, const NamedTensors& inputs, const S
   return out;
 }
 
+// A file with control characters is taken for an ONNX model, whatever its name.
+onnx::ModelFile open_onnx(const std::string& file) {
+  try {
+    return onnx::ModelFile::open(file);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::invalid_file || !file.ends_with(".rlx")) throw;
+    throw Error(e.kind(),
+                formatted("{}; nor is it the text of a graph, which has no control characters", e.what()));
+  }
+}
+
 LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
-  onnx::ModelFile file = onnx::ModelFile::open(flags.file);
+  onnx::ModelFile file = open_onnx(flags.file);
   onnx::ImportOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph)),
                               .seed = flags.seed.value_or(0)};
   const auto import = [&] {
@@ -251,7 +262,7 @@ LoadedModel ModelFlags::load(const SymbolValues& sizes) const {
 }
 
 onnx::Info ModelFlags::inspect(const SymbolValues& sizes) const {
-  const onnx::ModelFile model = onnx::ModelFile::open(file);
+  const onnx::ModelFile model = open_onnx(file);
   onnx::LoadOptions options{.values = given_inputs(inputs, declared_inputs(model.model.graph))};
   for (const auto& [name, size] : sizes) options.symbols[name] = size;
   return onnx::inspect(file, options);

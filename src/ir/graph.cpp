@@ -160,7 +160,9 @@ void check_output(const Op& op, const TensorType& t) {
   int64_t bytes = 16;
   for (const Dim& d : t.shape) {
     if (!d.is_static()) continue;
-    if (d.value() < 0) fail("{}: the result has the shape {}", op.name(), excerpt(t.shape.text()));
+    if (d.value() < 0)
+      fail("{}: the {} has the shape {}; sizes cannot be negative", op.name(),
+           op.is_leaf() ? "tensor" : "result", excerpt(t.shape.text()));
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(d.value(), 1), &bytes))
       fail("{}: the result {} is larger than 64 bits can count", op.name(), excerpt(t.text()));
   }

@@ -417,13 +417,16 @@ namespace {
 constexpr int64_t kEdge = 3;            // elements shown at both ends of a long axis
 constexpr int64_t kShownElements = 64;  // a tensor with at most this many is shown whole
 
+// The sign of a NaN means nothing.
+double without_sign(double value) { return std::isnan(value) ? std::abs(value) : value; }
+
 std::string element_text(const Tensor& t, int64_t index) {
   if (t.dtype() == DType::c64) {
     const std::complex<double> c = t.complex(index);
-    return formatted("{:.6g}{:+.6g}i", c.real(), c.imag());
+    return formatted("{:.6g}{:+.6g}i", without_sign(c.real()), without_sign(c.imag()));
   }
   if (t.dtype() == DType::bool_) return t.integer(index) ? "true" : "false";
-  return is_float(value_dtype(t.dtype())) ? formatted("{:.6g}", t.real(index))
+  return is_float(value_dtype(t.dtype())) ? formatted("{:.6g}", without_sign(t.real(index)))
                                           : std::to_string(t.integer(index));
 }
 

@@ -57,6 +57,8 @@ class Parser {
     graph.name = name();
     expect("{");
     while (!take("}")) {
+      if (peek() == '\0' && at_ == text_.size())
+        ends_early(formatted("the graph '{}' is closed by a '}}'", excerpt(graph.name)));
       const size_t line = line_number();
       try {
         statement(graph);
@@ -359,7 +361,7 @@ class Parser {
   std::string_view until(std::string_view stops) {
     skip();
     const size_t end = text_.find_first_of(stops, at_);
-    if (end == std::string_view::npos) wrong("a list is not closed");
+    if (end == std::string_view::npos) ends_early("a list is closed by a ']'");
     std::string_view part = text_.substr(at_, end - at_);
     while (!part.empty() && std::isspace(static_cast<unsigned char>(part.back()))) part.remove_suffix(1);
     at_ = end;
@@ -428,6 +430,7 @@ class Parser {
     skip();
     const size_t start = at_;
     while (at_ < text_.size() && is_name_character(text_[at_])) ++at_;
+    if (start == text_.size()) ends_early("a name, which is expected here");
     if (start == at_) wrong("a name is missing");
     return std::string(text_.substr(start, at_ - start));
   }
@@ -462,7 +465,9 @@ class Parser {
     return true;
   }
   void expect(std::string_view token) {
-    if (!take(token)) wrong("expected '" + std::string(token) + "'");
+    if (take(token)) return;
+    if (at_ == text_.size()) ends_early("'" + std::string(token) + "', which is expected here");
+    wrong("expected '" + std::string(token) + "'");
   }
   void expect_word(std::string_view token) {
     if (!take_word(token)) wrong("expected '" + std::string(token) + "'");
@@ -471,6 +476,10 @@ class Parser {
     if (at_ < counted_to_) counted_to_ = 0, line_ = 1;
     for (; counted_to_ < at_; ++counted_to_) line_ += text_[counted_to_] == '\n';
     return line_;
+  }
+  // "line 5: the text ends before a list is closed by a ']'"
+  [[noreturn]] void ends_early(const std::string& what) {
+    fail("line {}: the text ends before {}", line_number(), what);
   }
   [[noreturn]] void wrong(const std::string& what) {
     const size_t line = line_number();

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <numeric>
 #include <protozero/pbf_writer.hpp>
+#include <random>
 #include <span>
 
 #include "rlx/onnx.h"
@@ -92,6 +93,28 @@ TEST(OnnxHostile, FieldsOfTheWrongKind) {
   pbf_writer(graph).add_message(1, node);
   model.graph.fields(graph).output("y");
   EXPECT_FILE_SAYS(model, "field 4 of a message is of the wrong kind");
+}
+
+TEST(OnnxHostile, BytesThatAreNoModel) {
+  const auto says = [](std::string_view bytes) {
+    const auto all = std::as_bytes(std::span(bytes));
+    return testing::message([&] { onnx::parse({all.begin(), all.end()}, "some.onnx"); });
+  };
+  for (const std::string_view bytes : {"\x0a\x05hello", "\x89PNG\r\n\x1a\n", "PK\x03\x04\x14",
+                                       "\x7f"
+                                       "ELF\x02\x01"})
+    EXPECT_TRUE(says(bytes).starts_with("some.onnx: this is not an ONNX model")) << says(bytes);
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    std::string bytes(4096, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    // A field 7, a graph, may come first by chance: one of 256 does.
+    if ((static_cast<unsigned char>(bytes[0]) & 0x7f) == 0x3a) continue;
+    EXPECT_FALSE(says(bytes).contains("of the wrong kind")) << says(bytes);
+  }
+  // What is cut off is a model, but not a whole one.
+  const std::vector<std::byte> whole = testing::onnx_seeds()[0].bytes;
+  EXPECT_SAYS(onnx::parse({whole.begin(), whole.end() - 3}), "not a whole ONNX file");
 }
 
 TEST(OnnxHostile, ManyEmptyMessages) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <sstream>
 
@@ -99,6 +101,15 @@ TEST(Tensor, HeadTakesTheFirstAlongAnAxis) {
   EXPECT_EQ(t.head(-2, 1), Tensor::of({1, 3}, {1, 2, 3}));
   EXPECT_EQ(t.head(0, 9), t);
   EXPECT_EQ(t.head(1, 0).shape(), (std::vector<int64_t>{2, 0}));
+}
+
+TEST(Tensor, PrintsNanWithoutASign) {
+  const float nan = std::copysign(std::numeric_limits<float>::quiet_NaN(), -1.0F);
+  EXPECT_EQ(to_string(Tensor::of<float>({3}, {nan, -1, -nan})), "f32[3] [nan, -1, nan]");
+  const float parts[] = {nan, nan};
+  const auto bytes = std::as_bytes(std::span(parts));
+  EXPECT_EQ(to_string(Tensor(DType::c64, {1}, std::vector<std::byte>(bytes.begin(), bytes.end()))),
+            "c64[1] [nan+nani]");
 }
 
 TEST(Tensor, PrintsThroughFormatAndStreams) {

@@ -297,6 +297,26 @@ TEST(Names, OfLeavesAreNotChangedSilently) {
 
 // --- Sizes ---
 
+TEST(Texts, ThatAreCutSaySo) {
+  const auto says = [](const std::string& text) { return message([&] { parse_graph(text); }); };
+  EXPECT_EQ(says("graph tiny {\n  %x = input : f32[2]\n  output y = %x\n"),
+            "line 4: the text ends before the graph 'tiny' is closed by a '}'");
+  EXPECT_EQ(says("graph g {\n  %x = input : f32[2, 3"),
+            "line 2: the text ends before a list is closed by a ']'");
+  EXPECT_EQ(says("graph g {\n  %x = input : f32[2]\n  %y = sum(%x) {axes=[0,"),
+            "line 3: the text ends before a list is closed by a ']'");
+  EXPECT_EQ(says("graph g {\n  %x = input : f32[2]\n  %y = sum(%x"),
+            "line 3: the text ends before ')', which is expected here");
+  EXPECT_EQ(says("graph g {\n  %x ="), "line 2: the text ends before a name, which is expected here");
+  // Only the end is an end.
+  EXPECT_EQ(says("graph g {\n  x = input : f32[2]\n}"), "line 2: expected '%', at 'x = input : f32[2]'");
+}
+
+TEST(Sizes, AreNotNegative) {
+  EXPECT_SAYS(parse_graph("graph g {\n%x = input : f32[-2]\n}"),
+              "node 'x': input: the tensor has the shape [-2]; sizes cannot be negative");
+}
+
 TEST(Sizes, ThatNoTensorCanHaveAreErrors) {
   EXPECT_EQ(message([] { parse_graph("graph g {\n%x = input : f32[4611686018427387904]\n}"); }),
             "line 2: node 'x': input: the result f32[4611686018427387904] is larger than 64 bits can count");

@@ -27,6 +27,7 @@ class Parser {
     ModelProto m;
     bool has_graph = false;
     if (in.length() == 0) wrong("the file is empty, which is not an ONNX file");
+    if (!looks_like_model(in)) wrong("this is not an ONNX model: its bytes are no list of a model's fields");
     while (in.next()) {
       switch (in.tag()) {
         case 1:
@@ -53,7 +54,7 @@ class Parser {
           in.skip();
       }
     }
-    if (!has_graph) wrong("the model has no graph: this is not an ONNX file");
+    if (!has_graph) wrong("this is not an ONNX model: it has no graph");
     return m;
   }
 
@@ -108,6 +109,27 @@ class Parser {
   }
 
  private:
+  // Whether the fields of the file up to the graph are of the kinds that a model has; a file that is cut
+  // short within or after the graph is one.
+  static bool looks_like_model(pbf_reader in) {
+    bool any = false;
+    try {
+      while (in.next()) {
+        const bool is_number = in.tag() == 1 || in.tag() == 5;
+        const bool is_known = in.tag() <= 8 || in.tag() == 14 || in.tag() == 20 || in.tag() == 25;
+        if (is_known &&
+            !in.has_wire_type(is_number ? pbf_wire_type::varint : pbf_wire_type::length_delimited))
+          return false;
+        if (in.tag() == 7) return true;
+        in.skip();
+        any = any || is_known;
+      }
+    } catch (const protozero::exception&) {
+      return any;
+    }
+    return true;
+  }
+
   template <class... Args>
   [[noreturn]] void wrong(std::format_string<Args...> message, Args&&... args) const {
     fail(ErrorKind::invalid_file, "{}: {}", file_, formatted(message, std::forward<Args>(args)...));
