@@ -184,7 +184,8 @@ Subject model_subject(const std::string& name, const std::string& file, const Gr
 // With its usual sizes, except for those that --dim gives.
 Subject network_subject(const Network& network, const Options& o) {
   if (!std::filesystem::exists(network.path()))
-    fail(ErrorKind::invalid_file, "there is no file {}: ./rlx bench {} downloads it", network.path(),
+    fail(ErrorKind::invalid_file,
+         "there is no file {}: in a checkout of the sources, ./rlx bench {} downloads it", network.path(),
          network.name);
   GraphFlags graph = o.graph;
   const SymbolValues given = parse_dims(graph.dims);
@@ -208,7 +209,9 @@ Subject onnx_case(const std::string& name, const Options& o) {
   const std::string file = ort_case_file(name);
   if (!std::filesystem::exists(file)) {
     fail(ErrorKind::invalid_file,
-         "there is no file {}: ./rlx bench {} --peer ort makes it, with python3-onnx", file, name);
+         "there is no file {}: in a checkout of the sources, ./rlx bench {} --peer ort makes it, with "
+         "python3-onnx",
+         file, name);
   }
   return model_subject(name, file, o.graph, o);
 }
@@ -334,11 +337,7 @@ void run_beside_ggml(const Options& o) {
 void run_bench(const Options& o) {
   if (!o.peer.empty() && !for_ort(o) && o.peer != "ggml")
     throw Misuse(formatted("--peer is '{}'; the peers are: ort, ort-cpu, ggml", o.peer));
-  for (const std::string& file : {o.json, o.plot}) {
-    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-    if (!folder.empty() && !std::filesystem::is_directory(folder))
-      throw Misuse(formatted("the file {} cannot be written: there is no folder {}", file, folder.string()));
-  }
+  for (const std::string& file : {o.json, o.plot}) check_report_path(file);
   if (!o.peer.empty() && o.growth) throw Misuse("--peer and --growth cannot be given together");
   if (o.peer.empty() && o.rounds != 0) throw Misuse("--rounds is for --peer, which is not given");
   if (for_ort(o)) return run_beside_ort(o);

@@ -103,6 +103,7 @@ void show(const onnx::Info& info, const std::string& file, bool is_onnx) {
 }
 
 void show_info(const Options& o) {
+  check_report_path(o.json);
   const bool is_onnx = o.model.is_onnx();
   const onnx::Info info = is_onnx ? o.model.inspect(parse_dims(o.dims)) : info_of(o.model.load().graph);
   const std::string json = to_json(info, o.model.file, is_onnx).text(2) + "\n";

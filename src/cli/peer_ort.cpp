@@ -77,7 +77,9 @@ std::string ort_case_file(std::string_view name) {
 void check_ort() {
   if (std::filesystem::exists(ort_package() + "/package.json")) return;
   fail(ErrorKind::unsupported,
-       "--peer: there is no ONNX Runtime in {}; ./rlx bench --peer ort downloads it once, with npm",
+       "--peer: there is no ONNX Runtime in {}; in a checkout of the sources, ./rlx bench --peer ort "
+       "downloads "
+       "it there once, with npm",
        ort_package());
 }
 

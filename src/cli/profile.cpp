@@ -39,6 +39,7 @@ std::vector<DispatchReport> median_run(Executable& exe, const NamedTensors& inpu
 }
 
 void profile_graph(const Options& o) {
+  for (const std::string& file : {o.html, o.trace}) check_report_path(file);
   const ReadyModel model = ready_model(o.graph, o.values);
   const Device device = o.device.open();
   if (!device.caps().timestamps) {

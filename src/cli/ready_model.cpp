@@ -2,6 +2,8 @@
 
 #include "base/format.h"
 #include "cli/text.h"
+#include "ir/op.h"
+#include "ir/subgraphs.h"
 #include "rlx/safetensors.h"
 
 namespace rlx::cli {
@@ -26,6 +28,27 @@ NamedTensors given_values(const LoadedModel& loaded, const std::string& path) {
   return out;
 }
 
+// A tensor of the file that has the name of an input or a param, but is another one.
+void check_loaded(const Graph& graph, const NamedTensors& inputs, const std::string& path) {
+  if (path.empty()) return;
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  for_each_graph(graph, [&](const Graph& g) {
+    for (const Node& n : g.nodes()) {
+      const bool is_input = n.op->is(LeafKind::input) && &g == &graph;
+      if (!is_input && !n.op->is(LeafKind::param)) continue;
+      if (inputs.contains(n.name) || !file.find(n.name)) continue;
+      const Tensor given = file.tensor(n.name);
+      const TensorType& type = n.outputs[0];
+      const bool rounded =
+          given.dtype() == DType::f32 && (type.dtype == DType::f16 || type.dtype == DType::bf16);
+      const bool same_shape = !type.shape.is_static() || type.shape.values() == given.shape();
+      if ((given.dtype() == type.dtype || rounded) && same_shape) continue;
+      throw Misuse(formatted("--load: the {} '{}' is {}, but {} has {}", is_input ? "input" : "param", n.name,
+                             type.text(), path, given.type_text()));
+    }
+  });
+}
+
 }  // namespace
 
 ReadyModel ready_model(const GraphFlags& graph, const ValueFlags& values, const CompileOptions& options) {
@@ -35,6 +58,7 @@ ReadyModel ready_model(const GraphFlags& graph, const ValueFlags& values, const 
   out.options = graph.options(out.loaded, options);
   out.graph =
       out.options.symbols.empty() ? out.loaded.graph : bind_symbols(out.loaded.graph, out.options.symbols);
+  check_loaded(out.graph, out.loaded.inputs, values.load);
   out.leaves =
       make_leaf_values(out.graph, values.seed, given_values(out.loaded, values.load), out.loaded.types);
   return out;

@@ -82,6 +82,7 @@ CompileOptions compile_options(const Options& o) {
 }
 
 void run_graph(const Options& o) {
+  check_report_path(o.trace);
   const ReadyModel model = ready_model(o.graph, o.values, compile_options(o));
   if (!o.output_dir.empty()) make_output_folder(o.output_dir);
   print_sources(o, model);

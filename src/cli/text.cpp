@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -53,6 +55,23 @@ void write_report(const std::string& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", path);
+}
+
+void check_report_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty() || path == "-") return;
+  const auto wrong = [&](const std::string& why) {
+    throw Misuse(formatted("the file {} cannot be written: {}", path, why));
+  };
+  std::error_code error;
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, error))
+    wrong(formatted("there is no folder {}", folder.string()));
+  if (fs::is_directory(path, error)) wrong("it is a folder");
+  // A regular file is replaced, for which its folder must allow it.
+  const bool replaced = !fs::exists(path, error) || fs::is_regular_file(path, error);
+  const std::string written = !replaced ? path : folder.empty() ? "." : folder.string();
+  if (access(written.c_str(), W_OK) != 0) wrong(std::strerror(errno));
 }
 
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right) {

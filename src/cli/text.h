@@ -17,6 +17,8 @@ uint64_t parse_size(std::string_view text, std::string_view what);
 void print(std::string_view text);  // to stdout
 // JSON and the like, also to a pipe or a terminal.
 void write_report(const std::string& path, std::string_view text);
+// Misuse if the file of a report cannot be made, before there is any work; "" and "-" are no files.
+void check_report_path(const std::string& path);
 
 // Columns as wide as they need; the first row is the title. Columns in `right` (by index) are
 // right-aligned.

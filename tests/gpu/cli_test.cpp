@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "ops/op_table.h"
+#include "rlx/safetensors.h"
 #include "rlx/version.h"
 #include "tests/gpu/cli_models.h"
 
@@ -105,6 +106,39 @@ TEST_F(Cli, FilesThatAreWrong) {
       "graph g {\n  %x = input : f32[2]\n  %b = input : f32[3]\n  %y = add(%x, %b)\n  output y = %y\n}\n");
   expect_complaint(rlx("plan " + shapes), 1, "line 4");
   expect_complaint(rlx("run " + write("empty.rlx", "")), 1, "empty.rlx: the file is empty");
+  const std::string noise = "\x0a\x05\x01hello\x02";
+  expect_complaint(rlx("run " + write("noise.onnx", noise)), 1, "noise.onnx: this is not an ONNX model");
+  expect_complaint(rlx("info " + write("noise.rlx", noise)), 1, "nor is it the text of a graph");
+}
+
+// Before any work: the graph does not even exist.
+TEST_F(Cli, ReportsThatCannotBeWrittenAreMisuse) {
+  for (const char* call : {"run none.rlx --trace", "profile none.rlx --html", "profile none.rlx --trace",
+                           "info none.rlx --json", "bench add16 --json"}) {
+    expect_complaint(rlx(formatted("{} {}", call, path("nowhere/out"))), 2,
+                     "there is no folder " + path("nowhere"));
+    expect_complaint(rlx(formatted("{} {}", call, folder_.string())), 2, "cannot be written: it is a folder");
+  }
+}
+
+TEST_F(Cli, LoadedTensorsOfOtherTypesNameTheFile) {
+  const std::string run = "run " +
+                          write("two.rlx",
+                                "graph g {\n  %x = input : f32[2]\n  %w = param : f16[2]\n"
+                                "  %c = cast(%w) {to=f32}\n  %y = add(%x, %c)\n  output y = %y\n}\n") +
+                          " --load " + path("w.safetensors");
+  const auto given = [&](const char* name, const Tensor& t) {
+    save_safetensors(path("w.safetensors"), {{name, t}});
+    return rlx(run);
+  };
+  const std::string file = path("w.safetensors");
+  expect_complaint(given("x", Tensor::zeros(DType::f32, {3})), 2,
+                   "--load: the input 'x' is f32[2], but " + file + " has f32[3]");
+  expect_complaint(given("w", Tensor::zeros(DType::f16, {2, 1})), 2,
+                   "--load: the param 'w' is f16[2], but " + file + " has f16[2, 1]");
+  expect_complaint(given("w", Tensor::zeros(DType::i32, {2})), 2, "has i32[2]");
+  EXPECT_EQ(given("w", Tensor::zeros(DType::f32, {2})).code, 0) << "f32 is rounded to f16";
+  EXPECT_EQ(given("other", Tensor::zeros(DType::f32, {7})).code, 0);
 }
 
 TEST_F(Cli, DevicesAsJson) {

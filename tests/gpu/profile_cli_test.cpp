@@ -156,7 +156,7 @@ TEST_F(ProfileCli, WrongCalls) {
   expect_complaint(rlx("profile " + file + " --dim batch=2 --rabbits"), 2, "--rabbits");
   expect_complaint(rlx("profile " + file + " --dim batch=2 --kernel matmul=warp"), 2, "warp");
   expect_complaint(rlx("profile " + path("none.onnx")), 1, "none.onnx");
-  expect_complaint(rlx("profile " + file + " --dim batch=2 --html /no/such/folder/page.html"), 1,
+  expect_complaint(rlx("profile " + file + " --dim batch=2 --html /no/such/folder/page.html"), 2,
                    "/no/such/folder/page.html");
   EXPECT_TRUE(rlx("profile --help").out.contains("Examples:"));
 }
