@@ -162,7 +162,6 @@ bool Dim::is_size() const {
       case AtomKind::symbol:
         return true;
       case AtomKind::floor_div:
-        return atom.a->is_size() && atom.b->is_size();
       case AtomKind::minimum:
         return atom.a->is_size() && atom.b->is_size();
       case AtomKind::maximum:

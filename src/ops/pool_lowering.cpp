@@ -220,7 +220,8 @@ bool blocks_apply(const Target& target, const Problem& p) {
 
 Candidate candidate_of(const Target& target, const Problem& p, int64_t lines) {
   const auto& [depth, rows, columns] = p.c->axes;
-  const double planes = static_cast<double>(p.y.view.elements() / (rows.out * columns.out));
+  const int64_t plane = rows.out * columns.out;
+  const auto planes = static_cast<double>(p.y.view.elements()) / static_cast<double>(plane);
   const auto width = static_cast<double>(needed(columns, reads_fours(p)) * depth.kernel);
   const auto walked = static_cast<double>((lines - 1) * std::min(rows.stride, rows.kernel) + rows.kernel);
   const double tasks = planes * static_cast<double>(ceil_div(rows.out, lines) * ceil_div(columns.out, 4));

@@ -209,7 +209,7 @@ void lower_runs(Lowering& l, const ScatterProblem& p, const Runs& runs) {
                                                .inner = to_u32(p.inner),
                                                .skip = to_u32(skip),
                                                .more = to_u32(more)};
-    const KernelPtr kernel = kernels::scatter_runs::kernel();
+    const KernelPtr& kernel = kernels::scatter_runs::kernel();
     const bool four = use_four(*kernel, operands) && p.inner % 4 == 0;
     for (Operand& o : operands) o.x4 = four;
     const kernels::scatter_runs::Spec spec{.PRODUCT = p.reduction == ScatterReduction::mul, .FOUR = four};

@@ -122,6 +122,7 @@ Value stft(Value x, const StftOptions& options) {
 
 Value istft(Value spectra, const StftOptions& options, int64_t length) {
   check_options("istft", options);
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): the nodes below may move the original
   const Shape shape = spectra.shape();
   if (shape.rank() < 2 || !shape[shape.rank() - 2].is_static())
     fail("istft: the spectra {} must be [.., frames, bins], and the number of frames known", shape.text());

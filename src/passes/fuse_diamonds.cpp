@@ -53,7 +53,9 @@ class Fuser {
       open.erase(open.begin());
       if (id < 0) return {};  // an output
       const Node& n = graph_.node(id);
-      if (!joins(n, tip, unread) || (cost += expr_of(n).cost()) > kRegionBudget) return {};
+      if (!joins(n, tip, unread)) return {};
+      cost += expr_of(n).cost();
+      if (cost > kRegionBudget) return {};
       nodes.push_back(id);
       for (const ValueId v : n.inputs) {
         if (const auto it = unread.find(v); it != unread.end() && --it->second == 0) unread.erase(it);

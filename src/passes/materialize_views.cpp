@@ -95,10 +95,10 @@ class Materializer {
 
   View own_view(int32_t id, size_t output) const {
     const Node& n = rewriter_.source().node(id);
-    std::vector<int64_t> dims = sizes_.node(id).outputs[output].shape.values();
-    if (!n.op->run_size(input_types(rewriter_.source(), n))) return View::contiguous(std::move(dims));
+    const std::vector<int64_t> dims = sizes_.node(id).outputs[output].shape.values();
+    if (!n.op->run_size(input_types(rewriter_.source(), n))) return View::contiguous(dims);
     View view = View::contiguous(n.outputs[output].shape.bind(capacities_).values());
-    view.dims = std::move(dims);
+    view.dims = dims;
     return view;
   }
 

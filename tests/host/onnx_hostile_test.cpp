@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -182,6 +183,21 @@ TEST(OnnxHostile, DataIsNotAligned) {
       EXPECT_EQ(tensor.real(99), 99.5);
     }
   }
+}
+
+// docs/arithmetic.md: weights of double are rounded to f32, and infinite beyond it.
+TEST(OnnxHostile, DoublesAreRounded) {
+  std::vector<double> wide(100, 0.1);
+  wide[1] = -1e300;
+  const auto bytes = std::as_bytes(std::span(wide));
+  const std::string raw(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  OnnxModel model;
+  model.graph.initializer_message(onnx_tensor("w", ElementType::float64, {100}, raw))
+      .node("Identity", {"w"}, {"y"})
+      .output("y");
+  const onnx::Model loaded = onnx::parse(model.bytes());
+  EXPECT_EQ(loaded.weights.at("w").real(0), 0.1F);
+  EXPECT_EQ(loaded.weights.at("w").real(1), -HUGE_VAL);
 }
 
 // A function's constants are read once, however often it is called.
