@@ -78,8 +78,7 @@ void check_ort() {
   if (std::filesystem::exists(ort_package() + "/package.json")) return;
   fail(ErrorKind::unsupported,
        "--peer: there is no ONNX Runtime in {}; in a checkout of the sources, ./rlx bench --peer ort "
-       "downloads "
-       "it there once, with npm",
+       "downloads it once, with npm",
        ort_package());
 }
 

@@ -155,8 +155,10 @@ TEST_F(BenchPeer, SaysWhatIsMissing) {
   expect_complaint(rlx(call, environment), 1, "needs node");
   fs::remove_all(folder_ / "cache/peers");
   expect_complaint(rlx(call, environment), 1, "there is no ONNX Runtime in " + path("cache"));
-  expect_complaint(rlx("bench matmul512 --peer ort", environment), 1, "cases/matmul512.onnx: ./rlx bench");
-  expect_complaint(rlx("bench ocr_det", environment), 1, "ch_PP-OCRv4_det_infer.onnx: ./rlx bench ocr_det");
+  expect_complaint(rlx("bench matmul512 --peer ort", environment), 1,
+                   "cases/matmul512.onnx: in a checkout of the sources, ./rlx bench matmul512 --peer ort");
+  expect_complaint(rlx("bench ocr_det", environment), 1,
+                   "ch_PP-OCRv4_det_infer.onnx: in a checkout of the sources, ./rlx bench ocr_det");
 }
 
 TEST_F(BenchPeer, ReadsWhatLlamaCppPrints) {
