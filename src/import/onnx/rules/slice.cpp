@@ -13,7 +13,7 @@ namespace {
 // it depends on symbols whether one lies outside, it is taken to lie inside; the run says so if it does not.
 Dim bounded(const Dim& at, const Dim& size, int64_t low, const Dim& high) {
   const bool negative = at.is_static() ? at.value() < 0 : !at.is_size() && (Dim(0) - at).is_size();
-  const Dim from_start = negative ? at + size : at;
+  Dim from_start = negative ? at + size : at;
   if (at.is_static() && (at.value() > (1LL << 40) || at.value() < -(1LL << 40)))
     return negative ? Dim(low) : high;
   if ((Dim(low) - from_start).is_size()) return Dim(low);
@@ -94,7 +94,7 @@ void slice_rule(Call& c) {
     const int64_t step = steps[i];
     if (step == 0 || step == std::numeric_limits<int64_t>::min())
       fail("its step on axis {} is {}", axis, step);
-    const Dim size = from[axis];
+    const Dim& size = from[axis];
     // Backwards, the end may be before the first element.
     const bool forwards = step > 0;
     const Dim start = bounded(starts[i], size, 0, forwards ? size : size - 1);
