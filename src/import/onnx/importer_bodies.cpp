@@ -8,6 +8,18 @@
 #include "rlx/ops/elementwise.h"
 
 namespace rlx::onnx {
+namespace {
+
+// A sub-graph has the opsets, attributes and names of what it is in.
+Frame inside(const Frame& outer, Scope& scope) {
+  return {.scope = scope,
+          .opsets = outer.opsets,
+          .attributes = outer.attributes,
+          .prefix = outer.prefix,
+          .depth = outer.depth + 1};
+}
+
+}  // namespace
 
 Imported* Importer::find(Scope& scope, std::string_view name) {
   if (const auto it = scope.values.find(name); it != scope.values.end()) {
@@ -66,11 +78,7 @@ Importer::Body Importer::body(Frame& frame, const GraphProto& proto, const std::
   }
   for (const auto& [name, value] : captured) find(scope, name);
   add_initializers(scope, proto);
-  Frame inner{.scope = scope,
-              .opsets = frame.opsets,
-              .attributes = frame.attributes,
-              .prefix = frame.prefix,
-              .depth = frame.depth + 1};
+  Frame inner = inside(frame, scope);
   nodes(inner, proto.nodes);
   for (const ValueInfo& info : proto.outputs) {
     Imported v = *find(scope, info.name);
@@ -85,11 +93,7 @@ std::vector<Imported> Importer::inlined(Frame& frame, const GraphProto& proto) {
   if (frame.depth >= kMaxDepth) fail("sub-graphs are nested more than {} deep", kMaxDepth);
   Scope scope{.graph = frame.scope.graph, .outer = &frame.scope};
   add_initializers(scope, proto);
-  Frame inner{.scope = scope,
-              .opsets = frame.opsets,
-              .attributes = frame.attributes,
-              .prefix = frame.prefix,
-              .depth = frame.depth + 1};
+  Frame inner = inside(frame, scope);
   nodes(inner, proto.nodes);
   std::vector<Imported> out;
   for (const ValueInfo& info : proto.outputs) out.push_back(*find(scope, info.name));
