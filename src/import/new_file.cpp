@@ -43,16 +43,30 @@ NewFile::NewFile(const std::string& path) : path_(path) {
   // Renaming onto a device or a pipe would replace it.
   if (fs::exists(status) && !fs::is_regular_file(status)) cannot_write("it is not a regular file");
   if (fs::is_symlink(path_, error)) path_ = fs::weakly_canonical(path_, error);
-  temporary_ = path_;
-  temporary_ += formatted(".{}.tmp", getpid());
-  slot_ = enter(temporary_.c_str());
-  errno = 0;
-  out_.open(temporary_, std::ios::binary | std::ios::trunc);
-  if (!out_) {
-    const int reason = errno;
-    forget();
-    cannot_write(std::strerror(reason));
+  open_temporary();
+  // Who may read the older one may read the new one.
+  if (fs::exists(status)) fs::permissions(temporary_, status.permissions(), error);
+}
+
+// Nothing that is there is opened: not what another thread is writing, nor where a link leads that somebody
+// put there.
+void NewFile::open_temporary() {
+  constexpr int kAttempts = 1000;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    temporary_ = path_;
+    temporary_ += attempt == 0 ? formatted(".{}.tmp", getpid()) : formatted(".{}-{}.tmp", getpid(), attempt);
+    errno = 0;
+    out_.open(temporary_, std::ios::out | std::ios::binary | std::ios::noreplace);
+    if (out_) {
+      slot_ = enter(temporary_.c_str());
+      return;
+    }
+    if (errno != EEXIST) break;
+    out_.clear();
   }
+  const int reason = errno;
+  temporary_.clear();
+  cannot_write(std::strerror(reason));
 }
 
 NewFile::~NewFile() {

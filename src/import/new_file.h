@@ -26,6 +26,7 @@ class NewFile {
   void commit();
 
  private:
+  void open_temporary();
   void forget();
   [[noreturn]] void cannot_write(const std::string& why) const;
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "import/file_bytes.h"
 #include "import/new_file.h"
@@ -398,15 +399,19 @@ std::map<std::string, NpyArray> open_npz(const std::string& path) {
   return out;
 }
 
-Tensor read_npy(const std::string& path) {
+Tensor read_npy(const std::string& path) try {
   const NpyArray array = open_npy(path);
   return array.as(array.type);
+} catch (...) {
+  throw_as_error("reading an npy file");
 }
 
-NamedTensors read_npz(const std::string& path) {
+NamedTensors read_npz(const std::string& path) try {
   NamedTensors out;
   for (const auto& [name, array] : open_npz(path)) out.emplace(name, array.as(array.type));
   return out;
+} catch (...) {
+  throw_as_error("reading an npz file");
 }
 
 // --- Writing ---
@@ -457,8 +462,10 @@ void write_npy(const std::string& path, const Tensor& tensor, Type carried) {
   file.commit();
 }
 
-void write_npy(const std::string& path, const Tensor& tensor) {
+void write_npy(const std::string& path, const Tensor& tensor) try {
   write_npy(path, tensor, onnx::element_type_of(tensor.dtype()));
+} catch (...) {
+  throw_as_error("writing an npy file");
 }
 
 }  // namespace rlx

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "import/file_bytes.h"
 #include "import/safetensors_writer.h"
@@ -229,12 +230,16 @@ struct SafetensorsFile::Impl {
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
-SafetensorsFile SafetensorsFile::open(const std::string& path) {
+SafetensorsFile SafetensorsFile::open(const std::string& path) try {
   return SafetensorsFile(std::make_shared<Impl>(path, path));
+} catch (...) {
+  throw_as_error("reading a safetensors file");
 }
 
-SafetensorsFile SafetensorsFile::parse(std::vector<std::byte> bytes, std::string name) {
+SafetensorsFile SafetensorsFile::parse(std::vector<std::byte> bytes, std::string name) try {
   return SafetensorsFile(std::make_shared<Impl>(std::move(name), std::move(bytes)));
+} catch (...) {
+  throw_as_error("reading a safetensors file");
 }
 
 const SafetensorsFile::Impl& SafetensorsFile::impl() const {
@@ -278,10 +283,12 @@ Tensor SafetensorsFile::tensor(std::string_view name) const {
   return Tensor(entry.dtype, entry.shape, stored, impl_);
 }
 
-NamedTensors SafetensorsFile::all() const {
+NamedTensors SafetensorsFile::all() const try {
   NamedTensors out;
   for (const Entry& entry : impl().tensors) out.emplace(entry.name, tensor(entry.name));
   return out;
+} catch (...) {
+  throw_as_error("reading a safetensors file");
 }
 
 namespace {
@@ -336,11 +343,13 @@ Pieces pieces_of(const NamedTensors& tensors,
 }  // namespace
 
 std::vector<std::byte> to_safetensors(const NamedTensors& tensors,
-                                      const std::map<std::string, std::string, std::less<>>& metadata) {
+                                      const std::map<std::string, std::string, std::less<>>& metadata) try {
   Pieces pieces = pieces_of(tensors, metadata);
   std::vector<std::byte> out = std::move(pieces.head);
   for (const auto bytes : pieces.data) out.insert(out.end(), bytes.begin(), bytes.end());
   return out;
+} catch (...) {
+  throw_as_error("writing a safetensors file");
 }
 
 void write_safetensors(NewFile& file, const NamedTensors& tensors,
@@ -351,10 +360,12 @@ void write_safetensors(NewFile& file, const NamedTensors& tensors,
 }
 
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
-                      const std::map<std::string, std::string, std::less<>>& metadata) {
+                      const std::map<std::string, std::string, std::less<>>& metadata) try {
   NewFile file(path);
   write_safetensors(file, tensors, metadata);
   file.commit();
+} catch (...) {
+  throw_as_error("writing a safetensors file");
 }
 
 }  // namespace rlx

@@ -30,6 +30,15 @@ constexpr uint16_t kDeflated = 8;
 // No deflated byte stands for more.
 constexpr uint64_t kMaxInflation = 1032;
 
+// zlib's state, freed however the work ends.
+struct Inflation {
+  z_stream stream = {};
+
+  Inflation() = default;
+  ~Inflation() { inflateEnd(&stream); }
+  Inflation(const Inflation&) = delete;
+};
+
 template <class T>
 T number(std::span<const std::byte> bytes, size_t at) {
   T value;
@@ -74,6 +83,25 @@ ZipFile::ZipFile(std::shared_ptr<const FileBytes> file, std::string name)
     read_wide_sizes(member, rest.subspan(kDirectoryBytes + name_bytes, extra_bytes));
     members_.push_back(std::move(member));
     rest = rest.subspan(entry_bytes);
+  }
+  check_apart();
+}
+
+// Members that share bytes could claim any size between them. Apart, all of them together are at most
+// kMaxInflation times as large as the file.
+void ZipFile::check_apart() const {
+  std::vector<std::pair<uint64_t, const Member*>> order;  // by where they begin
+  for (const Member& member : members_) order.emplace_back(member.header, &member);
+  std::ranges::sort(order, {}, &decltype(order)::value_type::first);
+  uint64_t end = 0;
+  const Member* before = nullptr;
+  for (const auto& [begin, member] : order) {
+    if (begin < end)
+      wrong("the members '{}' and '{}' overlap: one ends at {}, the other begins at {}",
+            excerpt(before->name), excerpt(member->name), end, begin);
+    const auto bytes = packed(*member);
+    end = static_cast<uint64_t>(bytes.data() - file_->bytes().data()) + bytes.size();
+    before = member;
   }
 }
 
@@ -124,8 +152,11 @@ std::vector<std::byte> ZipFile::inflated(const Member& member, std::span<const s
   if (member.bytes / kMaxInflation > from.size())
     wrong("the member '{}' cannot have {} bytes: it is {} in the file", excerpt(member.name), member.bytes,
           from.size());
-  std::vector<std::byte> out(member.bytes);
-  z_stream stream = {};
+  // Memory for what has come out so far and as much again: what is claimed may not be there.
+  constexpr uint64_t kFirst = 1 << 20;
+  std::vector<std::byte> out(std::min(member.bytes, kFirst));
+  Inflation inflation;
+  z_stream& stream = inflation.stream;
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(ErrorKind::out_of_memory, "zlib has no memory");
   // zlib counts with 32 bits.
   constexpr size_t kMost = 1 << 30;
@@ -133,6 +164,7 @@ std::vector<std::byte> ZipFile::inflated(const Member& member, std::span<const s
   size_t written = 0;
   int result = Z_OK;
   while (result == Z_OK) {
+    if (written == out.size()) out.resize(std::min<uint64_t>(member.bytes, 2 * out.size()));
     const size_t in = std::min(kMost, from.size() - read);
     const size_t to = std::min(kMost, out.size() - written);
     std::byte none{};
@@ -144,10 +176,9 @@ std::vector<std::byte> ZipFile::inflated(const Member& member, std::span<const s
     read += in - stream.avail_in;
     written += to - stream.avail_out;
   }
-  inflateEnd(&stream);
-  if (result != Z_STREAM_END || written != out.size())
+  if (result != Z_STREAM_END || written != member.bytes)
     wrong("the member '{}' is damaged: {} of {} bytes could be inflated", excerpt(member.name), written,
-          out.size());
+          member.bytes);
   return out;
 }
 

@@ -48,6 +48,7 @@ class ZipFile {
   std::span<const std::byte> at(uint64_t offset, uint64_t bytes, std::string_view what) const;
   Directory find_directory() const;
   void read_wide_sizes(Member& member, std::span<const std::byte> extra) const;
+  void check_apart() const;
   std::span<const std::byte> packed(const Member& member) const;
   std::vector<std::byte> inflated(const Member& member, std::span<const std::byte> packed) const;
 

@@ -1,3 +1,4 @@
+#include "base/border.h"
 #include "base/fail.h"
 #include "rlx/models.h"
 #include "rlx/ops/attention.h"
@@ -94,7 +95,7 @@ void require_positive(int64_t number, const char* what) {
 
 }  // namespace
 
-Graph bert_encoder(const BertConfig& config, Dim batch, Dim seq) {
+Graph bert_encoder(const BertConfig& config, Dim batch, Dim seq) try {
   require_positive(config.hidden, "hidden units");
   require_positive(config.heads, "heads");
   require_positive(config.intermediate, "intermediate units");
@@ -110,6 +111,8 @@ Graph bert_encoder(const BertConfig& config, Dim batch, Dim seq) {
          config.max_positions);
   }
   return BertBuilder(config, std::move(batch), std::move(seq)).build();
+} catch (...) {
+  throw_as_error("building BERT");
 }
 
 }  // namespace rlx::models

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "rlx/models.h"
 #include "rlx/ops/attention.h"
@@ -83,7 +84,7 @@ class Decoder {
 
 }  // namespace
 
-Graph decoder_step(const DecoderConfig& c) {
+Graph decoder_step(const DecoderConfig& c) try {
   if (c.heads < 1 || c.hidden % c.heads != 0 || c.hidden / c.heads % 2 != 0) {
     fail(ErrorKind::invalid_argument, "a decoder with {} elements in {} heads: each must have an even number",
          c.hidden, c.heads);
@@ -97,6 +98,8 @@ Graph decoder_step(const DecoderConfig& c) {
   g.set_capacity("length", c.capacity);
   g.output("logits", Decoder(g, c).step(g.input("input_ids", DType::i64, {1, 1})));
   return g;
+} catch (...) {
+  throw_as_error("building a decoder");
 }
 
 }  // namespace rlx::models

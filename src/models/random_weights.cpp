@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/border.h"
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "ir/op.h"
@@ -50,7 +51,7 @@ bool scales_a_norm(std::string_view name) {
 
 }  // namespace
 
-NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation) {
+NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation) try {
   NamedTensors out;
   for_each_graph(graph, [&](const Graph& g) {
     for (const Node& n : g.nodes()) {
@@ -61,6 +62,8 @@ NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation)
     }
   });
   return out;
+} catch (...) {
+  throw_as_error("making random weights");
 }
 
 }  // namespace rlx::models
