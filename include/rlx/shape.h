@@ -74,7 +74,6 @@ class Dim {
   static Dim computed(AtomKind kind, const Dim& a, const Dim& b);
   Dim leading_term() const;
   static std::optional<Dim> long_division(const Dim& a, const Dim& b);
-  static Dim extremum(AtomKind kind, const Dim& a, const Dim& b);
   template <class Find>
   static Dim with_symbols(const Atom& atom, const Find& find);
   template <class Find>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "base/border.h"
 #include "ir/infer.h"
 #include "ir/literal.h"
 #include "ir/op.h"
@@ -101,10 +102,12 @@ Value Graph::state(std::string name, DType dtype, Shape shape) {
   return value(add(leaf<State>(dtype, std::move(shape)), {}, std::move(name)));
 }
 
-Value Graph::constant(Tensor tensor, std::string name) {
+Value Graph::constant(Tensor tensor, std::string name) try {
   auto op = std::make_shared<Constant>();
   op->value = std::move(tensor);
   return value(add(op, {}, std::move(name)));
+} catch (...) {
+  throw_as_error("adding a constant");
 }
 
 Value Graph::scalar(DType dtype, double value) { return constant(literal(dtype, value)); }
@@ -116,11 +119,13 @@ void Graph::output(std::string name, Value value, std::string count, int64_t axi
   add_output({std::move(name), value.id(), std::move(count), axis});
 }
 
-void Graph::add_output(Output output) {
+void Graph::add_output(Output output) try {
   type(output.value);  // an error if there is no such value
   if (!output_names_.insert(output.name).second)
     fail("the output name '{}' is used twice", excerpt(output.name));
   outputs_.push_back(std::move(output));
+} catch (...) {
+  throw_as_error("adding an output");
 }
 
 void Graph::set_capacity(std::string symbol, int64_t largest) {
@@ -205,7 +210,7 @@ std::vector<TensorType> infer_outputs(const Graph& graph, const Op& op, const st
   return outputs;
 }
 
-ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
+ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) try {
   const bool is_named = op->is_leaf() && !op->is(LeafKind::constant);
   if (name.empty()) {
     name = unique_name(std::string(op->name()) + "." + std::to_string(nodes_.size()));
@@ -224,6 +229,8 @@ ValueId Graph::add(OpPtr op, std::vector<ValueId> inputs, std::string name) {
   by_name_[name] = size();
   nodes_.push_back(Node{std::move(op), std::move(name), std::move(inputs), std::move(outputs)});
   return ValueId{size() - 1, 0};
+} catch (...) {
+  throw_as_error("adding a node");
 }
 
 void Graph::replace_op(int32_t id, OpPtr op) {
@@ -237,13 +244,15 @@ void Graph::replace_op(int32_t id, OpPtr op) {
   n.op = std::move(op);
 }
 
-Value Graph::add_value(OpPtr op, const std::vector<Value>& inputs, std::string name) {
+Value Graph::add_value(OpPtr op, const std::vector<Value>& inputs, std::string name) try {
   std::vector<ValueId> ids;
   for (const Value& v : inputs) {
     if (v && &v.graph() != this) fail("{}: an input belongs to another graph", op->name());
     ids.push_back(v.id());
   }
   return value(add(std::move(op), std::move(ids), std::move(name)));
+} catch (...) {
+  throw_as_error("adding a node");
 }
 
 void Graph::rename(int32_t id, std::string name) {
@@ -274,7 +283,7 @@ std::set<std::string> Graph::symbols() const {
   return all;
 }
 
-Graph bind_symbols(const Graph& graph, const SymbolValues& values) {
+Graph bind_symbols(const Graph& graph, const SymbolValues& values) try {
   Graph out;
   out.name = graph.name;
   for (const auto& [symbol, largest] : graph.capacities()) {
@@ -289,6 +298,8 @@ Graph bind_symbols(const Graph& graph, const SymbolValues& values) {
   for (const Node& n : graph.nodes()) out.add(bind_symbols(n.op, values), n.inputs, n.name);
   for (const Graph::Output& o : graph.outputs()) out.add_output(o);
   return out;
+} catch (...) {
+  throw_as_error("binding symbols");
 }
 
 }  // namespace rlx

@@ -29,8 +29,11 @@ Dim capacity_of(const Graph& graph, const Graph& top, const Node& n, const std::
     return tighter ? *bound : Dim(given->second);
   }
   if (!bound) {
-    fail("node '{0}' ({1}) determines the symbol '{2}', which needs a capacity (`symbol {2} <= ...`)", n.name,
-         n.op->name(), symbol);
+    fail(
+        "node '{0}' ({1}) determines the symbol '{2}', which needs a capacity (`symbol {2} <= ...` in a "
+        "text, "
+        "Graph::set_capacity, --capacity {2}=N)",
+        n.name, n.op->name(), symbol);
   }
   return *bound;
 }

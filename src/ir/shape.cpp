@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <numeric>
 #include <ostream>
 
 #include "base/checked.h"
@@ -10,12 +11,14 @@
 
 namespace rlx {
 
-enum class Dim::AtomKind : uint8_t { symbol, floor_div, minimum, maximum };
+enum class Dim::AtomKind : uint8_t { symbol, floor_div, minimum };
 
 struct Dim::Atom {
   std::string text;  // the name, or the canonical text of what is computed from a and b
   AtomKind kind = AtomKind::symbol;
   std::shared_ptr<const Dim> a = {}, b = {};
+
+  class Proof;
 
   friend bool operator==(const Atom& a, const Atom& b) { return a.text == b.text; }
   friend auto operator<=>(const Atom& a, const Atom& b) { return a.text <=> b.text; }
@@ -30,7 +33,7 @@ namespace {
 // Anything larger is a mistake, and the next product of two such sums would fill the memory.
 constexpr size_t kMaxTerms = 256;    // of a sum
 constexpr size_t kMaxFactors = 256;  // of a product
-constexpr size_t kMaxText = 4096;    // of a quotient, minimum or maximum: they nest
+constexpr size_t kMaxText = 4096;    // of a quotient or minimum: they nest
 }  // namespace
 
 const Dim::Terms& Dim::terms() const {
@@ -141,7 +144,7 @@ Dim Dim::computed(AtomKind kind, const Dim& a, const Dim& b) {
   if (kind == AtomKind::floor_div) {
     text = "floor((" + a.text() + ")/" + (b.is_static() ? b.text() : "(" + b.text() + ")") + ")";
   } else {
-    text = (kind == AtomKind::minimum ? "min(" : "max(") + a.text() + "," + b.text() + ")";
+    text = "min(" + a.text() + "," + b.text() + ")";
   }
   if (text.size() > kMaxText) fail("a dimension has a text of more than {} characters", kMaxText);
   return from_terms(
@@ -156,43 +159,122 @@ Dim Dim::floor_div(const Dim& divisor) const {
   return computed(AtomKind::floor_div, *this, divisor);
 }
 
-bool Dim::is_size() const {
-  const auto not_negative = [](const Atom& atom) {
-    switch (atom.kind) {
-      case AtomKind::symbol:
-        return true;
-      case AtomKind::floor_div:
-      case AtomKind::minimum:
-        return atom.a->is_size() && atom.b->is_size();
-      case AtomKind::maximum:
-        return atom.a->is_size() || atom.b->is_size();
+// Shows that a dim is not negative whatever the symbols; not every such dim is recognised.
+class Dim::Atom::Proof {
+ public:
+  bool not_negative(const Dim& dim) {
+    if (dim.is_static()) return dim.constant_ >= 0;
+    if (--steps_ < 0) return false;
+    const auto is_plain = [&](const Term& t) { return t.coefficient > 0 && not_negative(t.atoms); };
+    if (dim.constant_ >= 0 && std::ranges::all_of(dim.terms(), is_plain)) return true;
+    std::vector<Atom> tried;
+    for (const Term& t : dim.terms()) {
+      for (const Atom& atom : t.atoms) {
+        if (atom.kind == AtomKind::symbol || std::ranges::contains(tried, atom)) continue;
+        tried.push_back(atom);
+        if (atom.kind == AtomKind::minimum ? by_minimum(dim, atom) : by_quotient(dim, atom)) return true;
+      }
     }
     return false;
-  };
-  return constant_ >= 0 && std::ranges::all_of(terms(), [&](const Term& t) {
-           return t.coefficient > 0 && std::ranges::all_of(t.atoms, not_negative);
-         });
+  }
+
+ private:
+  bool not_negative(const std::vector<Atom>& product) {
+    return std::ranges::all_of(product, [&](const Atom& atom) {
+      return atom.kind == AtomKind::symbol || (not_negative(*atom.a) && not_negative(*atom.b));
+    });
+  }
+
+  // A minimum is one of the two, so both must do; where it is only subtracted, it takes away no more than
+  // either, and one is enough.
+  bool by_minimum(const Dim& dim, const Atom& atom) {
+    const bool subtracted = std::ranges::all_of(dim.terms(), [&](const Term& t) {
+      if (!std::ranges::contains(t.atoms, atom)) return true;
+      std::vector<Atom> others = t.atoms;
+      others.erase(std::ranges::find(others, atom));
+      return t.coefficient < 0 && !std::ranges::contains(others, atom) && not_negative(others);
+    });
+    const bool first = not_negative(with(dim, atom, *atom.a));
+    if (first == subtracted) return first;
+    return not_negative(with(dim, atom, *atom.b));
+  }
+
+  // (a - d + 1)/d <= floor(a/d) <= a/d: the dim times d, with one of these for the quotient.
+  bool by_quotient(const Dim& dim, const Atom& atom) {
+    if (!atom.b->is_static()) return false;
+    int64_t coefficient = 0;
+    for (const Term& t : dim.terms()) {
+      if (!std::ranges::contains(t.atoms, atom)) continue;
+      if (t.atoms.size() > 1) return false;
+      coefficient = t.coefficient;
+    }
+    const Dim rest = with(dim, atom, Dim(0));
+    const Dim bound = coefficient < 0 ? *atom.a : *atom.a - *atom.b + 1;
+    return not_negative(rest * *atom.b + bound * Dim(coefficient));
+  }
+
+  static Dim with(const Dim& dim, const Atom& atom, const Dim& by) {
+    Dim sum(dim.constant_);
+    for (const Term& t : dim.terms()) {
+      Dim product(t.coefficient);
+      for (const Atom& factor : t.atoms) product *= factor == atom ? by : from_terms(0, {Term{1, {factor}}});
+      sum += product;
+    }
+    return sum;
+  }
+
+  int steps_ = 256;  // that are left: each may need two more
+};
+
+bool Dim::is_size() const {
+  if (is_static()) return constant_ >= 0;
+  try {
+    return Atom::Proof().not_negative(*this);
+  } catch (const Error&) {
+    return false;  // numbers beyond 64 bits on the way
+  }
 }
 
 std::optional<int> Dim::compare(const Dim& a, const Dim& b) {
   if (a == b) return 0;
-  const Dim more = a - b;
-  if (more.constant_ > 0 && more.is_size()) return 1;
-  const Dim less = b - a;
-  if (less.constant_ > 0 && less.is_size()) return -1;
+  if ((a - b - 1).is_size()) return 1;
+  if ((b - a - 1).is_size()) return -1;
   return std::nullopt;
 }
 
-Dim Dim::extremum(AtomKind kind, const Dim& a, const Dim& b) {
+// In one form, whatever a and b have in common: min(a, b) = c + k*min((a - c)/k, (b - c)/k), with the c that
+// leaves two sums without a common or a negative term, and the largest k. So what is cut off and what is left
+// add up to the whole: min(n,1) + (n - min(n,1)) is n.
+Dim Dim::min(const Dim& a, const Dim& b) {
   // Not compare: a may equal b for some values of the symbols and be larger for all others.
-  const bool minimum = kind == AtomKind::minimum;
-  if ((b - a).is_size()) return minimum ? a : b;
-  if ((a - b).is_size()) return minimum ? b : a;
-  return a.text() < b.text() ? computed(kind, a, b) : computed(kind, b, a);
+  const Dim difference = b - a;
+  if (difference.is_size()) return a;
+  if ((a - b).is_size()) return b;
+  int64_t common = checked_mul(difference.constant_, -1);  // the smallest number has no magnitude
+  for (const Term& t : difference.terms()) common = std::gcd(common, checked_mul(t.coefficient, -1));
+  const auto part = [&](int64_t sign) {  // of the difference, the terms of that sign
+    const auto of = [&](int64_t number) { return std::max<int64_t>(number / common * sign, 0); };
+    Terms terms;
+    for (const Term& t : difference.terms()) terms.push_back({of(t.coefficient), t.atoms});
+    return from_terms(of(difference.constant_), std::move(terms));
+  };
+  const Dim less = part(-1);
+  const Dim more = part(1);
+  const Dim rest = a - less * Dim(common);
+  // min(1, min(3, n)) = min(1, n)
+  for (const auto& [one, other] : {std::pair(&less, &more), std::pair(&more, &less)}) {
+    if (other->constant_ != 0 || other->terms().size() != 1 || other->terms()[0].coefficient != 1 ||
+        other->terms()[0].atoms.size() != 1 || other->terms()[0].atoms[0].kind != AtomKind::minimum)
+      continue;
+    const Atom& inner = other->terms()[0].atoms[0];
+    if ((*inner.a - *one).is_size()) return rest + Dim(common) * min(*one, *inner.b);
+    if ((*inner.b - *one).is_size()) return rest + Dim(common) * min(*one, *inner.a);
+  }
+  const bool in_order = less.text() < more.text();
+  return rest + Dim(common) * computed(AtomKind::minimum, in_order ? less : more, in_order ? more : less);
 }
 
-Dim Dim::min(const Dim& a, const Dim& b) { return extremum(AtomKind::minimum, a, b); }
-Dim Dim::max(const Dim& a, const Dim& b) { return extremum(AtomKind::maximum, a, b); }
+Dim Dim::max(const Dim& a, const Dim& b) { return a + b - min(a, b); }
 
 // The term of the highest degree; of several, the last in the order of their atoms.
 Dim Dim::leading_term() const {
@@ -244,13 +326,14 @@ std::optional<Dim> Dim::exact_div(const Dim& a, const Dim& b) {
 
 template <class Find>
 Dim Dim::with_symbols(const Atom& atom, const Find& find) {
+  if constexpr (requires { find.whole(atom); }) {
+    if (find.whole(atom)) return find.by;
+  }
   switch (atom.kind) {
     case AtomKind::floor_div:
       return atom.a->with_symbols(find).floor_div(atom.b->with_symbols(find));
     case AtomKind::minimum:
       return min(atom.a->with_symbols(find), atom.b->with_symbols(find));
-    case AtomKind::maximum:
-      return max(atom.a->with_symbols(find), atom.b->with_symbols(find));
     case AtomKind::symbol:
       break;
   }
@@ -279,7 +362,13 @@ Dim Dim::bind(const SymbolValues& values) const {
 }
 
 Dim Dim::replace(const std::string& symbol_name, const Dim& by) const {
-  return with_symbols([&](const std::string& name) { return name == symbol_name ? by : symbol(name); });
+  struct Replace {
+    const std::string& text;
+    const Dim& by;
+    bool whole(const Atom& atom) const { return atom.text == text; }
+    Dim operator()(const std::string& name) const { return symbol(name); }
+  };
+  return with_symbols(Replace{symbol_name, by});
 }
 
 void Dim::collect_symbols(std::set<std::string>& into) const {
@@ -465,6 +554,12 @@ Shape broadcast(const Shape& a, const Shape& b, std::string_view what) {
     const Dim& other = shorter[i];
     if (mine == other || other.is(1)) continue;
     if (mine.is(1)) {
+      mine = other;
+      continue;
+    }
+    // The first entry, if there is one, beside all of them.
+    if (!mine.is_static() && other == Dim::min(mine, 1)) continue;
+    if (!other.is_static() && mine == Dim::min(other, 1)) {
       mine = other;
       continue;
     }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <ostream>
 
+#include "base/border.h"
 #include "base/checked.h"
 #include "base/fail.h"
 #include "base/half.h"
@@ -188,17 +189,21 @@ std::shared_ptr<const std::vector<std::byte>> shared(std::vector<std::byte> byte
 }
 }  // namespace
 
-Tensor::Tensor(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) {
+Tensor::Tensor(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) try {
   auto owner = shared(std::move(bytes));
   const std::span<const std::byte> view(*owner);
   *this = Tensor(dtype, std::move(shape), view, std::move(owner));
+} catch (...) {
+  throw_as_error("making a tensor");
 }
 
-Tensor Tensor::copy(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes) {
+Tensor Tensor::copy(DType dtype, std::vector<int64_t> shape, std::span<const std::byte> bytes) try {
   return Tensor(dtype, std::move(shape), std::vector<std::byte>(bytes.begin(), bytes.end()));
+} catch (...) {
+  throw_as_error("making a tensor");
 }
 
-Tensor Tensor::full(DType dtype, std::vector<int64_t> shape, double value) {
+Tensor Tensor::full(DType dtype, std::vector<int64_t> shape, double value) try {
   Tensor t;
   t.dtype_ = dtype;
   t.shape_ = std::move(shape);
@@ -212,27 +217,33 @@ Tensor Tensor::full(DType dtype, std::vector<int64_t> shape, double value) {
   t.uniform_->value.resize(host_bytes(dtype));
   store_double(dtype, t.uniform_->value.data(), value);
   return t;
+} catch (...) {
+  throw_as_error("making a tensor");
 }
 
-Tensor Tensor::made_by(DType dtype, std::vector<int64_t> shape, Source source) {
+Tensor Tensor::made_by(DType dtype, std::vector<int64_t> shape, Source source) try {
   Tensor t;
   t.dtype_ = dtype;
   t.shape_ = std::move(shape);
   t.elements_ = count(dtype, t.shape_);
   t.made_ = std::make_shared<Made>(std::move(source));
   return t;
+} catch (...) {
+  throw_as_error("making a tensor");
 }
 
-Tensor Tensor::from_doubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values) {
+Tensor Tensor::from_doubles(DType dtype, std::vector<int64_t> shape, std::span<const double> values) try {
   check_count(dtype, shape, values.size());
   if (is_encoded(dtype)) return Tensor(dtype, std::move(shape), encoded(dtype, values));
   std::vector<std::byte> bytes(values.size() * host_bytes(dtype));
   for (size_t i = 0; i < values.size(); ++i)
     store_double(dtype, bytes.data() + i * host_bytes(dtype), values[i]);
   return Tensor(dtype, std::move(shape), std::move(bytes));
+} catch (...) {
+  throw_as_error("making a tensor");
 }
 
-Tensor Tensor::from_ints(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values) {
+Tensor Tensor::from_ints(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values) try {
   check_count(dtype, shape, values.size());
   if (is_encoded(dtype))
     return from_doubles(dtype, std::move(shape), std::vector<double>(values.begin(), values.end()));
@@ -240,11 +251,13 @@ Tensor Tensor::from_ints(DType dtype, std::vector<int64_t> shape, std::span<cons
   for (size_t i = 0; i < values.size(); ++i)
     store_int(dtype, bytes.data() + i * host_bytes(dtype), values[i]);
   return Tensor(dtype, std::move(shape), std::move(bytes));
+} catch (...) {
+  throw_as_error("making a tensor");
 }
 
 std::string Tensor::type_text() const { return std::string(to_string(dtype_)) + Shape(shape_).text(); }
 
-std::span<const std::byte> Tensor::bytes() const {
+std::span<const std::byte> Tensor::bytes() const try {
   if (is_stored()) return bytes_;
   std::vector<std::byte>& all = uniform_ ? uniform_->all : made_->all;
   std::call_once(uniform_ ? uniform_->expand : made_->expand, [&] {
@@ -257,9 +270,11 @@ std::span<const std::byte> Tensor::bytes() const {
     read(0, all);
   });
   return all;
+} catch (...) {
+  throw_as_error("reading a tensor");
 }
 
-void Tensor::read(size_t first_byte, std::span<std::byte> into) const {
+void Tensor::read(size_t first_byte, std::span<std::byte> into) const try {
   if (first_byte > byte_size() || into.size() > byte_size() - first_byte) {
     fail(ErrorKind::invalid_argument,
          "{} bytes from byte {} on were requested from a tensor {} with {} bytes", into.size(), first_byte,
@@ -275,6 +290,8 @@ void Tensor::read(size_t first_byte, std::span<std::byte> into) const {
   } else {
     std::memcpy(into.data(), bytes_.data() + first_byte, into.size());
   }
+} catch (...) {
+  throw_as_error("reading a tensor");
 }
 
 std::span<const std::byte> Tensor::typed_bytes(DType wanted, size_t alignment) const {
@@ -362,7 +379,7 @@ std::complex<double> Tensor::complex(int64_t index) const {
   return std::complex<double>(loaded<std::complex<float>>(element(index)));
 }
 
-std::vector<double> Tensor::doubles() const {
+std::vector<double> Tensor::doubles() const try {
   std::vector<double> out(static_cast<size_t>(elements_));
   if (is_encoded(dtype_)) {
     const Encoding& e = encoding_of(dtype_);
@@ -375,15 +392,19 @@ std::vector<double> Tensor::doubles() const {
   }
   for (int64_t i = 0; i < elements_; ++i) out[static_cast<size_t>(i)] = real(i);
   return out;
+} catch (...) {
+  throw_as_error("reading a tensor");
 }
 
-std::vector<int64_t> Tensor::integers() const {
+std::vector<int64_t> Tensor::integers() const try {
   std::vector<int64_t> out(static_cast<size_t>(elements_));
   for (int64_t i = 0; i < elements_; ++i) out[static_cast<size_t>(i)] = integer(i);
   return out;
+} catch (...) {
+  throw_as_error("reading a tensor");
 }
 
-Tensor Tensor::head(int64_t axis, int64_t n) const {
+Tensor Tensor::head(int64_t axis, int64_t n) const try {
   if (axis < -rank() || axis >= rank()) {
     fail(ErrorKind::invalid_argument, "axis {} does not exist in a tensor {}", axis, type_text());
   }
@@ -402,6 +423,8 @@ Tensor Tensor::head(int64_t axis, int64_t n) const {
     out.insert(out.end(), part.begin(), part.end());
   }
   return Tensor(dtype_, std::move(shape), std::move(out));
+} catch (...) {
+  throw_as_error("cutting a tensor");
 }
 
 bool operator==(const Tensor& a, const Tensor& b) {

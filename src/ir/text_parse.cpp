@@ -16,6 +16,7 @@
 #include <limits>
 #include <set>
 
+#include "base/border.h"
 #include "base/format.h"
 #include "encodings/encoding.h"
 #include "ir/literal.h"
@@ -275,7 +276,7 @@ class Parser {
     expect("[");
     Shape shape;
     if (take("]")) return shape;
-    do shape.push_back(Dim::parse(until(",]")));
+    do shape.push_back(Dim::parse(dim_of_list()));
     while (take(","));
     expect("]");
     return shape;
@@ -358,10 +359,16 @@ class Parser {
     return out;
   }
 
-  std::string_view until(std::string_view stops) {
+  // Up to the comma or bracket that ends it; min(3,n) has a comma of its own.
+  std::string_view dim_of_list() {
     skip();
-    const size_t end = text_.find_first_of(stops, at_);
-    if (end == std::string_view::npos) ends_early("a list is closed by a ']'");
+    size_t end = at_;
+    for (int open = 0; end < text_.size(); ++end) {
+      const char c = text_[end];
+      if (c == ']' || (c == ',' && open == 0)) break;
+      open += c == '(' ? 1 : c == ')' ? -1 : 0;
+    }
+    if (end == text_.size()) ends_early("a list is closed by a ']'");
     std::string_view part = text_.substr(at_, end - at_);
     while (!part.empty() && std::isspace(static_cast<unsigned char>(part.back()))) part.remove_suffix(1);
     at_ = end;
@@ -500,7 +507,7 @@ class Parser {
 
 AttrValue parse_attribute(std::string_view text) { return Parser(text).single_value(); }
 
-Graph parse_graph(std::string_view text) {
+Graph parse_graph(std::string_view text) try {
   try {
     return Parser(text).all();
   } catch (const Error& e) {
@@ -511,6 +518,8 @@ Graph parse_graph(std::string_view text) {
     throw Error(e.kind(),
                 excerpt(all, kLongestMessage - kTail) + std::string(all.substr(all.size() - kTail)));
   }
+} catch (...) {
+  throw_as_error("parsing a graph");
 }
 
 }  // namespace rlx

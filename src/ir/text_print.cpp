@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/border.h"
 #include "base/format.h"
 #include "ir/op.h"
 #include "ir/text.h"
@@ -141,8 +142,10 @@ std::string attr_text(const AttrValue& value, int64_t max_constant, const std::s
 
 }  // namespace
 
-std::string print(const Graph& graph, int64_t max_constant) {
+std::string print(const Graph& graph, int64_t max_constant) try {
   return print_graph(graph, max_constant, "") + "\n";
+} catch (...) {
+  throw_as_error("printing a graph");
 }
 
 std::string attribute_text(const AttrValue& value) { return attr_text(value, 64, ""); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace rlx {
 namespace {
@@ -22,6 +23,12 @@ Closeness compare(double got, double want, DType dtype, const Tolerance& t) {
   if (std::fabs(want) + allowed >= largest_finite(dtype) && std::isinf(got))
     return {(got > 0) == (want > 0), allowed};
   return {std::fabs(got - want) <= allowed, allowed};
+}
+
+double difference(double got, double want) {
+  if (got == want || (std::isnan(got) && std::isnan(want))) return 0;
+  const double apart = std::fabs(got - want);
+  return std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart;
 }
 
 }  // namespace rlx

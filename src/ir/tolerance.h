@@ -15,4 +15,8 @@ struct Closeness {
 // infinities match themselves. Values too large for the type match its infinity.
 Closeness compare(double got, double want, DType dtype, const Tolerance& tolerance);
 
+// |got - want|, 0 for two NaN or the same infinity, and infinity where only one of the two is a finite
+// number: never NaN, so that std::max finds the largest of several.
+double difference(double got, double want);
+
 }  // namespace rlx

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "base/border.h"
 #include "ir/infer.h"
 #include "ir/op.h"
 #include "ir/run_sizes.h"
@@ -116,10 +117,12 @@ void verify_shared_leaves(const Graph& graph) {
 
 }  // namespace
 
-void verify(const Graph& graph) {
+void verify(const Graph& graph) try {
   verify_one(graph);
   verify_shared_leaves(graph);
   verify_run_symbols(graph);
+} catch (...) {
+  throw_as_error("verifying a graph");
 }
 
 }  // namespace rlx

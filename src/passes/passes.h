@@ -31,6 +31,10 @@ Graph inline_calls(const Graph& graph);
 // nodes of them; calls must be expanded already.
 Graph fold_batch_norm(const Graph& graph);
 
+// Without the minima in sizes that the capacities of symbols decide. Before all others, which then see equal
+// sizes as equal.
+Graph settle_minima(const Graph& graph);
+
 Graph remove_dead_code(const Graph& graph);
 Graph merge_common_subexpressions(const Graph& graph);
 Graph fold_constants(const Graph& graph, int64_t max_elements);
