@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/binder.h"
+#include "kernels/dispatch_limit.h"
 
 namespace rlx {
 namespace {
@@ -129,6 +130,7 @@ void Lowering::emit(Dispatch d) {
          "kernel {} needs {} storage bindings of at most {} bytes, but the device has {} per shader",
          d.kernel->name, bindings_needed(d, caps_), caps_.max_binding_bytes, caps_.max_storage_buffers);
   }
+  check_dispatch_count(0, std::ssize(dispatches_) + 1);
   dispatches_.push_back(std::move(d));
 }
 
@@ -142,11 +144,14 @@ std::vector<Dispatch> Lowering::parts(int64_t extent, int64_t grain, const PartM
   for (int64_t begin = 0; begin < extent;) {
     Dispatch d = make_part(begin, std::min(length, extent - begin));
     // A later part can need more than the first: its rows may lie on both sides of a gap.
-    if (length > grain && !fits(d, caps_)) {
+    const bool bound = fits(d, caps_);
+    if (length > grain && !bound) {
       length = round_up(ceil_div(length, 2), grain);
       continue;
     }
+    check_dispatch_count(0, std::ssize(out) + 1);
     out.push_back(std::move(d));
+    if (!bound) break;  // the caller tries something else, or says so
     begin += length;
   }
   return out;

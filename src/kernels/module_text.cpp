@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "kernels/accessors.h"
 #include "kernels/binder.h"
+#include "kernels/default_module.h"
 #include "kernels/fragment.h"
 
 namespace rlx {
@@ -55,23 +56,31 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern) {
 }
 
 std::string default_module_text(const KernelPtr& kernel, DType encoding) {
+  std::vector<DType> types;
+  for (const OperandDecl& decl : kernel->operands) {
+    types.push_back(decl.kind == OperandDecl::Kind::int_      ? DType::i32
+                    : decl.kind == OperandDecl::Kind::encoded ? encoding
+                                                              : DType::f32);
+  }
+  return default_module_text(kernel, types);
+}
+
+std::string default_module_text(const KernelPtr& kernel, std::span<const DType> types) {
   Dispatch d;
   d.kernel = kernel;
   d.groups = 1;
   std::vector<Placement> placements;
-  for (const OperandDecl& decl : kernel->operands) {
+  for (const DType type : types) {
     Operand o;
     o.storage = static_cast<int32_t>(placements.size());
-    o.dtype = decl.kind == OperandDecl::Kind::int_      ? DType::i32
-              : decl.kind == OperandDecl::Kind::encoded ? encoding
-                                                        : DType::f32;
+    o.dtype = type;
     o.view = View::contiguous({2, 2 * block_elements(o.dtype)});
     o.outer_rank = 1;
     d.operands.push_back(o);
     placements.push_back({static_cast<int32_t>(placements.size()), 0, 256});
   }
   Caps caps;
-  caps.max_storage_buffers = 16;
+  caps.max_storage_buffers = static_cast<uint32_t>(std::max<size_t>(types.size(), 16));
   return module_text(*kernel, bind_dispatch(d, placements, caps)[0].pattern);
 }
 

@@ -21,6 +21,7 @@ fn is_less(a: values_t, b: values_t) -> bool {
     let a_is_nan = (bitcast<u32>(a) & 0x7fffffffu) > 0x7f800000u;
     let b_is_nan = (bitcast<u32>(b) & 0x7fffffffu) > 0x7f800000u;
     if (a_is_nan || b_is_nan) { return !a_is_nan; }
+    return lt_f32(bitcast<f32>(a), bitcast<f32>(b));
   }
   return a < b;
 }

@@ -33,6 +33,9 @@ struct Target {
   Precision precision = Precision::exact;
   // A kernel whose result depends on the order in which invocations arrive must not apply.
   bool deterministic = true;
+  // The graph has symbols: kernels are made for classes of sizes instead of for one exactly, so that a run
+  // with others finds them compiled.
+  bool sizes_vary = false;
   ForcedVariants forced = {};
   std::shared_ptr<const Chooser> chooser = {};  // may be null: all costs are estimates
   // Takes note of what is chosen, or says what was chosen before; null: neither.

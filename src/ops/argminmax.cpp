@@ -1,10 +1,12 @@
 // The index of the largest or smallest element along an axis.
 #include "ops/argminmax.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/reference.h"
 #include "kernels/argminmax.wgsl.h"
+#include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/rows.h"
 #include "rlx/ops/reductions.h"
@@ -16,7 +18,8 @@ std::vector<TensorType> ArgMinMax::infer(const InferArgs& in) const {
   in.expect_dtype(0, is_float(in.dtype(0)) || is_integer(in.dtype(0)), "a float or integer type");
   const Shape& x = in.shape(0);
   const int64_t along = in.axis(axis, x.rank());
-  if (x[along] == Dim(0)) fail("{}: axis {} has length 0, so there is no index to return", name(), along);
+  if (x[along].is(0) && !or_none)
+    fail("{}: axis {} has length 0, so there is no index to return", name(), along);
   Shape y;
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (i != along) {
@@ -47,6 +50,10 @@ void ArgMinMax::reference(RefContext& r) const {
   source.view = View::contiguous(x.dims);
   const Operand rows = as_rows(source, {normal_axis(axis, source.view.rank())});
   const auto length = static_cast<size_t>(row_length(rows));
+  if (length == 0) {
+    std::ranges::fill(r.out().ints, -1);
+    return;
+  }
   const auto run = [&](const auto& values) {
     const auto gathered = gather_view(values, rows.view);
     for (size_t row = 0; row < r.out().ints.size(); ++row) {
@@ -69,6 +76,7 @@ void ArgMinMax::lower(Lowering& l) const {
   if (y.view.elements() == 0) return;
   const Operand x = as_rows(l.in(0), {normal_axis(axis, l.in(0).view.rank())});
   const int64_t length = row_length(x);
+  if (length == 0) return lower_fill(l, y, -1);
   Operand carry;
   // Elements [begin, end) of each row.
   const auto piece = [&](int64_t begin, int64_t end) {
@@ -114,8 +122,10 @@ void register_argminmax(OpTable& table) {
   for (const bool largest : {true, false}) {
     OpInfo info;
     info.name = largest ? "argmax" : "argmin";
-    info.formula = std::string("index of the first ") + (largest ? "largest" : "smallest") +
-                   " element along the axis; of the first NaN if there is one";
+    info.formula =
+        std::string("index of the first ") + (largest ? "largest" : "smallest") +
+        " element along the axis; of the first NaN if there is one; or_none: -1 if the axis has no "
+        "elements, which is else an error";
     info.operands = "x";
     info.types = "f32 f16 bf16 i32 u32 i64 i8 u8";
     info.variants = names_of(kRowVariants);
@@ -125,6 +135,7 @@ void register_argminmax(OpTable& table) {
                     info.name + "(T[257])",
                     info.name + "(T[8,256] in 0..3) {axis=-1}",
                     info.name + "(T[0,4])",
+                    info.name + "(T[3,0]) {or_none=true}",
                     info.name + "(T[65537])",
                     info.name + "(T[1031,257]) {axis=0}",
                     info.name + "(T[600001] in -1000000..1000000)",

@@ -1,4 +1,5 @@
 // Functions of other files by name, for graph texts and `rlx ops`.
+#include "ops/argminmax.h"
 #include "ops/composite.h"
 #include "ops/op_table.h"
 #include "rlx/ops/convolution.h"
@@ -30,7 +31,11 @@ Value hardmax(Value x, int64_t axis) {
   Shape line(std::vector<Dim>(static_cast<size_t>(rank), Dim(1)));
   line[along] = x.shape()[along];
   const Value index = reshape(range(x.graph(), x.shape()[along]), line);
-  return cast(equal(argmax(x, along, true), index), x.dtype());
+  const auto largest = std::make_shared<ArgMinMax>(true);
+  largest->axis = along;
+  largest->keepdims = true;
+  largest->or_none = true;  // nothing is compared with it then
+  return cast(equal(x.graph().add_value(largest, {x}), index), x.dtype());
 }
 
 // Computed in f32 and rounded once.
@@ -326,11 +331,13 @@ void register_composites(OpTable& table) {
       "the first lengths[b] elements along the axis in reverse order, for each index b along batch_axis",
       "x lengths", any, {"(T[5,3], i64[3] in 0..5)", "(T[3,7,2], i32[3] in 1..7) {axis=1, batch_axis=0}"});
   add(Hardmax(), "1 at the first of the largest elements along the axis, else 0", "x", floats,
-      {"(T[3,17])", "(T[2,5,7] in 0..2) {axis=1}"});
+      {"(T[3,17])", "(T[2,5,7] in 0..2) {axis=1}", "(T[0,2]) {axis=0}", "(T[0,2])"});
   add(BinCount(), "y[i] = how many elements of x are i, or the sum of their weights", "x weights",
       "i32 i64 u8", {"(T[40] in 0..9) {size=8}", "(T[5,13] in 0..9, f32[5,13]) {size=12}"});
   add(Compress(), "the entries of x along the axis for which the condition is true, and their number",
-      "x condition", any, {"(T[5,7], bool[5])", "(T[3,17], bool[17]) {axis=-1}"});
+      "x condition", any,
+      {"(T[5,7], bool[5])", "(T[3,17], bool[17]) {axis=-1}", "(T[0,3], bool[2])", "(T[3,4], bool[6])",
+       "(T[3,4], bool[0])"});
   add(MaskedSelect(), "the elements of x for which the mask is true, and their number", "x mask", any,
       {"(T[257], bool[257])", "(T[3,17], bool[3,17])"});
   add(Histogram(), "how many elements of x lie in each of `bins` intervals of equal length from low to high",

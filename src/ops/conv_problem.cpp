@@ -100,7 +100,7 @@ Product make_product(const ConvProblem& p) {
     windows = std::make_shared<LoadStrided>(Grouped{p.x.with_view(x), 2, 3});
   } else {
     out.run = channels;
-    windows = std::make_shared<LoadWindow>(p.x.with_view(x), p.axes);
+    windows = std::make_shared<LoadWindow>(p.x.with_view(x), p.axes, p.outside);
   }
   out.a = last ? windows : filters;
   out.b = last ? filters : windows;

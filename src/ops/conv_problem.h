@@ -17,6 +17,7 @@ namespace rlx {
 struct ConvProblem {
   ConvLayout layout = ConvLayout::channels_first;
   std::array<products::WindowAxis, 3> axes;
+  products::Outside outside = products::Outside::zeros;  // of x
   Operand x, w, y;
   OperandList extra;
   Expr expr;

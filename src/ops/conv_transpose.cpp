@@ -291,6 +291,8 @@ void ConvTranspose::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   ConvProblem whole;
   whole.layout = layout;
+  whole.outside =
+      products::Outside::nothing;  // no zeros are added to x: an element has the taps that reach it
   whole.x = l.in(0).with_view(by_group(l.in(0).view, layout, groups));
   whole.w = l.in(1).with_view(weight_by_group(l.in(1).view, groups));
   whole.y = l.out().with_view(by_group(l.out().view, layout, groups));

@@ -1,5 +1,5 @@
 // Ops that a program registers: the public functions of rlx/custom_op.h as an Op.
-#include "rlx/custom_op.h"
+#include "ops/custom_op.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,6 +9,7 @@
 #include <ranges>
 #include <set>
 
+#include "base/border.h"
 #include "ir/op.h"
 #include "ir/reference.h"
 #include "kernels/binder.h"
@@ -135,14 +136,6 @@ void CustomParams::set(std::string_view name, std::span<const double> values) {
 
 namespace {
 
-struct Declared {
-  CustomOp op;
-  KernelPtr kernel;
-  std::vector<size_t> inputs, outputs, tables;  // operands of the kernel
-  std::vector<std::string> types;               // of input 0
-  bool rows = false;
-};
-
 // Runs a function of the op; whatever it throws becomes an error that names the op and the function.
 template <class F>
 auto guarded(const CustomOp& op, std::string_view function, F&& run) -> decltype(run()) {
@@ -168,7 +161,7 @@ std::vector<double> as_doubles(const RefTensor& t) {
 
 class CustomNode final : public Op {
  public:
-  explicit CustomNode(std::shared_ptr<const Declared> d) : values(d->op.attributes), d_(std::move(d)) {}
+  explicit CustomNode(DeclaredOpPtr d) : values(d->op.attributes), d_(std::move(d)) {}
 
   std::string_view name() const override { return d_->op.name; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<CustomNode>(*this); }
@@ -278,7 +271,7 @@ class CustomNode final : public Op {
   void lower_along_rows(Lowering& l, const CustomCall& call, Dispatch d) const;
   bool emit_along_rows(Lowering& l, RowProblem problem, const Dispatch& d) const;
 
-  std::shared_ptr<const Declared> d_;
+  DeclaredOpPtr d_;
 };
 
 // Sets the parameters that have the name of an attribute.
@@ -461,7 +454,38 @@ void check_attributes(const CustomOp& op) {
   }
 }
 
-Declared declare(CustomOp op) {
+std::shared_ptr<CustomNode> make_node(std::string_view name, const NamedAttributes& attributes) {
+  const OpInfo& info = op_table().at(name);
+  const auto node = std::dynamic_pointer_cast<CustomNode>(info.make());
+  if (!node)
+    fail(ErrorKind::invalid_argument, "the op '{}' is not a custom op; call the function of that name", name);
+  for (const auto& [key, value] : attributes) {
+    const auto found = std::ranges::find(node->values, key, &NamedAttributes::value_type::first);
+    if (found == node->values.end()) {
+      fail(ErrorKind::invalid_argument, "{}: there is no attribute '{}' (it has: {})", name, key,
+           joined(node->values, &NamedAttributes::value_type::first));
+    }
+    const auto* whole = std::get_if<int64_t>(&value);
+    const auto* wholes = std::get_if<std::vector<int64_t>>(&value);
+    if (whole && std::holds_alternative<double>(found->second)) {
+      found->second = static_cast<double>(*whole);
+    } else if (wholes && std::holds_alternative<std::vector<double>>(found->second)) {
+      found->second = std::vector<double>(wholes->begin(), wholes->end());
+    } else if (value.index() == found->second.index()) {
+      found->second = value;
+    } else {
+      static constexpr std::string_view kKinds[] = {"bool", "whole number",          "number",
+                                                    "text", "list of whole numbers", "list of numbers"};
+      fail(ErrorKind::invalid_argument, "{}: the attribute '{}' is a {}, not a {}", name, key,
+           kKinds[found->second.index()], kKinds[value.index()]);
+    }
+  }
+  return node;
+}
+
+}  // namespace
+
+DeclaredOpPtr declare_op(CustomOp op) {
   const auto wrong = [&](const std::string& what) {
     fail(ErrorKind::invalid_argument, "the op '{}' {}", op.name, what);
   };
@@ -472,7 +496,7 @@ Declared declare(CustomOp op) {
     fail(ErrorKind::invalid_argument,
          "{}: `//@ include {}`: only kernels of the library include its fragments", file, what);
   };
-  Declared d;
+  DeclaredOp d;
   d.kernel = parse_kernel(kernel_text(file, op.wgsl, include));
   d.rows = std::ranges::contains(d.kernel->libs, "team_serial");
   for (size_t i = 0; i < d.kernel->operands.size(); ++i) {
@@ -506,43 +530,13 @@ Declared declare(CustomOp op) {
     wrong(
         "has a kernel with its own entry point, but no function `groups` that says how many workgroups to "
         "run");
+  if (!d.kernel->flat && !d.rows && !std::ranges::contains(called_functions(d.kernel->source), "main"))
+    wrong("has a kernel that does not define `@compute @workgroup_size(64) fn main(...)`");
   d.op = std::move(op);
-  return d;
+  return std::make_shared<const DeclaredOp>(std::move(d));
 }
 
-std::shared_ptr<CustomNode> make_node(std::string_view name, const NamedAttributes& attributes) {
-  const OpInfo& info = op_table().at(name);
-  const auto node = std::dynamic_pointer_cast<CustomNode>(info.make());
-  if (!node)
-    fail(ErrorKind::invalid_argument, "the op '{}' is not a custom op; call the function of that name", name);
-  for (const auto& [key, value] : attributes) {
-    const auto found = std::ranges::find(node->values, key, &NamedAttributes::value_type::first);
-    if (found == node->values.end()) {
-      fail(ErrorKind::invalid_argument, "{}: there is no attribute '{}' (it has: {})", name, key,
-           joined(node->values, &NamedAttributes::value_type::first));
-    }
-    const auto* whole = std::get_if<int64_t>(&value);
-    const auto* wholes = std::get_if<std::vector<int64_t>>(&value);
-    if (whole && std::holds_alternative<double>(found->second)) {
-      found->second = static_cast<double>(*whole);
-    } else if (wholes && std::holds_alternative<std::vector<double>>(found->second)) {
-      found->second = std::vector<double>(wholes->begin(), wholes->end());
-    } else if (value.index() == found->second.index()) {
-      found->second = value;
-    } else {
-      static constexpr std::string_view kKinds[] = {"bool", "whole number",          "number",
-                                                    "text", "list of whole numbers", "list of numbers"};
-      fail(ErrorKind::invalid_argument, "{}: the attribute '{}' is a {}, not a {}", name, key,
-           kKinds[found->second.index()], kKinds[value.index()]);
-    }
-  }
-  return node;
-}
-
-}  // namespace
-
-void register_op(CustomOp op) {
-  const auto declared = std::make_shared<const Declared>(declare(std::move(op)));
+void add_op(const DeclaredOpPtr& declared) {
   OpInfo info;
   info.name = declared->op.name;
   info.formula = declared->op.formula;
@@ -557,7 +551,7 @@ void register_op(CustomOp op) {
 }
 
 std::vector<Value> custom_outputs(std::string_view name, const std::vector<Value>& inputs,
-                                  const NamedAttributes& attributes) {
+                                  const NamedAttributes& attributes) try {
   if (inputs.empty() || !inputs[0]) fail(ErrorKind::invalid_argument, "{}: input 0 must be given", name);
   Graph& graph = inputs[0].graph();
   const Value first = graph.add_value(make_node(name, attributes), inputs);
@@ -565,6 +559,8 @@ std::vector<Value> custom_outputs(std::string_view name, const std::vector<Value
   const auto count = std::ssize(graph.node(first.id().node).outputs);
   for (int32_t i = 0; i < count; ++i) outputs.push_back(graph.value({first.id().node, i}));
   return outputs;
+} catch (...) {
+  throw_as_error("adding a custom op");
 }
 
 Value custom(std::string_view name, const std::vector<Value>& inputs, const NamedAttributes& attributes) {

@@ -171,8 +171,8 @@ std::string cast_text(const std::string& value, DType from, DType to) {
   const std::string_view b = wgsl_type(to);
   if (to == DType::bool_) {
     if (from == DType::bool_) return value;
-    if (a == "vec2f") return "any(" + value + " != vec2f(0.0))";
-    // NaN is true, but `!=` might not say so.
+    // NaN and subnormals are true, but `!=` might not say so.
+    if (a == "vec2f") return "any((bitcast<vec2u>(" + value + ") << vec2u(1u)) != vec2u())";
     return a == "f32" ? "((bitcast<u32>(" + value + ") << 1u) != 0u)" : formatted("({} != {}(0))", value, a);
   }
   if (a == "vec2f") return b == "vec2f" ? value : cast_text(value + ".x", DType::f32, to);

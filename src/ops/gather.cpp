@@ -15,7 +15,9 @@ std::vector<TensorType> Gather::infer(const InferArgs& in) const {
   in.expect_dtype(1, is_integer(in.dtype(1)), "an integer type");
   const Shape& table = in.shape(0);
   const int64_t a = in.axis(axis, table.rank());
-  if (table[a].is(0) && !in.shape(1).elements().is(0)) {
+  // A number of indices that only the run knows may be 0, and is if they are places in the table.
+  const Dim wanted = in.shape(1).elements();
+  if (table[a].is(0) && wanted.is_static() && !wanted.is(0)) {
     fail("gather: axis {} of the table {} has no entries to take", a, table.text());
   }
   Shape out;

@@ -103,9 +103,10 @@ void check_stacking(const Loop& loop) {
 std::vector<TensorType> Loop::infer(const InferArgs& in) const {
   expect_body(kName, "body", body);
   if (body->outputs().empty()) fail("loop: the body '{}' has no output", body->name);
-  if (carried < 0 || kFirstCarried + carried > std::max(in.count(), kFirstCarried)) {
+  const int64_t others = std::max<int64_t>(in.count() - kFirstCarried, 0);
+  if (carried < 0 || carried > others) {
     fail("loop: the attribute carried is {}, but after trips and condition there are {} inputs", carried,
-         std::max<int64_t>(in.count() - kFirstCarried, 0));
+         others);
   }
   check_limits(*this, in);
   check_stacking(*this);

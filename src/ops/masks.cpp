@@ -76,8 +76,8 @@ std::vector<Value> compress(Value x, Value condition, int64_t axis, std::string 
   // What is beyond the end of the condition is left out; what is beyond that of x does not count.
   const Dim all = x.shape()[along];
   const Dim given = condition.shape().elements();
-  if (given.is_static() && all.is_static() && given.value() > all.value())
-    condition = slice(condition, 0, 0, all);
+  if (!(given == all) && !(given.is_static() && all.is_static() && given.value() < all.value()))
+    condition = slice(condition, 0, 0, Dim::min(given, all));
   const std::vector<Value> found = nonzero(condition, std::move(symbol), capacity);
   const Value indices = reshape(found[0], {found[0].shape()[1]});
   return {gather(x, indices, along), found[1]};

@@ -344,7 +344,9 @@ void register_matmul(OpTable& table) {
            "matmul(i32[3,17] in -2000000..2000000, i32[17,5] in -2000000..2000000) "
            "{epilogue=\"t0=cast_f32($0); mul(t0,0.5)\"}",
            "matmul(T[2,5,20], T[20,27], T[27]) {epilogue=\"add($0,$1)\", splits=[8,16,3]}",
-           "matmul(T[6,8], T[8,12]) {splits=[4,8]}", "matmul(T[3,8], T[8,7]) {splits=[0,7]}",
+           "matmul(T[6,8], T[8,12]) {splits=[4,8]}",
+           // Fours of columns that would reach into the next part, of which some are fours.
+           "matmul(T[5,8], T[8,8]) {splits=[4,3,1]}", "matmul(T[3,8], T[8,7]) {splits=[0,7]}",
            "matmul(T[300,70], T[70,200]) {splits=[100,0,36,64]}",
            // Bytes, exact in i32.
            "matmul(i8[5,36] in -128..127, i8[36,20] in -128..127)",

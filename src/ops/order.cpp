@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "kernels/binder.h"
 #include "kernels/candidates.wgsl.h"
+#include "kernels/dispatch_limit.h"
 #include "kernels/rank.wgsl.h"
 #include "kernels/rates.h"
 #include "kernels/select_rows.wgsl.h"
@@ -316,6 +317,7 @@ class Radix {
       for (int64_t row = 0; row < p_.rows; row += rows) {
         for (int64_t block = 0; block < blocks_; block += blocks) {
           for (int64_t w = 0; w < windows; ++w) {
+            check_dispatch_count(0, std::ssize(all) + 1);
             all.push_back(
                 make(Part{row, std::min(rows, p_.rows - row), block, std::min(blocks, blocks_ - block)}, w,
                      windows));

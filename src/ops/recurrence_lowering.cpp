@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "kernels/binder.h"
+#include "kernels/dispatch_limit.h"
 #include "kernels/lowering.h"
 #include "kernels/rates.h"
 #include "kernels/recurrence.wgsl.h"
@@ -426,9 +427,18 @@ int64_t step_bytes(const Problem& p, int64_t rows, int64_t line, int64_t parts) 
          (rows * (tile + 2 * line) + std::max<int64_t>((parts - 1) * p.op->first_gates() * rows * line, 1));
 }
 
+// Of kernels that make a step each.
+int64_t launches_of(const Problem& p) { return p.z.steps * (p.op->has_second() ? 2 : 1); }
+
+// A plan cannot have a dispatch for each step of a long sequence; the resident kernel has them all in one.
+bool steps_apply(const Target& target, const Problem& p) {
+  constexpr int64_t kMostLaunches = 4096;
+  return launches_of(p) <= kMostLaunches || !resident_applies(target, p);
+}
+
 std::vector<Candidate> steps_candidates(const Target& target, const Problem& p) {
   const Rates r = rates_of(target.caps);
-  const auto launches = static_cast<double>(p.z.steps * (p.op->has_second() ? 2 : 1));
+  const auto launches = static_cast<double>(launches_of(p));
   std::vector<Candidate> out;
   for_each_tile(target, p, [&](const Tile& t) {
     if (step_bytes(p, t.rows, t.line, t.parts) > target.caps.max_workgroup_bytes) return;
@@ -458,6 +468,7 @@ bool make_steps(Lowering& l, const Problem& p, const Candidate& c) {
   if (two)
     like.u =
         unplaced(DType::f32, View::contiguous({p.z.directions, p.z.rows, 2, padded_to_fours(p.z.units)}));
+  check_dispatch_count(0, launches_of(p));
   for (int64_t step = 0; step < p.z.steps; ++step) {
     if (!fits(dispatch(like, step, false), l.caps())) return false;
     if (two && !fits(dispatch(like, step, true), l.caps())) return false;
@@ -550,8 +561,8 @@ using Row = Variant<Problem, bool>;
 constexpr Row kProducts{"products", always, products_candidates, make_products};
 constexpr Row kVariants[] = {
     {"resident", resident_applies, resident_candidates, make_resident},
-    {"steps", always, steps_candidates, make_steps},
-    kProducts,
+    {"steps", steps_apply, steps_candidates, make_steps},
+    {"products", steps_apply, products_candidates, make_products},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "ops/reshape.h"
 
+#include "ir/dim_choices.h"
 #include "ops/op_table.h"
 #include "rlx/ops/rearrange.h"
 
@@ -13,8 +14,10 @@ std::set<std::string> symbols_of(const Dim& dim) {
 }
 
 // Whether the counts are equal, or may be once their symbols are bound (inference then runs again): counts of
-// the same symbols that are not the same polynomial differ.
-bool may_be_equal(const Dim& a, const Dim& b) { return a == b || symbols_of(a) != symbols_of(b); }
+// the same symbols that are not the same polynomial differ, unless one has a minimum in it.
+bool may_be_equal(const Dim& a, const Dim& b) {
+  return a == b || symbols_of(a) != symbols_of(b) || !minima(a).empty() || !minima(b).empty();
+}
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "ir/literal.h"
 #include "ir/reference.h"
 #include "ops/op_table.h"
+#include "ops/reference_resize.h"
 #include "ops/resize_lowering.h"
 #include "ops/resize_taps.h"
 #include "ops/rows.h"
@@ -150,7 +150,8 @@ std::vector<std::optional<Taps>> Resize::taps(const std::vector<int64_t>& in,
   std::vector<std::optional<Taps>> result(in.size());
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
-    ResizeAxis a{.in = in[axis], .out = out[axis], .scale = scale_of(o, axes, in, i)};
+    ResizeAxis a{
+        .in = in[axis], .out = out[axis], .scale = scale_of(o, axes, in, i), .scaled = !o.scales.empty()};
     if (o.coordinates == ResizeCoordinates::tf_crop_and_resize) {
       a.roi_begin = o.roi[i];
       a.roi_end = o.roi[axes.size() + i];
@@ -163,48 +164,8 @@ std::vector<std::optional<Taps>> Resize::taps(const std::vector<int64_t>& in,
 
 // --- Reference ---
 
-// Resizes the axis of a tensor [outer, length, inner].
-template <class T>
-std::vector<T> resized(const std::vector<T>& x, int64_t outer, int64_t length, int64_t inner,
-                       const Taps& taps, bool weighted, double outside) {
-  std::vector<T> y;
-  const int64_t count = std::ssize(taps.index) / taps.count;
-  for (int64_t row = 0; row < outer * count; ++row) {
-    const int64_t first = row % count * taps.count;
-    for (int64_t n = 0; n < inner; ++n) {
-      T sum = T();
-      for (int64_t t = first; t < first + taps.count; ++t) {
-        const int64_t index = taps.index[static_cast<size_t>(t)];
-        const T value = index == Taps::kOutside
-                            ? static_cast<T>(outside)
-                            : x[static_cast<size_t>((row / count * length + index) * inner + n)];
-        if (!weighted || index == Taps::kOutside) sum = value;
-        if constexpr (std::is_same_v<T, double>) {
-          const double weight = taps.weight[static_cast<size_t>(t)];
-          if (weighted && index != Taps::kOutside && weight != 0) sum += weight * value;
-        }
-      }
-      y.push_back(sum);
-    }
-  }
-  return y;
-}
-
 void Resize::reference(RefContext& r) const {
-  RefTensor now = r.in(0);
-  if (r.out().elements() == 0) return;
-  const std::vector<std::optional<Taps>> all = taps(now.dims, r.out().dims);
-  for (size_t axis = all.size(); axis-- > 0;) {
-    if (!all[axis]) continue;
-    const auto at = now.dims.begin() + static_cast<std::ptrdiff_t>(axis);
-    const int64_t outer = product({now.dims.begin(), at});
-    const int64_t inner = product({at + 1, now.dims.end()});
-    now.visit([&](auto& values) {
-      values = resized(values, outer, *at, inner, *all[axis], o.mode != ResizeMode::nearest, o.outside);
-    });
-    *at = r.out().dims[axis];
-  }
-  r.out() = std::move(now);
+  if (r.out().elements() > 0) reference_resize(o, axes_of(std::ssize(r.in(0).dims)), r);
 }
 
 Tolerance Resize::tolerance(std::span<const TensorType> inputs) const {
@@ -264,6 +225,9 @@ void register_resize(OpTable& table) {
            "coordinates=\"tf_half_pixel_for_nn\"}",
            "resize(T[1,1]) {sizes=[3,5]}",
            "resize(T[5]) {sizes=[1], coordinates=\"align_corners\"}",
+           // The corners of y are those of x, whatever the scale leaves.
+           "resize(T[2,7]) {axes=[1], scales=[2.3], coordinates=\"align_corners\"}",
+           "resize(T[9,7]) {scales=[1.4,0.6], mode=\"cubic\", coordinates=\"align_corners\"}",
            "resize(T[0,3,4]) {axes=[1,2], scales=[2,2]}",
            "resize(T[3,4]) {scales=[0.1,2]}",
            "resize(i32[2,3,5]) {axes=[1,2], scales=[2,2], mode=\"nearest\"}",

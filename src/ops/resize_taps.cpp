@@ -46,13 +46,15 @@ double place(ResizeCoordinates how, const ResizeAxis& a, int64_t o) {
     case ResizeCoordinates::pytorch_half_pixel:
       return a.out > 1 ? middle - 0.5 : 0;
     case ResizeCoordinates::align_corners:
-      return o == 0 ? 0 : at * (in - 1) / (length - 1);
+      // ONNX's text counts the elements of y, so that the last one is the last of x. Its test data do not
+      // where a scale below 1 leaves a fraction: there the corners do not meet.
+      return o == 0 ? 0 : at * (in - 1) / ((a.scaled && numerator < denominator ? length : out) - 1);
     case ResizeCoordinates::asymmetric:
       return at * denominator / numerator;
     case ResizeCoordinates::tf_half_pixel_for_nn:
       return middle;
     case ResizeCoordinates::tf_crop_and_resize: {
-      const double part = a.out > 1 ? at / (length - 1) : 0.5;
+      const double part = a.out > 1 ? at / (out - 1) : 0.5;
       return (a.roi_begin + part * (a.roi_end - a.roi_begin)) * (in - 1);
     }
   }

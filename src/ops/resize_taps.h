@@ -19,6 +19,7 @@ Fraction as_fraction(double scale);
 struct ResizeAxis {
   int64_t in = 1, out = 1;
   Fraction scale;                     // about out / in
+  bool scaled = false;                // by a scale that was given, not a size
   double roi_begin = 0, roi_end = 1;  // the part of x that is resized, for tf_crop_and_resize
 };
 

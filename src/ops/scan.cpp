@@ -33,7 +33,7 @@ struct Scan final : OpOf<Scan> {
 
 std::vector<TensorType> Scan::infer(const InferArgs& in) const {
   expect_body(kName, "body", body);
-  if (carried < 0 || scanned < 1 || carried + scanned > in.count()) {
+  if (carried < 0 || scanned < 1 || scanned > in.count() || carried > in.count() - scanned) {
     fail("scan: it has {} inputs, which cannot be {} carried and {} scanned ones (at least 1)", in.count(),
          carried, scanned);
   }

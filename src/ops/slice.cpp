@@ -12,7 +12,8 @@ void check_slice(std::string_view what, const Dim& size, const Dim& start, const
   // A negative start does not count from the end: a symbolic one that becomes negative is a mistake.
   const Dim last = start + (length - 1) * Dim(step);
   const bool empty = length.is(0);
-  const bool inside = empty ? !negative(start) && !negative(size - start)
+  // Nothing, backwards, may begin before the first element: an axis of length 0 has no other place.
+  const bool inside = empty ? !negative(step < 0 ? start + 1 : start) && !negative(size - start)
                             : !negative(start) && !negative(last) && !negative(size - 1 - start) &&
                                   !negative(size - 1 - last);
   if (inside) return;
@@ -38,7 +39,8 @@ void Slice::infer_again(const InferArgs& in, std::vector<TensorType>& types) con
 
 std::optional<View> Slice::view(const View& input, const Dims& out_dims) const {
   const int64_t a = normal_axis(axis, input.rank());
-  return input.slice(a, start.value(), out_dims[static_cast<size_t>(a)], step);
+  const int64_t count = out_dims[static_cast<size_t>(a)];
+  return input.slice(a, count == 0 ? 0 : start.value(), count, step);
 }
 
 Value slice(Value x, int64_t axis, Dim start, Dim length, int64_t step) {

@@ -10,8 +10,8 @@
 #include "ops/cumulative.h"
 #include "ops/elementwise.h"
 #include "ops/fill.h"
+#include "ops/lexicographic.h"
 #include "ops/op_table.h"
-#include "ops/order.h"
 #include "ops/rows.h"
 #include "ops/scatter.h"
 #include "rlx/ops/run_sizes.h"
@@ -40,8 +40,6 @@ struct Unique final : OpOf<Unique> {
       fail("unique: the attribute count is {}; it must be a symbol, or the room for elements", count->text());
     const Shape& x = in.shape(0);
     if (axis) in.axis(*axis, x.rank());
-    if (axis && x.elements().is(0) && !x[normal_axis(*axis, x.rank())].is(0))
-      fail("unique: the slices of {} along axis {} have no elements", x.text(), *axis);
     const Dim all = axis ? x[normal_axis(*axis, x.rank())] : x.elements();
     const Dim room = count ? *count : all;
     Shape values = axis ? x : Shape{room};
@@ -59,8 +57,8 @@ struct Unique final : OpOf<Unique> {
     return RunSize{*count, axis ? x[normal_axis(*axis, x.rank())] : x.elements()};
   }
 
-  // The things compared: [things, parts of each], a view of a tensor in row-major order.
-  View things(const std::vector<int64_t>& dims) const {
+  // The tuples compared: [tuples, parts of each], a view of a tensor in row-major order.
+  View tuples(const std::vector<int64_t>& dims) const {
     const View all = View::contiguous(dims);
     if (!axis) return View::contiguous({all.elements(), 1});
     const auto along = static_cast<size_t>(normal_axis(*axis, all.rank()));
@@ -94,7 +92,7 @@ int compare_parts(const T* a, const T* b, size_t parts) {
 
 void Unique::reference(RefContext& r) const {
   const RefTensor& x = r.in(0);
-  const View view = things(x.dims);
+  const View view = tuples(x.dims);
   const int64_t n = view.dims[0];
   const auto parts = static_cast<size_t>(n == 0 ? 0 : view.elements() / n);
   std::vector<int64_t> order(static_cast<size_t>(n));
@@ -106,11 +104,11 @@ void Unique::reference(RefContext& r) const {
     using T = std::ranges::range_value_t<decltype(all)>;
     if constexpr (std::is_arithmetic_v<T>) {
       const std::vector<T> values = gather_view(all, view);
-      const auto thing = [&](int64_t i) { return values.data() + static_cast<size_t>(i) * parts; };
+      const auto tuple = [&](int64_t i) { return values.data() + static_cast<size_t>(i) * parts; };
       std::ranges::stable_sort(
-          order, [&](int64_t a, int64_t b) { return compare_parts(thing(a), thing(b), parts) < 0; });
+          order, [&](int64_t a, int64_t b) { return compare_parts(tuple(a), tuple(b), parts) < 0; });
       for (const int64_t i : order) {
-        if (first.empty() || compare_parts(thing(first.back()), thing(i), parts) != 0) {
+        if (first.empty() || compare_parts(tuple(first.back()), tuple(i), parts) != 0) {
           first.push_back(i);
           counts.push_back(0);
         }
@@ -151,9 +149,9 @@ void Unique::reference(RefContext& r) const {
   visit_both(x, r.out(0), [&](const auto& from, auto& to) {
     const auto source = gather_view(from, view);
     size_t at = 0;
-    things(dims).for_each_position([&](int64_t position) {
-      const auto thing = static_cast<size_t>(first[at / parts]);
-      to[static_cast<size_t>(position)] = source[thing * parts + at % parts];
+    tuples(dims).for_each_position([&](int64_t position) {
+      const auto tuple = static_cast<size_t>(first[at / parts]);
+      to[static_cast<size_t>(position)] = source[tuple * parts + at % parts];
       ++at;
     });
   });
@@ -163,37 +161,7 @@ void Unique::reference(RefContext& r) const {
 
 class UniqueLowering {
  public:
-  UniqueLowering(Lowering& l, int64_t things) : l_(l), n_(things) {}
-
-  // Where the things are, in ascending order. Compared part by part: sorted by the last part first, since
-  // each sort keeps the order of equals.
-  Operand sorted_order(const OperandList& parts, RankBits bits) {
-    Operand order;
-    for (size_t p = parts.size(); p-- > 0;) {
-      const Operand ranks = order.present() ? gathered(parts[p], order) : parts[p];
-      const Operand next = row();
-      lower_order(l_, {.op = "sort",
-                       .ranks = as_one_row(ranks),
-                       .rows = 1,
-                       .length = n_,
-                       .count = n_,
-                       .bits = bits,
-                       .y = as_one_row(next)});
-      order = order.present() ? gathered(order, next) : next;
-    }
-    return order;
-  }
-
-  // Where a thing differs from the one before it.
-  Operand heads(const OperandList& parts, const Operand& order) {
-    Operand all;
-    for (const Operand& part : parts) {
-      const Operand some = row();
-      lower_heads(l_, gathered(part, order), some);
-      all = all.present() ? mapped("maximum($0,$1)", {all, some}) : some;
-    }
-    return all;
-  }
+  UniqueLowering(Lowering& l, int64_t tuples) : l_(l), n_(tuples) {}
 
   Operand running_sum(const Operand& x) {
     const Operand y = row();
@@ -204,14 +172,6 @@ class UniqueLowering {
   Operand mapped(std::string_view expression, const OperandList& inputs) {
     const Operand y = row();
     lower_expr(l_, Expr::parse(expression, std::vector<DType>(inputs.size(), DType::u32)), inputs, y);
-    return y;
-  }
-
-  Operand gathered(const Operand& table, const Operand& indices) {
-    const Operand y = row();
-    l_.flat<kernels::gather>({.table = table.with_view(table.view, 1), .indices = indices, .y = y},
-                             {.count = to_u32(n_), .length = to_u32(to_i32(n_)), .inner = 1},
-                             {.SIGNED = false});
     return y;
   }
 
@@ -249,17 +209,9 @@ void Unique::lower(Lowering& l) const {
     for (const int64_t i : {0, 3, 4}) lower_fill(l, l.out(i), 0);
     return;
   }
-  const View by_thing = things(x.view.dims);
-  const Operand columns = axis ? as_rows(x, {normal_axis(*axis, x.view.rank())}) : x;
-  const Operand ranks =
-      lower_ranks(l, columns.with_view(columns.view, axis ? columns.outer_rank : 0), false, n);
-  OperandList parts;
-  for (int64_t p = 0; p < by_thing.elements() / n; ++p)
-    parts.push_back(ranks.with_view({{n}, {1}, ranks.view.offset + p * n}));
-
   UniqueLowering u(l, n);
-  const Operand order = u.sorted_order(parts, rank_bits(x.dtype));
-  const Operand heads = u.heads(parts, order);
+  const auto [order, heads] = lower_lexicographic_order(
+      l, x, axis ? std::vector{normal_axis(*axis, x.view.rank())} : axes_from(0, x.view.rank()));
   const Operand upto = u.running_sum(heads);
   lower_expr(l, Expr::parse("cast_i32($0)", {DType::u32}), {upto.with_view({{}, {}, n - 1})}, l.out(4));
   // Numbers of groups by value; `starts` has where each begins, and n after the last.
@@ -277,11 +229,11 @@ void Unique::lower(Lowering& l) const {
     const Operand first = u.row();
     lower_fill(l, first, 0);
     u.put(order, group, heads, first);
-    const Operand renamed = u.gathered(number, first);  // by group
-    counts = u.gathered(counts, group);
-    group = u.gathered(renamed, group);
+    const Operand renamed = lower_row_gather(l, number, first);  // by group
+    counts = lower_row_gather(l, counts, group);
+    group = lower_row_gather(l, renamed, group);
   } else {
-    counts = u.gathered(counts, group);
+    counts = lower_row_gather(l, counts, group);
   }
   u.put(group, order, {}, l.out(2));
   u.put(order, group, heads, l.out(1));
@@ -331,7 +283,9 @@ void register_unique(OpTable& table) {
        .variants = {"unique"},
        .samples = {"unique(i32[17] in 0..5)", "unique(T[3,7] in -1..1) {sorted=false}", "unique(T[1])",
                    "unique(T[])", "unique(T[0])", "unique(i64[40,3] in 0..1) {axis=0}",
-                   "unique(i32[3,4,9] in 0..1) {axis=-1, sorted=false}", "unique(u8[257] in 0..20) {count=9}",
+                   "unique(i32[3,4,9] in 0..1) {axis=-1, sorted=false}", "unique(T[5,1031] in 0..1) {axis=0}",
+                   "unique(i32[33,7] in 0..1) {axis=0, sorted=false}", "unique(i32[3,0]) {axis=0}",
+                   "unique(i32[1,600]) {axis=0}", "unique(u8[257] in 0..20) {count=9}",
                    "unique(i32[100] in 0..3) {count=9, sorted=false}", "unique(i32[50021] in 0..3000)",
                    "unique(i32[40007] in -9..9) {sorted=false}"}});
 }

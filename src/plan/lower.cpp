@@ -2,6 +2,7 @@
 
 #include "ir/op.h"
 #include "ir/states.h"
+#include "kernels/dispatch_limit.h"
 #include "plan/lower_node.h"
 #include "plan/program.h"
 
@@ -50,6 +51,12 @@ Program lower(const SizedGraph& sized, const Target& target) {
     NodeLowering lowering(program, sized.run_symbols, recording, scratch, dispatches);
     lowering.lower(node, operands, id);
     work.count = dispatches.size();
+    try {
+      check_dispatch_count(std::ssize(program.dispatches), std::ssize(dispatches));
+    } catch (const Error& e) {
+      throw e.within(
+          formatted("while lowering node '{}' ({})", graph.node(id).name, graph.node(id).op->name()));
+    }
     work.scratch = scratch.taken();
     work.code = lowering.take_code();
     work.loops = lowering.take_loops();

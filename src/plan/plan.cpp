@@ -113,6 +113,21 @@ int64_t largest_live_sum(const std::vector<Block>& blocks, size_t steps) {
   return most;
 }
 
+// Before any of it is allocated.
+void check_memory(const Plan& plan, const Program& program, const Caps& caps) {
+  const int64_t bytes = std::accumulate(plan.buffers.begin(), plan.buffers.end(), int64_t{0});
+  if (caps.memory_bytes == 0 || bytes <= static_cast<int64_t>(caps.memory_bytes)) return;
+  const Storage& largest = *std::ranges::max_element(program.storages, {}, [](const Storage& s) {
+    return s.leaf && *s.leaf != LeafKind::input ? int64_t{-1} : s.bytes;
+  });
+  fail(ErrorKind::out_of_memory,
+       "the plan needs {} bytes for inputs and intermediates, but the device '{}' has {}; the largest of "
+       "them, of {} "
+       "bytes, belongs to the node '{}'",
+       bytes, caps.adapter, caps.memory_bytes, largest.bytes,
+       largest.node < 0 ? "" : program.names[static_cast<size_t>(largest.node)].name);
+}
+
 }  // namespace
 
 Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int32_t fixed_buffers,
@@ -159,6 +174,7 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   plan.table_bytes = place(table, false).first;
   place(overflow, false);
   std::tie(plan.arena_bytes, plan.lower_bound_bytes) = place(temporary, !options.keep_all);
+  check_memory(plan, program, caps);
 
   for (const Dispatch& d : program.dispatches) {
     plan.first_bound.push_back(plan.dispatches.size());

@@ -35,6 +35,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let tile_first = first_key(count, select(0u, first_row % params.queries, one_head));
   let tile_end = end_key(count, select(params.queries - 1u, last_row % params.queries, one_head));
 
+  // What all of them see: a key that is hidden from a row must not be added to it, not even 0 times infinity.
+  let common_first = first_key(count, select(params.queries - 1u, last_row % params.queries, one_head));
+  let common_end = end_key(count, select(0u, first_row % params.queries, one_head));
+
   var sum: array<vec4f, ROWS * CHUNKS>;
   var most: array<vec4f, QUADS>;
   var total: array<vec4f, QUADS>;
@@ -108,9 +112,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       let v_at = v_place(v_base(outer), outer, block + j);
       var w: array<vec4f, QUADS>;
       for (var i = 0u; i < QUADS; i++) { w[i] = weights[j * QUADS + i]; }
+      let hidden = CAUSAL && (block + j < common_first || block + j >= common_end);  // from some row
       for (var h = 0u; h < CHUNKS; h++) {
         let b = v_four(v_at, 4u * min(h * LANES + lane, VALUE4 - 1u));
         for (var r = 0u; r < ROWS; r++) {
+          if (hidden && (block + j < first_key(count, rows[r].query) || block + j >= end_key(count, rows[r].query))) {
+            continue;
+          }
           sum[r * CHUNKS + h] = fma(vec4f(w[r / 4u][r % 4u]), b, sum[r * CHUNKS + h]);
         }
       }

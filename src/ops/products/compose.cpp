@@ -28,6 +28,7 @@ fn x_ahead(r: x_Run, n: u32) -> x_Run { return r; }
 )";
 constexpr std::string_view kSkips = "fn x_skips(batch: u32) -> bool { return false; }\n";
 constexpr std::string_view kZero = "fn x_zero(batch: u32) -> bool { return false; }\n";
+constexpr std::string_view kMisses = "fn x_misses(r: x_Run) -> bool { return false; }\n";
 
 // Four neighbouring lines; past the last one it is repeated.
 constexpr std::string_view kQuadLine = R"(fn x_quad_line(batch: u32, line: u32) -> x_QuadLine {
@@ -91,6 +92,8 @@ fn tile_at(g: u32, rows: u32, cols: u32) -> Tile {
   return Tile(batch, row, col, k_begin, k_end, part * params.batches + batch);
 }
 fn tile_count() -> u32 { return params.tiles; }
+// How many rows the tile has. Loops are made for a few numbers of rows, so that another m needs no other shader.
+fn tile_rows(t: Tile) -> u32 { return min(params.tile_rows, params.row_end - t.row); }
 
 // The part of k in one run, from `first` to `end` within the run; the one after the last is empty.
 struct Span { run: u32, first: u32, end: u32, }
@@ -107,10 +110,11 @@ fn span_after(s: Span, k_end: u32) -> Span {
 }
 
 fn put(t: Tile, row: u32, col: u32, v: sum_t) {
-  y_store(y_line(t.y_batch, row), col, epilogue(v, (t.batch * params.m + row) * params.n + col));
+  y_store(y_line(t.y_batch, row), col, epilogue(of_present(t, row, col, v), (t.batch * params.m + row) * params.n + col));
 }
 // Four columns, of which those past the last are not stored.
-fn put4(t: Tile, row: u32, col: u32, v: vec4<sum_t>) {
+fn put4(t: Tile, row: u32, col: u32, sums: vec4<sum_t>) {
+  let v = four_of_present(t, row, col, sums);
   let l = y_line(t.y_batch, row);
   let i = (t.batch * params.m + row) * params.n + col;
   if (FOUR_COLUMNS) {
@@ -121,9 +125,38 @@ fn put4(t: Tile, row: u32, col: u32, v: vec4<sum_t>) {
 }
 )";
 
-constexpr std::string_view kHead[] = {"batch_begin", "batches", "row_begin", "row_end", "col_begin",
-                                      "col_end",     "k_begin", "k_end",     "k_part",  "m",
-                                      "n",           "run",     "m_tiles",   "n_tiles", "tiles"};
+constexpr std::string_view kAllPresent =
+    R"(fn of_present(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t { return v; }
+fn four_of_present(t: Tile, row: u32, col: u32, v: vec4<sum_t>) -> vec4<sum_t> { return v; }
+)";
+// Loops multiply zeros where a load misses a run, which is NaN if the other factor is infinite or NaN. Such
+// sums, and those that are NaN anyway, are made again without these runs: weights that are no numbers are
+// rare, and a test in the loops would cost more than the products.
+constexpr std::string_view kSomeMissing =
+    R"(fn of_present(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t {
+  if (!is_nan(v)) { return v; }
+  let a_at = a_line(t.batch, row);
+  let b_at = b_line(t.batch, col);
+  var sum = sum_t();
+  for (var s = span_at(t.k_begin, t.k_end); s.first < s.end; s = span_after(s, t.k_end)) {
+    let a = a_run(a_at, s.run);
+    let b = b_run(b_at, s.run);
+    if (a_misses(a) || b_misses(b)) { continue; }
+    for (var i = s.first; i < s.end; i++) { sum = mad_one(a_one(a, i), b_one(b, i), sum); }
+  }
+  return sum;
+}
+fn four_of_present(t: Tile, row: u32, col: u32, v: vec4<sum_t>) -> vec4<sum_t> {
+  if (!(is_nan(v.x) || is_nan(v.y) || is_nan(v.z) || is_nan(v.w))) { return v; }
+  var sums = v;
+  for (var c = 0u; c < min(4u, params.col_end - col); c++) { sums[c] = of_present(t, row, col + c, v[c]); }
+  return sums;
+}
+)";
+
+constexpr std::string_view kHead[] = {
+    "batch_begin", "batches", "row_begin", "row_end", "col_begin", "col_end", "k_begin", "k_end",
+    "k_part",      "m",       "n",         "run",     "m_tiles",   "n_tiles", "tiles",   "tile_rows"};
 
 // Takes the `//@ param NAME: TYPE` lines out of a text.
 std::string take_params(std::string& text) {
@@ -145,6 +178,7 @@ std::string load_text(const Load& load, std::string_view name, std::string_view 
   if (!own.contains("fn x_four_k(")) text += kFourK;
   if (!own.contains("fn x_skips(")) text += kSkips;
   if (!own.contains("fn x_zero(")) text += kZero;
+  if (!own.contains("fn x_misses(")) text += kMisses;
   if (!own.contains("fn x_four_lines(")) text += kFourLines;
   text += kQuads;
   if (!own.contains("fn x_quad_line(")) text += kQuadLine;
@@ -216,6 +250,8 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
   common += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
   common += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
   common += kCommon;
+  const auto misses = [](const Load& load) { return load.wgsl().contains("fn x_misses("); };
+  common += misses(*p.a) || misses(*p.b) ? kSomeMissing : kAllPresent;
   parts.push_back({"compose.cpp", std::move(common)});
   parts.push_back({formatted("loop_{}.h", launch.name), std::string(launch.wgsl)});
   return parts;
@@ -288,9 +324,9 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
   const int64_t run = p.run == 0 ? std::max<int64_t>(p.size.k, 1) : p.run;
   const int64_t part = round_up(ceil_div(r.k.length(), p.k_parts), std::max<int64_t>(p.grain(), 4));
   std::vector<uint32_t> words;
-  for (const int64_t word :
-       {r.batch.begin, r.batch.length(), r.rows.begin, r.rows.end, r.cols.begin, r.cols.end, r.k.begin,
-        r.k.end, p.k_parts == 1 ? r.k.length() : part, p.size.m, p.size.n, run, m_tiles, n_tiles, tiles}) {
+  for (const int64_t word : {r.batch.begin, r.batch.length(), r.rows.begin, r.rows.end, r.cols.begin,
+                             r.cols.end, r.k.begin, r.k.end, p.k_parts == 1 ? r.k.length() : part, p.size.m,
+                             p.size.n, run, m_tiles, n_tiles, tiles, launch.tile_rows}) {
     words.push_back(to_u32(word));
   }
 

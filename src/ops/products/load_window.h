@@ -1,5 +1,6 @@
 // Loads the windows of a convolution: a line is an output pixel, a run a tap of the kernel, and k within the
-// run a channel. What lies in the padding is zero. No matrix of windows is ever written.
+// run a channel. What lies in the padding is zero, or no part of the sum. No matrix of windows is ever
+// written.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +17,25 @@ struct WindowAxis {
   int64_t stride = 1, dilation = 1, pad = 0;  // pad: before the first element
 };
 
+// What lies outside of x: zeros, which are multiplied like any number, or nothing.
+enum class Outside : uint8_t { zeros, nothing };
+
 class LoadWindow final : public Load {
  public:
   // x is a view [batch.., spatial (three axes), channels].
-  LoadWindow(Operand x, const std::array<WindowAxis, 3>& axes) : x_(std::move(x)), axes_(axes) {
+  LoadWindow(Operand x, const std::array<WindowAxis, 3>& axes, Outside outside = Outside::zeros)
+      : x_(std::move(x)), axes_(axes), outside_(outside) {
     x_.outer_rank = x_.view.rank() - 4;
   }
 
   std::string_view name() const override { return "window"; }
+  std::string id() const override { return outside_ == Outside::nothing ? "window of x alone" : "window"; }
   std::string wgsl() const override {
+    std::string text = windows();
+    if (outside_ == Outside::nothing) text += "fn x_misses(r: x_Run) -> bool { return !r.inside; }\n";
+    return text;
+  }
+  static std::string windows() {
     return R"(//@ in x any x4
 //@ param x_out1: u32
 //@ param x_out2: u32
@@ -179,6 +190,7 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
 
   Operand x_;
   std::array<WindowAxis, 3> axes_;
+  Outside outside_;
 };
 
 }  // namespace rlx::products

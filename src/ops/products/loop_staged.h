@@ -1,6 +1,7 @@
 // Rows of a in workgroup memory: an invocation makes ROWS rows of four neighbouring columns, and the lanes of
 // a workgroup, side by side along n, share the rows. Each element of b is read once for ROWS results,
-// straight into registers.
+// straight into registers. If PARTIAL, a tile may have fewer rows, and those that it does not have are left
+// out in fours: one by one, the branches would take a quarter of the time.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,7 @@ inline constexpr std::string_view kWgsl = R"(const ROWS: u32 = 16u;  //@ spec
 const LANES: u32 = 64u;  //@ spec
 const STEP: u32 = 64u;  //@ spec
 const ACROSS_RUNS: bool = true;  //@ spec
+const PARTIAL: bool = false;  //@ spec
 const PER_LANE: u32 = (ROWS * STEP / 4u + LANES - 1u) / LANES;
 
 // Four neighbours along k of each row, for each four of the step.
@@ -27,7 +29,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         @builtin(local_invocation_index) lane: u32) {
   let g = group_index(group, groups);
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
-  let t = tile_at(g, ROWS, 4u * LANES);
+  let t = tile_at(g, params.tile_rows, 4u * LANES);
+  let row_count = tile_rows(t);
   if (lane == 0u) {
     depth = select(vec2u(t.k_begin, t.k_end), vec2u(1u, 0u), a_skips(t.batch) || b_skips(t.batch));
   }
@@ -47,7 +50,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     for (var i = 0u; i < PER_LANE; i++) {
       let e = lane + i * LANES;
       let k = k0 + e / ROWS * 4u;
-      if (e < ROWS * STEP / 4u && k < k_end) {
+      if (e < ROWS * STEP / 4u && (!PARTIAL || e % ROWS < row_count) && k < k_end) {
         let s = span_at(k, k_end);
         let a = a_run(rows[i], s.run);
         if (k + 4u <= k_end) {
@@ -67,7 +70,33 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       for (; i + 4u <= s.end; i += 4u) {
         let bv = b_four_by_four(b, select(i, 0u, b_STEPS));
         b = b_quad_ahead(b, 4u);
-        for (var r = 0u; r < ROWS; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+        if (!PARTIAL) {
+          for (var r = 0u; r < ROWS; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+        } else {
+          // Bounds that are constants, so that sums can be in registers.
+          for (var r = 0u; r < 4u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          if (row_count > 4u) {
+            for (var r = 4u; r < 8u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          }
+          if (ROWS > 8u && row_count > 8u) {
+            for (var r = 8u; r < 12u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          }
+          if (ROWS > 8u && row_count > 12u) {
+            for (var r = 12u; r < 16u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          }
+          if (ROWS > 16u && row_count > 16u) {
+            for (var r = 16u; r < 20u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          }
+          if (ROWS > 16u && row_count > 20u) {
+            for (var r = 20u; r < 24u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          }
+          if (ROWS > 16u && row_count > 24u) {
+            for (var r = 24u; r < 28u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          }
+          if (ROWS > 16u && row_count > 28u) {
+            for (var r = 28u; r < 32u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          }
+        }
         at += ROWS;
       }
       for (var j = 0u; i + j < s.end; j++) {
@@ -79,7 +108,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
   if (col >= params.col_end) { return; }
   for (var r = 0u; r < ROWS; r++) {
-    if (t.row + r >= params.row_end) { break; }
+    if (r >= row_count) { break; }
     put4(t, t.row + r, col, sum[r]);
   }
 }
@@ -89,15 +118,21 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
   const Rates r = rates_of(target.caps);
   const double ns = estimate_ns(r, p, {.cpu = p.rows() <= 4 ? 0.25 : 1, .gpu = p.rows() <= 8 ? 0.2 : 0.5});
   std::vector<Candidate> out;
-  for (const int64_t most : {16, 32}) {
-    // As many rows as fit evenly: none go to waste.
-    const int64_t rows = ceil_div(p.rows(), ceil_div(p.rows(), most));
+  const auto add = [&](int64_t most, int64_t rows) {
     for (const uint32_t lanes : {64u, 128u}) {
       if (lanes > target.caps.max_invocations_per_workgroup) continue;
       out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, r.cpu ? 128 : r.group_lanes) *
                          p.padding(rows, int64_t{4} * lanes),
-                     {{"ROWS", to_u32(rows)}, {"LANES", lanes}}});
+                     {{"ROWS", to_u32(most)}, {"LANES", lanes}}});
     }
+  };
+  if (target.sizes_vary) {
+    for (const int64_t most : {8, 16, 32}) {
+      // Those of which at least half would be left out do nothing better.
+      if (const int64_t rows = p.even_rows(most); most == 8 || 2 * rows > most) add(most, rows);
+    }
+  } else {
+    for (const int64_t most : {16, 32}) add(p.even_rows(most), p.even_rows(most));
   }
   return out;
 }
@@ -110,16 +145,18 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const uint32_t rows = c.at("ROWS");
   const uint32_t lanes = c.at("LANES");
   const uint32_t step = rows <= 16 ? 128 : 64;
-  return make_dispatch(l, p,
-                       {.name = "staged",
-                        .wgsl = kWgsl,
-                        .a = p.reads_four_k(*p.a) ? Access::four_k : Access::one,
-                        .b = p.columns_access(),
-                        .four_columns = true,
-                        .tile_rows = rows,
-                        .tile_cols = int64_t{4} * lanes,
-                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes),
-                                  spec_value("STEP", step), spec_value("ACROSS_RUNS", p.fours_of_k())}});
+  const bool partial = l.target().sizes_vary;
+  return make_dispatch(
+      l, p,
+      {.name = "staged",
+       .wgsl = kWgsl,
+       .a = p.reads_four_k(*p.a) ? Access::four_k : Access::one,
+       .b = p.columns_access(),
+       .four_columns = true,
+       .tile_rows = partial ? p.even_rows(rows) : rows,
+       .tile_cols = int64_t{4} * lanes,
+       .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes), spec_value("STEP", step),
+                 spec_value("ACROSS_RUNS", p.fours_of_k()), spec_value("PARTIAL", partial)}});
 }
 
 inline constexpr Loop kLoop{"staged", applies, candidates, make};

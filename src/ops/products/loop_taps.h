@@ -44,7 +44,9 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
 }
 
 inline Dispatch make(Lowering& l, const Product& p, const Candidate&) {
-  const bool all = p.k_parts == 1 && p.region.k.length() == p.size.k && p.size.k <= kMost;
+  // Where k is one run, it may be a length that varies.
+  const bool constant = p.run > 0 || !l.target().sizes_vary;
+  const bool all = constant && p.k_parts == 1 && p.region.k.length() == p.size.k && p.size.k <= kMost;
   const uint32_t run = to_u32(p.run == 0 ? p.size.k : p.run);
   return make_dispatch(
       l, p,

@@ -51,6 +51,8 @@ Access Product::columns_access() const {
   return region.cols.begin % 4 == 0 ? Access::four_lines : Access::one;
 }
 
+int64_t Product::even_rows(int64_t most) const { return ceil_div(rows(), ceil_div(rows(), most)); }
+
 double Product::padding(int64_t tile_rows, int64_t tile_cols) const {
   const auto one = [](int64_t length, int64_t tile) {
     return static_cast<double>(round_up(length, tile)) / static_cast<double>(length);

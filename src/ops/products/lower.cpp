@@ -1,8 +1,10 @@
 // Cuts a product into regions that the device can bind, or its work into steps.
 #include <algorithm>
+#include <bit>
 
 #include "base/checked.h"
 #include "kernels/binder.h"
+#include "kernels/dispatch_limit.h"
 #include "ops/copy.h"
 #include "ops/elementwise.h"
 #include "ops/products/load_strided.h"
@@ -67,6 +69,7 @@ class Cutter {
     std::optional<std::vector<Dispatch>> rest = out ? regions(part(p, high)) : std::nullopt;
     if (!rest) return std::nullopt;
     std::ranges::move(*rest, std::back_inserter(*out));
+    check_dispatch_count(0, std::ssize(*out));
     return out;
   }
 
@@ -117,9 +120,24 @@ class Cutter {
 
  private:
   Dispatch make(const Product& p) {
-    Dispatch d = choose(l_.target(), op_, loops(), p).make(l_, p);
+    const Product like = l_.target().sizes_vary ? typical(p) : p;
+    Dispatch d = choose(l_.target(), op_, loops(), like).make(l_, p);
     if (p.fours) d.variant = kDot4;
     return d;
+  }
+
+  // With sizes that stand for many: a loop is chosen for all of them, so that few shaders serve every length.
+  static Product typical(const Product& p) {
+    Product out = p;
+    const auto widen = [](Extent& e, int64_t step) {
+      const auto length = static_cast<uint64_t>(std::max<int64_t>(e.length(), 1));
+      const auto few = static_cast<int64_t>(std::bit_ceil(length));
+      e.end = e.begin + (few <= step ? few : round_up(e.length(), step));
+    };
+    widen(out.region.rows, 32);
+    widen(out.region.cols, 64);
+    if (p.run == 0) widen(out.region.k, 64);  // else loops ask whether runs fit in it
+    return out;
   }
 
   // Whether encoded operands lie in one binding if the product is cut far enough. Experts are chosen on the

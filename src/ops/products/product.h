@@ -109,6 +109,8 @@ struct Product {
   std::string key() const;
   DType sum_type() const;  // f32 for floats, i32 or u32 for integers
   int64_t rows() const { return region.rows.length(); }
+  // As many rows for each tile, of at most this many, as make tiles equal: none go to waste.
+  int64_t even_rows(int64_t most) const;
   // By how much tiles of this size exceed the results.
   double padding(int64_t tile_rows, int64_t tile_cols) const;
   // Fours along k that do not reach into the next run.

@@ -92,7 +92,7 @@ fn softplus(x: f32) -> f32 {
 
 fn softsign(x: f32) -> f32 { return x / (1.0 + abs(x)); }
 fn leaky_relu(x: f32, alpha: f32) -> f32 { return select(alpha * x, x, x > 0.0); }
-fn thresholded_relu(x: f32, alpha: f32) -> f32 { return select(x, 0.0, le_f32(x, alpha)); }
+fn thresholded_relu(x: f32, alpha: f32) -> f32 { return select(0.0, x, lt_f32(alpha, x)); }
 
 // alpha x + beta cancels near the lower corner: the rounding error of the product is added back.
 fn hard_sigmoid(x: f32, alpha: f32, beta: f32) -> f32 {

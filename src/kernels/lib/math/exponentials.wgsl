@@ -61,6 +61,12 @@ fn near_one(x: f32) -> vec2f {
   let k = near_one_exponent(x);
   return vec2f(bitcast<f32>(bitcast<i32>(x) - (k << 23u)) - 1.0, f32(k));
 }
+// The same of any positive number: a subnormal is a whole number of 2^-149, even if the device takes it for 0.
+fn near_one_of_any(x: f32) -> vec2f {
+  let tiny = bitcast<u32>(x) < 0x00800000u;
+  let parts = near_one(select(x, f32(bitcast<u32>(x)), tiny));
+  return vec2f(parts.x, parts.y - select(0.0, 149.0, tiny));
+}
 
 // What log and log2 return for zero, negative numbers, infinity and NaN.
 fn log_special(x: f32) -> f32 {
@@ -71,16 +77,14 @@ fn log_is_special(x: f32) -> bool { return bitcast<u32>(x) - 1u >= 0x7f7fffffu; 
 
 fn log_f32(x: f32) -> f32 {
   if (log_is_special(x)) { return log_special(x); }
-  let tiny = bitcast<u32>(x) < 0x00800000u;
-  let parts = near_one(select(x, x * 16777216.0, tiny));
-  return log_parts(parts.x, parts.y - select(0.0, 24.0, tiny));
+  let parts = near_one_of_any(x);
+  return log_parts(parts.x, parts.y);
 }
 
 fn log2_f32(x: f32) -> f32 {
   if (log_is_special(x)) { return log_special(x); }
-  let tiny = bitcast<u32>(x) < 0x00800000u;
-  let parts = near_one(select(x, x * 16777216.0, tiny));
-  return fma(log_parts(parts.x, 0.0), LOG2_E, parts.y - select(0.0, 24.0, tiny));
+  let parts = near_one_of_any(x);
+  return fma(log_parts(parts.x, 0.0), LOG2_E, parts.y);
 }
 
 // 1 + x would lose the bits of a small x: f = (1 + x) / 2^k - 1 is formed without it.
@@ -115,9 +119,8 @@ fn log2_sum(f: f32, k: f32) -> vec2f {
 
 // |x|^y for 0 < |x| < infinity.
 fn pow_magnitude(x: f32, y: f32) -> f32 {
-  let tiny = magnitude_bits(x) < 0x00800000u;
-  let parts = near_one(select(abs(x), abs(x) * 16777216.0, tiny));
-  let log = log2_sum(parts.x, parts.y - select(0.0, 24.0, tiny));
+  let parts = near_one_of_any(bitcast<f32>(magnitude_bits(x)));
+  let log = log2_sum(parts.x, parts.y);
   // Beyond 2^40 every power but that of 1 over- or underflows.
   let exponent = clamp(y, -1099511627776.0, 1099511627776.0);
   let high = leading_half(exponent) * log.x;
@@ -128,7 +131,7 @@ fn pow_magnitude(x: f32, y: f32) -> f32 {
   return scale_by_power(1.0 + expm1_small((as_is(high - n) + low) * LN2), i32(n));
 }
 
-fn is_integral(x: f32) -> bool { return magnitude_bits(x) >= 0x4b000000u || x == trunc(x); }
+fn is_integral(x: f32) -> bool { return magnitude_bits(x) >= 0x4b000000u || (x == trunc(x) && !is_subnormal(x)); }
 fn is_odd(x: f32) -> bool {
   let small = magnitude_bits(x) < 0x4b800000u;  // 2^24: all above are even
   return small && x == trunc(x) && (i32(select(0.0, x, small)) & 1) != 0;
@@ -140,6 +143,11 @@ fn pow_f32(x: f32, y: f32) -> f32 {
   if (magnitude_bits(y) == 0u || bitcast<u32>(x) == 0x3f800000u) { return 1.0; }
   if (is_nan(x)) { return x; }
   if (is_nan(y)) { return y; }
+  // The exponents of most models: a product has less error than a logarithm, and none if x^y is a number of f32.
+  if (y == 1.0) { return x; }
+  if (y == 2.0) { return x * x; }
+  if (y == 3.0) { return x * x * x; }
+  if (y == -1.0) { return 1.0 / x; }
   var magnitude: f32;
   if (ax == 0u || ax == 0x7f800000u) {
     magnitude = select(0.0, infinity(), (ax == 0u) == is_negative(y));

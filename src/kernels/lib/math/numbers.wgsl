@@ -52,14 +52,24 @@ fn scale_by_power(x: f32, n: i32) -> f32 {
   return x * power_of_two(half) * power_of_two(n - half);
 }
 
-fn sign_f32(x: f32) -> f32 { return select(sign(x), x, is_nan(x)); }
+// Steps at 0, on whose right side subnormals are even if the device takes them for 0.
+fn is_subnormal(x: f32) -> bool { return magnitude_bits(x) - 1u < 0x007fffffu; }
+fn sign_f32(x: f32) -> f32 { return select(with_sign_of(1.0, x), x, is_nan(x) || magnitude_bits(x) == 0u); }
+fn floor_f32(x: f32) -> f32 { return select(floor(x), with_sign_of(select(0.0, 1.0, is_negative(x)), x), is_subnormal(x)); }
+fn ceil_f32(x: f32) -> f32 { return select(ceil(x), with_sign_of(select(1.0, 0.0, is_negative(x)), x), is_subnormal(x)); }
 fn square_f32(x: f32) -> f32 { return x * x; }
 fn sqrt_f32(x: f32) -> f32 { return select(sqrt(x), quiet_nan(), x < 0.0); }
 fn rsqrt_f32(x: f32) -> f32 { return select(inverseSqrt(x), quiet_nan(), x < 0.0); }
 
 // ---- comparisons ----
 
+// Numbers in the order of the floats, by their bits: devices may take subnormals for 0 where they compare floats. Both
+// zeros are 0.
+fn place_in_order(x: f32) -> i32 {
+  let bits = bitcast<i32>(x);
+  return select(bits, (-2147483647 - 1) - bits, bits < 0);
+}
 fn ordered(a: f32, b: f32) -> bool { return !is_nan(a) && !is_nan(b); }
-fn eq_f32(a: f32, b: f32) -> bool { return ordered(a, b) && a == b; }
-fn lt_f32(a: f32, b: f32) -> bool { return ordered(a, b) && a < b; }
-fn le_f32(a: f32, b: f32) -> bool { return ordered(a, b) && a <= b; }
+fn eq_f32(a: f32, b: f32) -> bool { return ordered(a, b) && place_in_order(a) == place_in_order(b); }
+fn lt_f32(a: f32, b: f32) -> bool { return ordered(a, b) && place_in_order(a) < place_in_order(b); }
+fn le_f32(a: f32, b: f32) -> bool { return ordered(a, b) && place_in_order(a) <= place_in_order(b); }
