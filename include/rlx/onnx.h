@@ -5,12 +5,13 @@
 //   exe.set_params(model.weights);
 //   auto outputs = exe.run({{"input", image}});
 //
-// Opsets 1 to 25 of ONNX's own ops and those of com.microsoft that exporters write (docs/onnx.md,
+// Opsets 1 to 26 of ONNX's own ops and those of com.microsoft that exporters write (docs/onnx.md,
 // docs/onnx-coverage.md). Symbolic dimensions (dim_param) become symbols of the graph.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct LoadOptions {
   // those: {{"height", 32 * "h"_dim}, {"width", 640}}. A name that no symbol can have is one with '_' in the
   // place of every other character than letters and digits.
   std::map<std::string, Dim, std::less<>> symbols = {};
+  // Of inputs that are sequences: how many tensors they have. An input `frames` of length 2 is the inputs
+  // `frames[0]` and `frames[1]` of the graph; it need not be given if `values` has these. Nothing, for an
+  // input that is an optional: it holds nothing. Optionals that are not named here hold something.
+  std::map<std::string, std::optional<int64_t>, std::less<>> lengths = {};
   // Above 0: the caches of a decoder become states with room for this many positions. A cache is an input and
   // an output whose names differ in past.. and present.. (past_key_values.0.key and present.0.key, past_0 and
   // present_0), where the output is the input with new entries behind it. All other sizes of it must be
@@ -58,6 +63,9 @@ struct Model {
   NamedTensors weights;
   // The inputs that were taken from LoadOptions::values.
   NamedTensors fixed_inputs;
+  // How many tensors those inputs and outputs of the file have that are sequences: an output `boxes` of
+  // length 2 is the outputs `boxes[0]` and `boxes[1]` of the graph. Nothing for optionals that hold nothing.
+  std::map<std::string, std::optional<int64_t>> lengths;
   // The element types in the file, by input and output, where they differ from the graph's: double is carried
   // as f32, int16 and uint16 as i32, uint64 as u32.
   std::map<std::string, std::string> carried;

@@ -38,6 +38,16 @@ std::vector<int64_t> Ints::numbers() const {
   return out;
 }
 
+std::string Imported::what() const {
+  if (absent) return "an optional that holds nothing";
+  if (!elements) return "a tensor";
+  return formatted("a sequence of {} tensor{}", elements->size(), elements->size() == 1 ? "" : "s");
+}
+
+std::string element_name(std::string_view sequence, int64_t index) {
+  return formatted("{}[{}]", sequence, index);
+}
+
 Call::Call(Importer& importer, Frame& frame, const NodeProto& node)
     : importer_(importer),
       frame_(frame),
@@ -46,6 +56,23 @@ Call::Call(Importer& importer, Frame& frame, const NodeProto& node)
       outputs_(node.outputs.size()) {
   for (const std::string_view name : node.inputs)
     inputs_.push_back(name.empty() ? nullptr : importer.find(frame.scope, name));
+}
+
+void Call::assume(const DimChoices& choices) {
+  if (choices.empty()) return;
+  for (Imported*& input : inputs_) {
+    if (!input || !input->is_tensor() || input->failed) continue;
+    Imported& own = assumed_.emplace_back(*input);
+    if (own.ints) {
+      own.value = {};
+      for (Dim& d : own.ints->values) d = choose(d, choices);
+    } else {
+      Shape shape;
+      for (const Dim& d : own.value.shape()) shape.push_back(choose(d, choices));
+      if (!(shape == own.value.shape())) own.value = reshape(own.value, shape);
+    }
+    input = &own;
+  }
 }
 
 Graph& Call::graph() const { return *frame_.scope.graph; }
@@ -59,9 +86,25 @@ void Call::expect_inputs(int64_t low, int64_t high) const {
     fail("it has {} inputs; {} takes {} to {}", input_count(), op(), low, high);
 }
 
-const Imported& Call::imported(int64_t i) const {
+const Imported& Call::any(int64_t i) const {
   if (!has(i)) fail("its input {} is not given", i);
   return *inputs_[static_cast<size_t>(i)];
+}
+
+const Imported& Call::imported(int64_t i) const {
+  const Imported& input = any(i);
+  if (!input.is_tensor()) fail("its input {} is {}; it must be a tensor", i, input.what());
+  return input;
+}
+
+const std::vector<Imported>& Call::elements(int64_t i) const {
+  const Imported& input = any(i);
+  if (!input.elements) fail("its input {} is {}; it must be a sequence", i, input.what());
+  return *input.elements;
+}
+
+bool Call::only_tensors() const {
+  return std::ranges::all_of(inputs_, [](const Imported* in) { return !in || in->is_tensor(); });
 }
 
 Value Call::in(int64_t i) {
@@ -203,12 +246,13 @@ ElementType Call::tensor_type(std::string_view name) const {
 Imported Call::leaf(std::string_view name) const {
   const auto* a = find(name, AttributeProto::Kind::tensor);
   if (!a) missing(name);
-  return leaf(importer_.tensor(*a->t), a->t->type);
+  return importer_.leaf(graph(), frame_.prefix + leaf_name(), *a->t);
 }
 
+std::string Call::leaf_name() const { return std::string(node_.outputs.empty() ? op() : node_.outputs[0]); }
+
 Imported Call::leaf(const Tensor& tensor, ElementType type) const {
-  const std::string_view name = node_.outputs.empty() ? op() : node_.outputs[0];
-  return importer_.leaf(graph(), frame_.prefix + std::string(name), tensor, type);
+  return importer_.leaf(graph(), frame_.prefix + leaf_name(), tensor, type);
 }
 
 const GraphProto& Call::subgraph(std::string_view name) const {

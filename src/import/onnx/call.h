@@ -1,6 +1,7 @@
 // What a rule sees of the ONNX node that it translates: inputs, attributes and a place for the outputs.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 #include "import/onnx/imported.h"
 #include "import/onnx/problem.h"
 #include "import/onnx/proto.h"
+#include "ir/dim_choices.h"
 #include "rlx/ops.h"
 
 namespace rlx::onnx {
@@ -28,8 +30,11 @@ void expect_attributes(const NodeProto& node, const AttributeNames& known, std::
 class Call {
  public:
   Call(Importer& importer, Frame& frame, const NodeProto& node);
+  // From now on the inputs have the sizes that these leave; in a run with others, that is an error.
+  void assume(const DimChoices& choices);
 
   std::string_view op() const { return node_.op; }
+  const NodeProto& node() const { return node_; }
   int64_t opset() const { return opset_; }  // of the node's domain
   Graph& graph() const;
   Importer& importer() const { return importer_; }
@@ -48,7 +53,12 @@ class Call {
   // The second operand of an element-wise op. Before opset 7 it broadcasts only if an attribute says so, and
   // from the axis on that another one names.
   Value second();
-  const Imported& imported(int64_t i) const;
+  const Imported& imported(int64_t i) const;  // an error if it is no tensor
+  // A tensor, a sequence or an optional that holds nothing.
+  const Imported& any(int64_t i) const;
+  bool only_tensors() const;  // none of the others
+  // Those of a sequence. An error if it is none.
+  const std::vector<Imported>& elements(int64_t i) const;
   ElementType type(int64_t i) const { return imported(i).type; }
   Shape shape(int64_t i) const;
   int64_t rank(int64_t i) const { return shape(i).rank(); }
@@ -126,12 +136,14 @@ class Call {
   const AttributeProto* find(std::string_view name) const;
   const AttributeProto* find(std::string_view name, AttributeProto::Kind kind) const;
   [[noreturn]] void missing(std::string_view attribute) const;
+  std::string leaf_name() const;
 
   Importer& importer_;
   Frame& frame_;
   const NodeProto& node_;
   int64_t opset_;
   std::vector<Imported*> inputs_;
+  std::deque<Imported> assumed_;  // inputs with other sizes than the scope has them with
   std::vector<Imported> outputs_;
   mutable AttributeNames known_attributes_;  // by their names: asked for, or ignored
 };

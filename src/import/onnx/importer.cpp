@@ -22,8 +22,6 @@ constexpr int64_t kLastOpset = 26;
 constexpr int64_t kMaxNodes = 250'000;
 constexpr int64_t kMaxMade = 1'000'000;
 constexpr int64_t kMaxWork = 1 << 24;
-// Of the functions around a node, in its name.
-constexpr size_t kMaxPrefix = 256;
 
 // Thrown when the file asks for too much as a whole: there is no use in going on with the next node.
 struct TooMuch : Error {
@@ -37,18 +35,6 @@ std::string op_name(const NodeProto& n) {
   return domain.empty() ? std::string(n.op) : formatted("{}.{}", domain, n.op);
 }
 
-std::string node_name(const NodeProto& n) {
-  if (!n.name.empty()) return std::string(n.name);
-  for (const std::string_view output : n.outputs) {
-    if (!output.empty()) return std::string(output);
-  }
-  return std::string(n.op);
-}
-
-bool is_op_of(std::string_view op, std::initializer_list<std::string_view> ops) {
-  return std::ranges::find(ops, op) != ops.end();
-}
-
 // What it costs to look at it, however often.
 int64_t size_of(const NodeProto& n) {
   size_t size = 1 + n.inputs.size() + n.outputs.size();
@@ -57,25 +43,42 @@ int64_t size_of(const NodeProto& n) {
   return static_cast<int64_t>(size);
 }
 
+// What the minima in the sizes of a node's inputs may be, fewest assumptions first, and numbers before
+// symbols.
+std::vector<DimChoices> possible_choices(Importer& importer, Frame& frame, const NodeProto& n) {
+  std::vector<Minimum> found;
+  const auto look = [&](const Dim& dim) {
+    for (Minimum& m : minima(dim)) {
+      if (!std::ranges::contains(found, m.text, &Minimum::text)) found.push_back(std::move(m));
+    }
+  };
+  for (const std::string_view name : n.inputs) {
+    const Imported* in = name.empty() ? nullptr : importer.find(frame.scope, name);
+    if (in && in->ints) std::ranges::for_each(in->ints->values, look);
+    if (in && in->value) std::ranges::for_each(in->value.shape(), look);
+  }
+  return choices_of(std::move(found));
+}
+
 // Why there is no rule.
 Refused no_rule(const NodeProto& n) {
   const std::string_view domain = plain_domain(n.domain);
   if (domain.starts_with("ai.onnx."))
     return Refused(Refusal::foreign_domain, formatted("the ops of the domain {} are not supported", domain));
-  if (n.op.starts_with("Sequence") || n.op.starts_with("Optional") || n.op.starts_with("String") ||
-      is_op_of(n.op, {"ConcatFromSequence", "SplitToSequence", "RegexFullMatch"}))
-    return Refused(Refusal::not_a_tensor, "sequences, optionals and strings are not supported");
+  if (n.op.starts_with("String") || n.op == "RegexFullMatch")
+    return Refused(Refusal::not_a_tensor, "strings are not supported");
   return Refused(Refusal::missing_op, "there is no such op here yet");
 }
 
 }  // namespace
 
 Importer::Importer(const ModelProto& model, TensorData& data, const ImportOptions& options,
-                   NamedTensors host_inputs)
+                   NamedTensors host_inputs, DimChoices assumed)
     : model_(model),
       data_(data),
       options_(options),
       host_inputs_(std::move(host_inputs)),
+      assumed_(std::move(assumed)),
       scope_{.graph = &graph_} {
   if (!model.graph.name.empty()) graph_.name = model.graph.name;
 }
@@ -86,13 +89,20 @@ Imports Importer::run() {
   collect_functions();
   collect_input_symbols();
   add_initializers(scope_, model_.graph);
+  check_given_lengths();
+  collect_varying_sizes();
   declare_inputs();
   check_given_symbols();
   for (const auto& [name, dim] : options_.symbols) dim.collect_symbols(symbols_);
   nodes(frame, model_.graph.nodes);
   declare_outputs();
-  return {std::move(graph_), std::move(weights_),  std::move(host_inputs_),
-          std::move(types_), std::move(problems_), random_};
+  return {std::move(graph_),
+          std::move(weights_),
+          std::move(host_inputs_),
+          std::move(types_),
+          std::move(lengths_),
+          std::move(problems_),
+          random_};
 }
 
 void Importer::check_opset(int64_t version) const {
@@ -122,6 +132,8 @@ int64_t Importer::opset(const Frame& frame, std::string_view domain) const {
   return plain_domain(domain).empty() ? kLastOpset : 1;
 }
 
+int64_t Importer::nodes_left() const { return kMaxNodes - translated_; }
+
 bool Importer::is_own(std::string_view domain) { return plain_domain(domain).empty(); }
 
 // --- Nodes ---
@@ -147,6 +159,7 @@ void Importer::node(Frame& frame, const NodeProto& n) {
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::internal)
       throw e.within(formatted("the node '{}' ({})", excerpt(name), op_name(n)));
+    if (e.kind() == ErrorKind::out_of_memory) throw;  // says nothing about the node
     failed({Refusal::other, name, op_name(n), e.what(), e.kind() != ErrorKind::unsupported});
   }
 }
@@ -162,28 +175,60 @@ void Importer::translate(Frame& frame, const NodeProto& n) {
   const Rule rule = rule_table().find(domain, n.op);
   const OneToOne* same = domain.empty() ? find_one_to_one(n.op) : nullptr;
   if (!rule && !same) throw no_rule(n);  // also if an input failed: whoever adds ops wants to see all of them
-  Call call(*this, frame, n);
-  if (!domain.empty() || !fold_ints(call)) {
-    if (rule) {
-      rule(call);
-    } else {
-      import_one_to_one(*same, call);
+  const auto attempt = [&](const DimChoices& choices) {
+    Call call(*this, frame, n);
+    call.assume(choices);
+    if (!domain.empty() || !call.only_tensors() || !fold_ints(call)) {
+      if (rule) {
+        rule(call);
+      } else {
+        import_one_to_one(*same, call);
+      }
     }
-  }
-  call.expect_known_attributes();
+    call.expect_known_attributes();
+    return call.take_outputs();
+  };
+  std::vector<Imported> outputs = fitted(frame, n, attempt);
   made_ += frame.scope.graph->size() - first_node;
   if (made_ > kMaxMade) {
     throw TooMuch(ErrorKind::unsupported,
                   formatted("the nodes of the model become more than {} of ours", kMaxMade));
   }
-  bind_outputs(frame, n, call.take_outputs(), first_node);
+  bind_outputs(frame, n, std::move(outputs), first_node);
+}
+
+// The node as it is or, if its inputs do not fit each other because of slices that are moved to the ends of
+// their axes, for the sizes that let them fit.
+std::vector<Imported> Importer::fitted(Frame& frame, const NodeProto& n, const Attempt& attempt) {
+  try {
+    return attempt({});
+  } catch (const TooMuch&) {
+    throw;
+  } catch (const Refused&) {
+    throw;
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::internal) throw;
+    for (const DimChoices& choices : possible_choices(*this, frame, n)) {
+      spend(size_of(n));
+      try {
+        std::vector<Imported> outputs = attempt(choices);
+        newly_assumed_.insert(choices.begin(), choices.end());
+        return outputs;
+      } catch (const TooMuch&) {
+        throw;
+      } catch (const Error&) {
+        // Nor do they fit for these.
+      }
+    }
+    throw;
+  }
 }
 
 void Importer::bind_outputs(Frame& frame, const NodeProto& n, std::vector<Imported> outputs,
                             int32_t first_node) {
   for (size_t i = 0; i < n.outputs.size(); ++i) {
     const Imported& out = outputs[i];
-    if (!n.outputs[i].empty() && !out.failed && !out.ints && !out.value)
+    if (!n.outputs[i].empty() && !out.failed && !out.ints && !out.value && out.is_tensor())
       fail(ErrorKind::unsupported, "its output {} is not supported", i);
   }
   for (size_t i = 0; i < n.outputs.size(); ++i) {
@@ -199,6 +244,23 @@ void Importer::bind_outputs(Frame& frame, const NodeProto& n, std::vector<Import
         !frame.scope.values.at(std::string(name)).failed)
       fail(ErrorKind::invalid_file, "the name '{}' is the output of two nodes", excerpt(name));
   }
+}
+
+Imported Importer::derived(Frame& frame, const NodeProto& node, std::string_view op,
+                           std::vector<Imported> inputs, std::vector<AttributeProto> attributes) {
+  static const std::vector<OpsetId> opsets = {{.domain = "", .version = 13}};
+  Scope scope{.graph = frame.scope.graph, .outer = &frame.scope};
+  const std::string name = node_name(node);
+  NodeProto made{.outputs = {"made"}, .name = name, .op = op, .attributes = std::move(attributes)};
+  std::vector<std::string> names;
+  for (size_t i = 0; i < inputs.size(); ++i) names.push_back(std::to_string(i));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    made.inputs.push_back(names[i]);
+    scope.values.emplace(names[i], std::move(inputs[i]));
+  }
+  Frame inner{.scope = scope, .opsets = opsets, .prefix = frame.prefix, .depth = frame.depth};
+  translate(inner, made);
+  return scope.values.at("made");
 }
 
 // A function that the model defines: its nodes take the place of the call.
@@ -218,8 +280,7 @@ bool Importer::call_function(Frame& frame, const NodeProto& n) {
   }
   Frame inner{.scope = scope, .opsets = f.opsets, .depth = frame.depth + 1};
   check_opset(opset(inner, ""));
-  inner.prefix = frame.prefix + node_name(n) + "/";
-  if (inner.prefix.size() > kMaxPrefix) inner.prefix = excerpt(inner.prefix, kMaxPrefix) + "/";
+  inner.prefix = nested_prefix(frame.prefix, node_name(n));
   spend(std::ssize(f.attribute_defaults));
   for (const AttributeProto& a : f.attribute_defaults) inner.attributes[a.name] = &a;
   for (const AttributeProto& a : n.attributes) {
@@ -242,12 +303,22 @@ bool Importer::call_function(Frame& frame, const NodeProto& n) {
 }
 
 Imports import_model(const ModelProto& model, TensorData& data, const ImportOptions& options) {
+  constexpr int kMostAssumed = 8;
   NamedTensors host_inputs;
-  while (true) {
-    Importer importer(model, data, options, host_inputs);
+  DimChoices assumed;
+  std::optional<Imports> fitting;
+  for (int with_more = 0;;) {
+    Importer importer(model, data, options, host_inputs, assumed);
     Imports imports = importer.run();
-    if (importer.newly_needed().empty()) return imports;
-    for (const std::string& name : importer.newly_needed()) host_inputs[name] = options.values.at(name);
+    if (!importer.newly_needed().empty()) {
+      for (const std::string& name : importer.newly_needed()) host_inputs[name] = options.values.at(name);
+      continue;
+    }
+    // What was assumed for one node may be in the way of another.
+    if (fitting && !imports.problems.empty()) return *std::move(fitting);
+    if (importer.newly_assumed().empty() || ++with_more > kMostAssumed) return imports;
+    assumed.insert(importer.newly_assumed().begin(), importer.newly_assumed().end());
+    if (imports.problems.empty()) fitting = std::move(imports);
   }
 }
 

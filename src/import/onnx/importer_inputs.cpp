@@ -1,4 +1,5 @@
 // The importer, inputs and outputs of a model: their shapes, the symbols in these, and the seed as an input.
+#include <algorithm>
 #include <cctype>
 #include <optional>
 #include <set>
@@ -52,12 +53,29 @@ Dim Importer::symbol(const std::string& text) {
   return it->second;
 }
 
-Shape Importer::input_shape(const ValueInfo& info) {
-  const auto given = options_.values.find(info.name);
+// Elements of a sequence whose values are given may differ in a size that has one name in the file.
+void Importer::collect_varying_sizes() {
+  for (const ValueInfo& info : model_.graph.inputs) {
+    if (info.kind != ValueInfo::Kind::sequence || !info.shape) continue;
+    const auto first = options_.values.find(element_name(info.name, 0));
+    if (first == options_.values.end()) continue;
+    for (int64_t i = 1;; ++i) {
+      const auto other = options_.values.find(element_name(info.name, i));
+      if (other == options_.values.end()) break;
+      const std::vector<int64_t>& a = first->second.shape();
+      const std::vector<int64_t>& b = other->second.shape();
+      for (size_t k = 0; k < info.shape->size() && k < a.size() && k < b.size(); ++k) {
+        if (a[k] != b[k]) varying_.emplace((*info.shape)[k].param);
+      }
+    }
+  }
+}
+
+Shape Importer::input_shape(const ValueInfo& info, const std::string& name, std::optional<int64_t> index) {
+  const auto given = options_.values.find(name);
   if (!info.shape) {
     if (given == options_.values.end())
-      throw Refused(Refusal::host_value,
-                    formatted("the input '{}' has no shape in the file", excerpt(info.name)));
+      throw Refused(Refusal::host_value, formatted("the input '{}' has no shape in the file", excerpt(name)));
     return Shape(given->second.shape());
   }
   Shape shape;
@@ -68,13 +86,14 @@ Shape Importer::input_shape(const ValueInfo& info) {
         fail(ErrorKind::invalid_file, "the input '{}' has a dimension of {}", excerpt(info.name), *d.value);
       shape.push_back(Dim(*d.value));
     } else if (!d.param.empty()) {
-      shape.push_back(symbol(std::string(d.param)));
+      const bool varies = index && varying_.contains(d.param);
+      shape.push_back(symbol(varies ? formatted("{}_{}", d.param, *index) : std::string(d.param)));
     } else {
-      shape.push_back(Dim::symbol(fresh_symbol(formatted("{}_{}", info.name, i))));
+      shape.push_back(Dim::symbol(fresh_symbol(formatted("{}_{}", name, i))));
     }
   }
-  for (const auto& [name, dim] : options_.symbols) {
-    for (int64_t i = 0; i < shape.rank(); ++i) shape[i] = shape[i].replace(name, dim);
+  for (const auto& [symbol_name, dim] : options_.symbols) {
+    for (int64_t i = 0; i < shape.rank(); ++i) shape[i] = shape[i].replace(symbol_name, dim);
   }
   return shape;
 }
@@ -86,31 +105,96 @@ void Importer::declare_inputs() {
     if (!names.insert(info.name).second)
       fail(ErrorKind::invalid_file, "there are two inputs '{}'", excerpt(info.name));
     if (scope_.values.contains(info.name)) continue;  // an initializer is its value
-    Imported in{.type = info.type};
+    Imported in;
     try {
-      if (info.kind != ValueInfo::Kind::tensor || info.type == ElementType::string)
-        throw Refused(Refusal::not_a_tensor, "it is not a tensor of numbers");
-      const auto dtype = carrier(info.type);
-      if (!dtype)
-        throw Refused(Refusal::element_type,
-                      formatted("the element type {} is not supported", to_string(info.type)));
-      if (const auto host = host_inputs_.find(info.name); host != host_inputs_.end()) {
-        const Tensor& value = host->second;
-        if (!is_float(info.type) && value.elements() <= kMaxInts && value.dtype() != DType::c64) {
-          const std::vector<int64_t> numbers = value.integers();
-          in.ints = Ints{value.shape(), {numbers.begin(), numbers.end()}};
-        } else {
-          in.value = graph_.constant(value, std::string(info.name));
-        }
-      } else {
-        in.value = graph_.input(std::string(info.name), *dtype, input_shape(info));
-      }
+      in = declare_input(info);
     } catch (const Refused& e) {
       problems_.push_back({e.why(), std::string(info.name), "input", e.what()});
-      in.failed = true;
+      in = {.type = info.type, .failed = true};
     }
-    types_[std::string(info.name)] = info.type;
     scope_.values.emplace(info.name, std::move(in));
+  }
+}
+
+// An optional is taken to hold something unless it is said that it does not.
+Imported Importer::declare_input(const ValueInfo& info) {
+  const std::string name(info.name);
+  if ((info.kind != ValueInfo::Kind::tensor && info.kind != ValueInfo::Kind::sequence) ||
+      info.type == ElementType::string)
+    throw Refused(Refusal::not_a_tensor, "it is not a tensor of numbers");
+  const auto given = options_.lengths.find(name);
+  if (given != options_.lengths.end() && !given->second) {
+    lengths_[name] = std::nullopt;
+    return {.type = info.type, .absent = true};
+  }
+  if (info.kind == ValueInfo::Kind::tensor) return declare_tensor(info, name, {});
+  const int64_t length = given_length(info);
+  std::vector<Imported> elements;
+  for (int64_t i = 0; i < length; ++i) elements.push_back(declare_tensor(info, element_name(name, i), i));
+  lengths_[name] = length;
+  return Imported::sequence(std::move(elements), info.type);
+}
+
+// That is given, or that of the values that are.
+int64_t Importer::given_length(const ValueInfo& info) const {
+  const std::string name(info.name);
+  const auto given = options_.lengths.find(name);
+  int64_t length = given == options_.lengths.end() ? 0 : *given->second;
+  if (given == options_.lengths.end()) {
+    while (options_.values.contains(element_name(name, length))) ++length;
+    if (length == 0)
+      throw Refused(Refusal::host_value,
+                    formatted("it is a sequence, whose length must be given with the model, or the values of "
+                              "its elements '{}', '{}' and so on",
+                              excerpt(element_name(name, 0)), excerpt(element_name(name, 1))));
+  }
+  if (length > kMaxSequence)
+    fail(ErrorKind::invalid_argument, "the input '{}' has {} tensors; {} are the most", excerpt(name), length,
+         kMaxSequence);
+  return length;
+}
+
+Imported Importer::declare_tensor(const ValueInfo& info, const std::string& name,
+                                  std::optional<int64_t> index) {
+  const auto dtype = carrier(info.type);
+  if (!dtype)
+    throw Refused(Refusal::element_type,
+                  formatted("the element type {} is not supported", to_string(info.type)));
+  if (!types_.emplace(name, info.type).second)
+    fail(ErrorKind::invalid_file, "there are two inputs '{}'", excerpt(name));
+  if (index) {
+    if (weights_.contains(name))
+      fail(ErrorKind::invalid_file, "an element of an input and an initializer are both named '{}'",
+           excerpt(name));
+    make_free(graph_, name);
+  }
+  Imported in{.type = info.type};
+  const auto host = host_inputs_.find(name);
+  if (host == host_inputs_.end()) {
+    in.value = graph_.input(name, *dtype, input_shape(info, name, index));
+    return in;
+  }
+  const Tensor& value = host->second;
+  if (!is_float(info.type) && value.elements() <= kMaxInts && value.dtype() != DType::c64) {
+    const std::vector<int64_t> numbers = value.integers();
+    in.ints = Ints{value.shape(), {numbers.begin(), numbers.end()}};
+  } else {
+    in.value = graph_.constant(value, name);
+  }
+  return in;
+}
+
+void Importer::check_given_lengths() const {
+  for (const auto& [name, length] : options_.lengths) {
+    const auto info = std::ranges::find(model_.graph.inputs, name, &ValueInfo::name);
+    const bool fits = info != model_.graph.inputs.end() &&
+                      (length ? info->kind == ValueInfo::Kind::sequence : info->optional);
+    if (!fits)
+      fail(ErrorKind::invalid_argument, "no input named '{}' is {}", excerpt(name),
+           length ? "a sequence, which could have a length" : "an optional, which could hold nothing");
+    if (length && (*length < 0 || *length > kMaxSequence))
+      fail(ErrorKind::invalid_argument, "the length of the input '{}' is {}; it must be 0 to {}",
+           excerpt(name), *length, kMaxSequence);
   }
 }
 
@@ -124,21 +208,32 @@ void Importer::check_given_symbols() const {
 
 void Importer::declare_outputs() {
   if (model_.graph.outputs.empty()) fail(ErrorKind::invalid_file, "the model has no outputs");
-  std::set<std::string_view> names;
+  std::set<std::string> names;
   for (const ValueInfo& info : model_.graph.outputs) {
-    if (!names.insert(info.name).second)
-      fail(ErrorKind::invalid_file, "there are two outputs '{}'", excerpt(info.name));
     const auto it = scope_.values.find(info.name);
     if (it == scope_.values.end()) {
       fail(ErrorKind::invalid_file, "the output '{}' is not the output of any node", excerpt(info.name));
     }
-    Imported& v = it->second;
-    if (v.failed) continue;
-    Frame frame{.scope = scope_, .opsets = model_.opsets};
-    if (!v.value) v.value = Call(*this, frame, NodeProto()).materialize(*v.ints, v.type);
-    types_[std::string(info.name)] = v.type;
-    graph_.output(std::string(info.name), v.value);
+    if (it->second.failed) continue;
+    declare_output(std::string(info.name), it->second, names);
   }
+  if (graph_.outputs().empty() && problems_.empty())
+    problems_.push_back(
+        {Refusal::other, "", "output", "its outputs are sequences and optionals without elements"});
+}
+
+void Importer::declare_output(const std::string& name, Imported value, std::set<std::string>& names) {
+  if (!names.insert(name).second) fail(ErrorKind::invalid_file, "there are two outputs '{}'", excerpt(name));
+  Frame frame{.scope = scope_, .opsets = model_.opsets};
+  materialize(frame, value);
+  if (value.is_tensor()) {
+    types_[name] = value.type;
+    graph_.output(name, value.value);
+    return;
+  }
+  lengths_[name] = value.absent ? std::nullopt : std::optional(std::ssize(*value.elements));
+  for (int64_t i = 0; i < lengths_[name].value_or(0); ++i)
+    declare_output(element_name(name, i), (*value.elements)[static_cast<size_t>(i)], names);
 }
 
 // --- Random numbers ---

@@ -8,6 +8,7 @@
 #include "import/onnx/importer.h"
 #include "ir/op.h"
 #include "ir/reference.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {
@@ -112,21 +113,44 @@ void Importer::need_host_value(const Value& value, std::string_view what) {
   const Behind behind = this->behind(value);
   if (!behind.inputs.empty()) {
     throw Refused(Refusal::host_value,
-                  formatted("{} depends on the value of the input {}, which must be given with the model",
+                  formatted("{} depends on the value of the input {}, which must be given with the model "
+                            "(LoadOptions::values, --input NAME=FILE)",
                             what, behind.inputs));
   }
   if (!behind.symbols.empty()) {
-    throw Refused(Refusal::other, formatted("{} depends on the size {}, which must be given with the model",
+    throw Refused(Refusal::other, formatted("{} depends on the size {}, which must be given with the model "
+                                            "(LoadOptions::symbols, --dim NAME=N)",
                                             what, excerpt(joined(behind.symbols), 200)));
   }
   throw Refused(Refusal::other, formatted("{} depends on values that only the run knows", what));
+}
+
+Dim Importer::settled(const Dim& dim) const {
+  return within_capacities(choose(dim, assumed_), options_.capacities);
+}
+
+Value Importer::agreed(const Value& value, const Shape& shape) {
+  if (value.shape() == shape) return value;
+  if (value.shape().rank() != shape.rank()) return {};
+  std::vector<Minimum> found;
+  for (int64_t i = 0; i < shape.rank(); ++i)
+    std::ranges::move(minima(value.shape()[i]), std::back_inserter(found));
+  for (const DimChoices& choices : choices_of(std::move(found))) {
+    Shape chosen;
+    for (const Dim& d : value.shape()) chosen.push_back(choose(d, choices));
+    if (!(chosen == shape)) continue;
+    newly_assumed_.insert(choices.begin(), choices.end());
+    return reshape(value, shape);
+  }
+  return {};
 }
 
 void Importer::need_condition(const Value& condition) {
   if (const Behind behind = this->behind(condition); !behind.inputs.empty()) {
     throw Refused(Refusal::host_value,
                   formatted("one of its branches cannot be imported, and whether it is needed depends on the "
-                            "value of the input {}, which must be given with the model",
+                            "value of the input {}, which must be given with the model "
+                            "(LoadOptions::values, --input NAME=FILE)",
                             behind.inputs));
   }
 }

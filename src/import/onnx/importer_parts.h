@@ -3,12 +3,21 @@
 
 #include <string>
 
+#include "base/format.h"
 #include "rlx/graph.h"
 
 namespace rlx::onnx {
 
 // Of functions and sub-graphs: as deep as the text form goes.
 inline constexpr int kMaxDepth = 31;
+
+// What comes before the names of nodes in a function or a sub-graph of this name. Deep ones are cut short.
+inline std::string nested_prefix(const std::string& outer, const std::string& name) {
+  constexpr size_t kMaxPrefix = 256;
+  std::string prefix = outer + name + "/";
+  if (prefix.size() > kMaxPrefix) prefix = excerpt(prefix, kMaxPrefix) + "/";
+  return prefix;
+}
 
 // The name, or one that is made of it if a node has it already.
 inline std::string free_name(const Graph& graph, std::string name) {

@@ -38,6 +38,13 @@ Imported Importer::leaf(Graph& graph, std::string_view name, const Tensor& tenso
   return out;
 }
 
+Imported Importer::leaf(Graph& graph, std::string_view name, const TensorProto& proto) {
+  const auto it = leaves_.find({&graph, &proto});
+  if (it != leaves_.end()) return it->second;
+  return leaves_.emplace(std::pair(&graph, &proto), leaf(graph, name, tensor(proto), proto.type))
+      .first->second;
+}
+
 // Sub-graphs and functions may use a name again, and a name of a node may be that of an input.
 std::string Importer::weight_name(std::string_view wanted) {
   std::string name(wanted);
@@ -55,7 +62,7 @@ void Importer::add_initializers(Scope& scope, const GraphProto& graph) {
       fail(ErrorKind::invalid_file, "there are two initializers '{}'", excerpt(t.name));
     Imported imported;
     try {
-      imported = leaf(*scope.graph, t.name, data_.tensor(t), t.type);
+      imported = leaf(*scope.graph, t.name, t);
     } catch (const Refused& e) {
       problems_.push_back({e.why(), std::string(t.name), "initializer", e.what()});
       imported.failed = true;

@@ -4,6 +4,7 @@
 #include <ranges>
 #include <set>
 
+#include "base/border.h"
 #include "base/checked.h"
 #include "base/fail.h"
 #include "import/onnx/caches.h"
@@ -27,13 +28,16 @@ namespace {
 Model load(ModelFile file, const LoadOptions& options) {
   ImportOptions import_options{.values = options.values,
                                .symbols = options.symbols,
+                               .lengths = options.lengths,
                                .seed = options.seed,
                                .seed_input = options.seed_input};
   const auto import = [&] {
     try {
       return import_model(file.model, file.data, import_options);
     } catch (const Error& e) {
-      throw e.within(file.name);
+      // A graph that cannot be built from a file is a fault of the file.
+      const ErrorKind kind = e.kind() == ErrorKind::invalid_graph ? ErrorKind::invalid_file : e.kind();
+      throw Error(kind, e.what()).within(file.name);
     }
   };
   Imports imports = import();
@@ -41,7 +45,14 @@ Model load(ModelFile file, const LoadOptions& options) {
   std::vector<Cache> caches;
   if (options.cache_capacity > 0) {
     try {
-      import_options.symbols.merge(total_lengths(imports.graph, find_caches(imports.graph)));
+      std::map<std::string, Dim> lengths = total_lengths(imports.graph, find_caches(imports.graph));
+      std::set<std::string> symbols;
+      for (const auto& [past, length] : lengths) length.collect_symbols(symbols);
+      for (const std::string& symbol : symbols) {
+        if (!imports.graph.symbols().contains(symbol))
+          import_options.capacities[symbol] = options.cache_capacity;  // as caches_as_states says
+      }
+      import_options.symbols.merge(lengths);
     } catch (const Error& e) {
       throw e.within(file.name);
     }
@@ -58,7 +69,8 @@ Model load(ModelFile file, const LoadOptions& options) {
   }
   Model out{.graph = std::move(imports.graph),
             .weights = std::move(imports.weights),
-            .fixed_inputs = std::move(imports.host_inputs)};
+            .fixed_inputs = std::move(imports.host_inputs),
+            .lengths = std::move(imports.lengths)};
   for (const auto& [name, type] : imports.types) {
     if (element_type_of(*carrier(type)) != type) out.carried[name] = to_string(type);
   }
@@ -94,8 +106,10 @@ void count_ops(const std::vector<NodeProto>& nodes, std::map<std::string, int64_
 
 std::string text_of(const ValueInfo& info) {
   std::string out = formatted("{}: ", info.name);
-  if (info.kind != ValueInfo::Kind::tensor)
-    return out + (info.kind == ValueInfo::Kind::sequence ? "a sequence" : "not a tensor");
+  if (info.optional) out += "an optional ";
+  if (info.kind != ValueInfo::Kind::tensor && info.kind != ValueInfo::Kind::sequence)
+    return out + "not a tensor";
+  if (info.kind == ValueInfo::Kind::sequence) out += "a sequence of ";
   out += to_string(info.type);
   if (!info.shape) return out;
   std::string dims;
@@ -108,15 +122,19 @@ std::string text_of(const ValueInfo& info) {
 
 }  // namespace
 
-Model load(const std::string& path, const LoadOptions& options) {
+Model load(const std::string& path, const LoadOptions& options) try {
   return load(ModelFile::open(path), options);
+} catch (...) {
+  throw_as_error("reading an ONNX model");
 }
 
-Model parse(std::vector<std::byte> bytes, const std::string& name, const LoadOptions& options) {
+Model parse(std::vector<std::byte> bytes, const std::string& name, const LoadOptions& options) try {
   return load(ModelFile(std::make_shared<const FileBytes>(std::move(bytes)), name, ""), options);
+} catch (...) {
+  throw_as_error("reading an ONNX model");
 }
 
-Info inspect(const std::string& path, const LoadOptions& options) {
+Info inspect(const std::string& path, const LoadOptions& options) try {
   ModelFile file = ModelFile::open(path);
   Info info;
   info.producer = file.model.producer;
@@ -133,14 +151,18 @@ Info inspect(const std::string& path, const LoadOptions& options) {
   try {
     for (const TensorProto& t : file.model.graph.initializers) count_parameters(t, info);
     count_constants(file.model.graph.nodes, info);
-    const ImportOptions import_options{.values = options.values, .symbols = options.symbols};
+    const ImportOptions import_options{
+        .values = options.values, .symbols = options.symbols, .lengths = options.lengths};
     for (const ImportProblem& p : import_model(file.model, file.data, import_options).problems)
       info.problems.push_back({p.node, p.op, p.reason});
   } catch (const Error& e) {
+    if (e.kind() == ErrorKind::out_of_memory) throw;
     // Not about one node: too old or too new a set of ops, an initializer that is not whole.
     info.problems.push_back({"", "", e.what()});
   }
   return info;
+} catch (...) {
+  throw_as_error("reading an ONNX model");
 }
 
 }  // namespace rlx::onnx

@@ -11,7 +11,7 @@ namespace rlx::onnx {
 enum class Refusal {
   missing_op,      // we do not have it yet
   element_type,    // an element type that is not carried
-  not_a_tensor,    // sequences, optionals, strings
+  not_a_tensor,    // strings, maps, sparse tensors
   foreign_domain,  // ai.onnx.ml, ai.onnx.preview.training and other sets of ops
   host_value,      // an input decides a shape, and its value was not given
   other,

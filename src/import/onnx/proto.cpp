@@ -3,6 +3,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "base/fail.h"
+#include "import/onnx/node_order.h"
 
 namespace rlx::onnx {
 namespace {
@@ -56,6 +57,36 @@ class Parser {
     }
     if (!has_graph) wrong("this is not an ONNX model: it has no graph");
     return m;
+  }
+
+  std::vector<TensorProto> sequence(pbf_reader in) {
+    std::vector<TensorProto> out;
+    while (in.next()) {
+      if (in.tag() == 3) {
+        out.push_back(tensor(message(in)));
+      } else if (in.tag() >= 4 && in.tag() <= 7) {
+        wrong("it has a sequence of something other than tensors");
+      } else {
+        in.skip();
+      }
+    }
+    return out;
+  }
+
+  OptionalProto optional(pbf_reader in) {
+    OptionalProto out;
+    while (in.next()) {
+      if (in.tag() == 3) {
+        out.tensor = tensor(message(in));
+      } else if (in.tag() == 5) {
+        out.sequence = sequence(message(in));
+      } else if (in.tag() == 4 || in.tag() == 6 || in.tag() == 7) {
+        wrong("it has an optional of something other than a tensor or a sequence");
+      } else {
+        in.skip();
+      }
+    }
+    return out;
   }
 
   TensorProto tensor(pbf_reader in) {
@@ -419,13 +450,18 @@ class Parser {
           into.kind = ValueInfo::Kind::tensor;
           tensor_type(message(in), into);
           break;
-        case 4:
-          into.kind = ValueInfo::Kind::sequence;
-          in.skip();
+        case 4: {
+          ValueInfo element;
+          element_of(message(in), element);
+          into.kind =
+              element.kind == ValueInfo::Kind::tensor ? ValueInfo::Kind::sequence : ValueInfo::Kind::other;
+          into.type = element.type;
+          into.shape = element.shape;
           break;
+        }
         case 9:
-          into.kind = ValueInfo::Kind::optional;
-          in.skip();
+          into.optional = true;
+          element_of(message(in), into);
           break;
         case 6:
           in.skip();
@@ -435,6 +471,19 @@ class Parser {
           in.skip();
       }
     }
+  }
+
+  // Of a sequence or an optional.
+  void element_of(pbf_reader in, ValueInfo& into) {
+    if (++depth_ > kMaxDepth) wrong("types are nested more than {} deep", kMaxDepth);
+    while (in.next()) {
+      if (in.tag() == 1) {
+        type(message(in), into);
+      } else {
+        in.skip();
+      }
+    }
+    --depth_;
   }
 
   void tensor_type(pbf_reader in, ValueInfo& into) {
@@ -502,12 +551,30 @@ auto checked(std::span<const std::byte> bytes, std::string_view file, Parse&& pa
 
 }  // namespace
 
+std::string node_name(const NodeProto& node) {
+  if (!node.name.empty()) return std::string(node.name);
+  for (const std::string_view output : node.outputs) {
+    if (!output.empty()) return std::string(output);
+  }
+  return std::string(node.op);
+}
+
 ModelProto parse_model(std::span<const std::byte> bytes, std::string_view file) {
-  return checked(bytes, file, [](Parser& parser, pbf_reader in) { return parser.model(in); });
+  ModelProto model = checked(bytes, file, [](Parser& parser, pbf_reader in) { return parser.model(in); });
+  sort_nodes(model, file);
+  return model;
 }
 
 TensorProto parse_tensor(std::span<const std::byte> bytes, std::string_view file) {
   return checked(bytes, file, [](Parser& parser, pbf_reader in) { return parser.tensor(in); });
+}
+
+std::vector<TensorProto> parse_sequence(std::span<const std::byte> bytes, std::string_view file) {
+  return checked(bytes, file, [](Parser& parser, pbf_reader in) { return parser.sequence(in); });
+}
+
+OptionalProto parse_optional(std::span<const std::byte> bytes, std::string_view file) {
+  return checked(bytes, file, [](Parser& parser, pbf_reader in) { return parser.optional(in); });
 }
 
 }  // namespace rlx::onnx

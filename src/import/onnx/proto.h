@@ -58,7 +58,7 @@ struct AttributeProto {
   int64_t i = 0;
   std::string_view s;
   std::shared_ptr<const TensorProto> t;
-  std::shared_ptr<const GraphProto> g;
+  std::shared_ptr<GraphProto> g;
   std::vector<float> floats;
   std::vector<int64_t> ints;
   std::vector<std::string_view> strings;
@@ -73,6 +73,8 @@ struct NodeProto {
   std::string_view overload;
   std::vector<AttributeProto> attributes;
 };
+// For messages: that of its first output if it has none of its own.
+std::string node_name(const NodeProto& node);
 
 struct DimProto {
   std::optional<int64_t> value;
@@ -80,9 +82,11 @@ struct DimProto {
 };
 
 struct ValueInfo {
-  enum class Kind { none, tensor, sequence, optional, other };
+  enum class Kind { none, tensor, sequence, other };
   std::string_view name;
   Kind kind = Kind::none;
+  bool optional = false;  // such a value, or nothing
+  // Of the tensor, or of the elements of the sequence.
   ElementType type = ElementType::undefined;
   std::optional<std::vector<DimProto>> shape;  // nothing: not even the rank is known
 };
@@ -120,9 +124,17 @@ struct ModelProto {
   GraphProto graph;
 };
 
-// ErrorKind::invalid_file says what is wrong. `file` is its name for messages.
+// Each node comes behind those that it needs. ErrorKind::invalid_file says what is wrong. `file` is its name
+// for messages.
 ModelProto parse_model(std::span<const std::byte> bytes, std::string_view file);
-// One tensor alone, as in the files of ONNX's own tests.
+// A value alone, as in the files of ONNX's own tests: a tensor, those of a sequence, or what an optional
+// holds.
 TensorProto parse_tensor(std::span<const std::byte> bytes, std::string_view file);
+std::vector<TensorProto> parse_sequence(std::span<const std::byte> bytes, std::string_view file);
+struct OptionalProto {
+  std::optional<TensorProto> tensor;
+  std::optional<std::vector<TensorProto>> sequence;
+};
+OptionalProto parse_optional(std::span<const std::byte> bytes, std::string_view file);
 
 }  // namespace rlx::onnx

@@ -15,7 +15,7 @@ void concat_rule(Call& c) {
 
 void split_rule(Call& c) {
   c.expect_inputs(1, 2);
-  const Value x = c.in(0);
+  Value x = c.in(0);
   const int64_t axis = c.axis("axis", 0, x.shape().rank());
   const Dim size = x.shape()[axis];
   const int64_t parts = c.has_attribute("num_outputs") ? c.integer("num_outputs") : c.output_count();
@@ -32,14 +32,20 @@ void split_rule(Call& c) {
   }
   if (std::ssize(sizes) != c.output_count())
     fail("it has {} outputs, but {} sizes", c.output_count(), sizes.size());
+  const Dim sum = std::accumulate(sizes.begin(), sizes.end(), Dim(0));
+  if (sum.is_static() && size.is_static() && !(sum == size))
+    fail("its sizes add up to {}, but axis {} has {}", sum.text(), axis, size.text());
+  if (!(sum == size)) {  // the sizes of the run may fit
+    Shape whole = x.shape();
+    whole[axis] = sum;
+    x = reshape(x, whole);
+  }
   Dim start(0);
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (c.wants(static_cast<int64_t>(i)))
       c.out(static_cast<int64_t>(i), slice(x, axis, start, sizes[i]), c.type(0));
     start += sizes[i];
   }
-  if (start.is_static() && size.is_static() && !(start == size))
-    fail("its sizes add up to {}, but axis {} has {}", start.text(), axis, size.text());
 }
 
 }  // namespace

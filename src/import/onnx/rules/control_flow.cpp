@@ -1,6 +1,7 @@
 // If, Loop and Scan.
 #include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
+#include "import/onnx/unrolled.h"
 
 namespace rlx::onnx {
 namespace {
@@ -12,8 +13,14 @@ void pass_on(Call& c, const std::vector<Imported>& values) {
 }
 
 void declare_outputs(Body& body) {
-  for (size_t i = 0; i < body.outputs.size(); ++i)
-    body.graph->output(formatted("out{}", i), body.outputs[i].value);
+  const std::vector<Value> values = device_values(body.outputs);
+  for (size_t i = 0; i < values.size(); ++i) body.graph->output(formatted("out{}", i), values[i]);
+}
+
+// Both are tensors, or sequences of the same length, or optionals that hold nothing.
+bool are_alike(const Imported& a, const Imported& b) {
+  if (a.elements && b.elements) return a.elements->size() == b.elements->size();
+  return a.absent == b.absent && !a.elements == !b.elements;
 }
 
 std::vector<Value> values_of(const Body& body) {
@@ -42,6 +49,12 @@ Branches both_branches(Call& c) {
   }
 }
 
+// Tensors that may have the same shape get it; in a run in which they have not, that is an error.
+void agree(Call& c, Imported& value, const Imported& with) {
+  if (!value.is_tensor() || !with.is_tensor()) return;
+  if (const Value same = c.importer().agreed(value.value, with.value.shape())) value.value = same;
+}
+
 // One branch is imported if the condition is known; otherwise both, and the device decides.
 void if_rule(Call& c) {
   c.expect_inputs(1, 1);
@@ -63,9 +76,18 @@ void if_rule(Call& c) {
   }
   if (yes.outputs.size() != no.outputs.size())
     fail("its branches have {} and {} outputs", yes.outputs.size(), no.outputs.size());
+  // Another shape or length in each branch: then the value of the condition must be known.
   for (size_t i = 0; i < yes.outputs.size(); ++i) {
-    // Another shape in each branch: then the value of the condition must be known.
-    if (!(yes.outputs[i].value.type() == no.outputs[i].value.type()))
+    if (!are_alike(yes.outputs[i], no.outputs[i]))
+      c.importer().need_host_value(
+          c.in(0), formatted("whether its output is {} or {}", yes.outputs[i].what(), no.outputs[i].what()));
+    agree(c, yes.outputs[i], no.outputs[i]);
+    agree(c, no.outputs[i], yes.outputs[i]);
+  }
+  const std::vector<Value> yes_values = device_values(yes.outputs);
+  const std::vector<Value> no_values = device_values(no.outputs);
+  for (size_t i = 0; i < yes_values.size(); ++i) {
+    if (!(yes_values[i].type() == no_values[i].type()))
       c.importer().need_host_value(c.in(0), "the shape of its output");
   }
   declare_outputs(yes);
@@ -73,41 +95,83 @@ void if_rule(Call& c) {
   Value condition = c.in(0);
   if (condition.shape().rank() > 0) condition = reshape(condition, {});
   const std::vector<Value> made = if_else(condition, values_of(no), *yes.graph, *no.graph);
-  for (size_t i = 0; i < made.size(); ++i) c.out(static_cast<int64_t>(i), made[i], yes.outputs[i].type);
+  size_t next = 0;
+  for (size_t i = 0; i < yes.outputs.size(); ++i)
+    c.out(static_cast<int64_t>(i), with_values(yes.outputs[i], made, next));
 }
 
-Importer::BodyInput like(Call& c, int64_t input) {
-  const Value v = c.in(input);
-  return {c.type(input), {value_dtype(v.dtype()), v.shape()}};
+// A loop that makes no iterations: the carried values as they were, and nothing stacked.
+void pass_carried(Call& c, const Body& inner, const std::vector<Imported>& carried) {
+  for (size_t i = 1; i < inner.outputs.size(); ++i) {
+    if (i <= carried.size()) {
+      c.out(static_cast<int64_t>(i) - 1, carried[i - 1]);
+      continue;
+    }
+    const Imported& from = inner.outputs[i];
+    Shape shape = from.value.shape();
+    shape.insert(0, 0);
+    c.out(static_cast<int64_t>(i) - 1, expand(c.graph().scalar(from.value.dtype(), 0), shape), from.type);
+  }
 }
 
 Value as_scalar(Value v) { return v.shape().rank() == 0 ? v : reshape(v, {}); }
 
-// The body counts iterations in i32, and its condition, which ONNX hands in although it always holds, is
-// known.
+void expect_tensors(const Body& body, int64_t first, int64_t end) {
+  for (int64_t i = first; i < end; ++i) {
+    const Imported& out = body.outputs[static_cast<size_t>(i)];
+    if (!out.is_tensor()) fail("the output {} of its body is {}; it must be a tensor", i, out.what());
+  }
+}
+
+// What goes from iteration to iteration: values on the device, of a shape that does not change.
+void expect_same_types(Call& c, const std::vector<Imported>& before, const Body& body) {
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Imported& next = body.outputs[i + 1];
+    if (!are_alike(before[i], next)) {
+      c.refuse(
+          Refusal::other,
+          "its carried value {} begins as {} and becomes {}: the loop would have to be unrolled, which needs "
+          "a number of iterations that is known while importing, here at most {}",
+          i, before[i].what(), next.what(), most_copies(c, c.subgraph("body")));
+    }
+    const std::vector<Value> was = device_values({before[i]});
+    const std::vector<Value> is = device_values({next});
+    for (size_t k = 0; k < was.size(); ++k) {
+      const TensorType type{value_dtype(was[k].dtype()), was[k].shape()};
+      if (!(is[k].type() == type)) {
+        c.refuse(Refusal::other,
+                 "its carried value {} begins as {} and becomes {}; sizes that change are not supported", i,
+                 type.text(), is[k].type().text());
+      }
+    }
+  }
+}
+
+// A loop over sequences is unrolled if it can be. The body counts iterations in i32, and its condition, which
+// ONNX hands in although it always holds, is known.
 void loop_rule(Call& c) {
   c.expect_inputs(2, 1 << 20);
   const GraphProto& proto = c.subgraph("body");
+  const bool lists = !c.only_tensors() || c.importer().captures_lists(c.frame().scope, proto);
+  if (lists && unroll_loop(c)) return;
   const int64_t carried_count = c.input_count() - 2;
   std::vector<Importer::BodyInput> inputs = {{ElementType::int64, {DType::i32, {}}},
                                              {ElementType::boolean, {DType::bool_, {}}, Ints::scalar(1)}};
-  std::vector<Value> carried;
+  std::vector<Imported> before;
   for (int64_t i = 0; i < carried_count; ++i) {
-    inputs.push_back(like(c, i + 2));
-    carried.push_back(c.in(i + 2));
+    if (c.any(i + 2).is_tensor()) c.in(i + 2);  // there from now on, for other nodes too
+    before.push_back(c.any(i + 2));
+    c.importer().materialize(c.frame(), before.back());
+    inputs.push_back(body_input_like(c, before.back()));
   }
   Body inner = c.importer().body(c.frame(), proto, inputs);
   if (std::ssize(inner.outputs) < 1 + carried_count)
     fail("its body has {} outputs, but {} values are carried", inner.outputs.size(), carried_count);
+  expect_tensors(inner, 0, 1);
+  expect_tensors(inner, 1 + carried_count, std::ssize(inner.outputs));
   inner.outputs[0].value = as_scalar(inner.outputs[0].value);
-  for (int64_t i = 0; i < carried_count; ++i) {
-    const Value next = inner.outputs[static_cast<size_t>(i) + 1].value;
-    if (!(next.type() == inputs[static_cast<size_t>(i) + 2].tensor)) {
-      c.refuse(Refusal::other,
-               "its carried value {} begins as {} and becomes {}; sizes that change are not supported", i,
-               inputs[static_cast<size_t>(i) + 2].tensor.text(), next.type().text());
-    }
-  }
+  for (size_t i = 0; i < before.size(); ++i) agree(c, inner.outputs[i + 1], before[i]);
+  expect_same_types(c, before, inner);
   declare_outputs(inner);
 
   LoopOptions options{.captured = values_of(inner)};
@@ -119,21 +183,35 @@ void loop_rule(Call& c) {
     const auto goes_on = c.importer().constant(inner.outputs[0].value);
     return start && goes_on && start->integer(0) != 0 && goes_on->integer(0) != 0;
   };
+  // What cannot run even once needs no memory for what it stacks.
+  const std::optional<Tensor> most = stacks && c.has(0) ? c.constant(0) : std::nullopt;
+  const std::optional<Tensor> begins = stacks && c.has(1) ? c.constant(1) : std::nullopt;
+  const auto is_none = [](const std::optional<Tensor>& number) {
+    return number && number->elements() == 1 && number->integer(0) <= 0;
+  };
+  if (is_none(most) || is_none(begins)) return pass_carried(c, inner, before);
   if (stacks && trips && always()) {
     if (trips->values.size() != 1) fail("the number of its iterations has {} elements", trips->values.size());
-    options.exactly = trips->values[0];
+    options.exactly = Dim::max(trips->values[0], 0);
   } else {
     if (c.has(0)) options.trips = as_scalar(c.in(0));
     if (condition) options.condition = as_scalar(condition);
     if (stacks) {
-      const std::optional<Tensor> most = c.has(0) ? c.constant(0) : std::nullopt;
       if (!most) c.importer().need_host_value(c.has(0) ? c.in(0) : c.in(1), "the number of its iterations");
+      if (most->elements() != 1) fail("the number of its iterations has {} elements", most->elements());
+      if (most->integer(0) > INT32_MAX) {
+        c.refuse(Refusal::other,
+                 "it stacks the results of up to {} iterations, for which no memory can be planned",
+                 most->integer(0));
+      }
       options.count = c.importer().fresh_symbol("iterations");
       options.capacity = most->integer(0);
     }
   }
-  const std::vector<Value> made = loop(carried, *inner.graph, options);
-  for (size_t i = 0; i < made.size(); ++i) c.out(static_cast<int64_t>(i), made[i], inner.outputs[i + 1].type);
+  const std::vector<Value> made = loop(device_values(before), *inner.graph, options);
+  size_t next = 0;
+  for (size_t i = 1; i < inner.outputs.size(); ++i)
+    c.out(static_cast<int64_t>(i) - 1, with_values(inner.outputs[i], made, next));
 }
 
 // The axis that is scanned comes first; backwards is a view.
@@ -185,6 +263,7 @@ Scanned scan_body(Call& c, int64_t first, const std::vector<Value>& carried,
   if (inner.outputs.size() < carried.size()) {
     fail("its body has {} outputs, but {} values are carried", inner.outputs.size(), carried.size());
   }
+  expect_tensors(inner, 0, std::ssize(inner.outputs));
   declare_outputs(inner);
   Scanned out{.values = scan(carried, scanned, *inner.graph, values_of(inner)), .types = {}};
   for (const Imported& v : inner.outputs) out.types.push_back(v.type);

@@ -1,4 +1,6 @@
 // LSTM, GRU and RNN.
+#include "import/onnx/recurrent.h"
+
 #include <algorithm>
 #include <cctype>
 
@@ -32,7 +34,9 @@ void replace(std::string& text, std::string_view from, double number) {
   if (at != std::string::npos) text.replace(at, from.size(), formatted("{}", number));
 }
 
-std::vector<std::string> activations(const Call& c) {
+}  // namespace
+
+std::vector<std::string> recurrent_activations(const Call& c) {
   const std::vector<double> alphas = c.reals("activation_alpha");
   const std::vector<double> betas = c.reals("activation_beta");
   size_t next_alpha = 0, next_beta = 0;
@@ -51,13 +55,23 @@ std::vector<std::string> activations(const Call& c) {
   return out;
 }
 
-// Nothing if all rows have all steps.
-Value lengths(Call& c, const Dim& steps) {
+RecurrentDirection recurrent_direction(const Call& c) {
+  const std::string direction = c.text("direction", "forward");
+  if (direction == "reverse") return RecurrentDirection::reverse;
+  if (direction == "bidirectional") return RecurrentDirection::bidirectional;
+  if (direction != "forward")
+    fail("its direction is '{}'; it must be forward, reverse or bidirectional", excerpt(direction));
+  return RecurrentDirection::forward;
+}
+
+Value recurrent_lengths(Call& c, const Dim& steps) {
   if (!c.has(4)) return {};
   const Ints* const known = c.known(4);
   const bool all = known && std::ranges::all_of(known->values, [&](const Dim& d) { return d == steps; });
   return all ? Value() : c.in(4);
 }
+
+namespace {
 
 using Make = std::vector<Value> (*)(Value x, Value w, Value r, const RecurrentOptions& options);
 
@@ -68,25 +82,18 @@ void recurrent_rule(Call& c, Make make, int64_t gates) {
   const Value x = c.in(0);
   const Value r = c.in(2);
   if (x.shape().rank() != 3) fail("its X is {}; it must have 3 axes", x.shape().text());
-  const std::string direction = c.text("direction", "forward");
   RecurrentOptions o;
-  if (direction == "reverse") {
-    o.direction = RecurrentDirection::reverse;
-  } else if (direction == "bidirectional") {
-    o.direction = RecurrentDirection::bidirectional;
-  } else if (direction != "forward") {
-    fail("its direction is '{}'; it must be forward, reverse or bidirectional", direction);
-  }
+  o.direction = recurrent_direction(c);
   o.batch_first = c.opset() >= 14 && c.flag("layout", false);
   o.bias = c.optional(3);
-  o.lengths = lengths(c, x.shape()[o.batch_first ? 1 : 0]);
+  o.lengths = recurrent_lengths(c, x.shape()[o.batch_first ? 1 : 0]);
   o.initial_h = c.optional(5);
   if (is_lstm) {
     o.initial_c = c.optional(6);
     o.peepholes = c.optional(7);
     o.input_forget = c.flag("input_forget", false);
   }
-  o.activations = activations(c);
+  o.activations = recurrent_activations(c);
   if (c.has_attribute("clip")) o.clip = c.real("clip");
   o.linear_before_reset = c.op() == "GRU" && c.flag("linear_before_reset", false);
   const Dim units = r.shape().rank() == 3 ? r.shape()[2] : Dim(0);

@@ -9,16 +9,45 @@
 namespace rlx::onnx {
 namespace {
 
-// A bound as ONNX means it: negative ones count from the end, and those outside are moved to the ends. Where
-// it depends on symbols whether one lies outside, it is taken to lie inside; the run says so if it does not.
-Dim bounded(const Dim& at, const Dim& size, int64_t low, const Dim& high) {
-  const bool negative = at.is_static() ? at.value() < 0 : !at.is_size() && (Dim(0) - at).is_size();
-  Dim from_start = negative ? at + size : at;
-  if (at.is_static() && (at.value() > (1LL << 40) || at.value() < -(1LL << 40)))
-    return negative ? Dim(low) : high;
-  if ((Dim(low) - from_start).is_size()) return Dim(low);
-  if ((from_start - high).is_size()) return high;
-  return from_start;
+// No axis has as many elements: such a bound is one of the ends.
+constexpr int64_t kBeyond = INT32_MAX;
+
+// Whether a bound counts from the end. One that depends on sizes and may be negative for some of them is
+// taken not to be: `n - 3` is meant for three elements or more, and the run says so where there are fewer.
+bool counts_from_end(const Dim& at) { return !at.is_size() && (Dim(0) - at).is_size(); }
+
+// A bound as ONNX means it, before it is moved to the ends of the axis: negative ones count from the end.
+Dim from_start(const Dim& at, const Dim& size) {
+  if (!at.is_static()) return counts_from_end(at) ? at + size : at;
+  if (at.value() >= kBeyond) return size;
+  if (at.value() <= -kBeyond) return Dim(-1);
+  return at.value() < 0 ? at + size : at;
+}
+
+// Whether it may turn out to be negative, which then is an error of the run.
+bool is_assumed(const Dim& at) { return !at.is_static() && !at.is_size() && !counts_from_end(at); }
+
+struct Part {
+  Dim start, length;
+  int64_t step;
+  Dim first;  // the start, as long as it lies inside
+};
+
+// What ONNX says, for every size: bounds outside of the axis are moved to its ends.
+Part part_of(const Dim& size, const Dim& start, const Dim& end, int64_t step) {
+  const bool forwards = step > 0;
+  const Dim first = is_assumed(start) ? start : Dim::max(from_start(start, size), 0);
+  // Backwards, the end may be before the first element.
+  const Dim last = from_start(end, size);
+  Part out{.start = Dim::min(first, forwards ? size : size - 1), .length = 0, .step = step, .first = first};
+  Dim reach = forwards ? Dim::min(last, size) - first : out.start - Dim::max(last, -1);
+  if (!is_assumed(start) && !is_assumed(end)) reach = Dim::max(reach, 0);
+  const int64_t apart = forwards ? step : -step;
+  out.length = apart >= kBeyond ? Dim::min(reach, 1) : reach.ceil_div(apart);
+  if (out.length.is_static() && out.length.value() <= 0)
+    return {.start = 0, .length = 0, .step = 1, .first = 0};
+  if (out.length.is(1) || apart >= kBeyond) out.step = forwards ? 1 : -1;
+  return out;
 }
 
 // A whole number on the device as another one plus a constant.
@@ -61,6 +90,16 @@ bool slice_at_run(Call& c) {
   return true;
 }
 
+// Without the minima that make no difference.
+Part settled(const Importer& importer, Part part) {
+  const Dim length = importer.settled(part.length);
+  // What has a length that says so lies inside.
+  const bool inside = !(length == part.length) && minima(length).empty();
+  part.start = inside ? part.first : importer.settled(part.start);
+  part.length = length;
+  return part;
+}
+
 void slice_rule(Call& c) {
   c.expect_inputs(1, 5);
   if (slice_at_run(c)) return;
@@ -94,17 +133,9 @@ void slice_rule(Call& c) {
     const int64_t step = steps[i];
     if (step == 0 || step == std::numeric_limits<int64_t>::min())
       fail("its step on axis {} is {}", axis, step);
-    const Dim& size = from[axis];
-    // Backwards, the end may be before the first element.
-    const bool forwards = step > 0;
-    const Dim start = bounded(starts[i], size, 0, forwards ? size : size - 1);
-    const Dim end = bounded(ends[i], size, forwards ? 0 : -1, forwards ? size : size - 1);
-    const Dim reach = forwards ? end - start : start - end;
-    Dim length = reach.ceil_div(std::min<int64_t>(forwards ? step : -step, 1LL << 40));
-    if (length.is_static() && length.value() < 0) length = 0;
-    if (size.is(0)) length = 0;
-    if (start == Dim(0) && length == size && step == 1) continue;
-    x = slice(x, axis, length.is(0) ? Dim(0) : start, length, length.is(0) || length.is(1) ? 1 : step);
+    const Part part = settled(c.importer(), part_of(from[axis], starts[i], ends[i], step));
+    if (part.start == Dim(0) && part.length == from[axis] && part.step == 1) continue;
+    x = slice(x, axis, part.start, part.length, part.step);
   }
   c.out(x);
 }
