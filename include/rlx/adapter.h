@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rlx/caps.h"
+#include "rlx/progress.h"
 
 namespace rlx {
 
@@ -58,6 +59,10 @@ struct DeviceOptions {
   // The directory to which the WGSL of every compiled kernel is written, one file per kernel; "" reads
   // $RLX_WGPU_DUMP_WGSL, and failing that nothing is written.
   std::string wgsl_dir = {};
+
+  // Told about what takes long the first time. Work with pipelines that have not run before is then submitted
+  // in pieces and waited for, so that there is something to tell; later runs are as without it.
+  ProgressListener progress = {};
 };
 
 // The adapters that fit the options, best first. If there are none, the list is empty; that is not an error.

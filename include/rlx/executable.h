@@ -4,7 +4,8 @@
 // destroying one must not overlap other calls. Runs take effect in the order of the calls; only the
 // wait for results happens in parallel. Lifetime: an Executable, a Run and a Device may be destroyed in any
 // order; each keeps what it needs. Errors: an rlx::Error leaves the executable usable, unless the device is
-// lost: rebuild() it on a new one.
+// lost: rebuild() it on a new one. A call that is refused changes nothing; a run that fails while it runs (an
+// overflow, a size beyond its capacity) leaves states as far as it came.
 #pragma once
 
 #include <cstddef>
@@ -106,7 +107,8 @@ class Executable {
               std::as_bytes(std::span(std::ranges::data(values), std::ranges::size(values))));
   }
 
-  // Several at once: every run sees either none or all of them.
+  // Several at once: every run sees either none or all of them, also after an error. (Where the device itself
+  // has failed, those that have lost their values have to be set again: a run says which.)
   void set_params(const NamedTensors& values);
 
   // Runs and waits: auto outputs = exe.run({{"x", x}}, {{"pos", 2}}).
@@ -119,7 +121,8 @@ class Executable {
   Run run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs = {},
                 SymbolList symbols = {});
 
-  // After each run, copies an output into an input on the device; that input then needs no data.
+  // After each run from now on, copies an output into an input on the device; that input then needs no data.
+  // A second call for the same input takes the place of the first.
   void feed(std::string_view input, std::string_view output);
   Tensor read_state(std::string_view name) const;
   void write_state(std::string_view name, const Tensor& value);

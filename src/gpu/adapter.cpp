@@ -223,13 +223,9 @@ void keep_log(WGPULoggingType, WGPUStringView message, void*, void*) {
   *search_log += std::string_view(wgpu::StringView(message));
 }
 
-}  // namespace
-
-AdapterSearch search_adapters(const DeviceOptions& options) {
-  const std::vector<std::string> backends = wanted_backends(options);
-  AdapterSearch search;
+template <class F>
+void for_each_adapter(AdapterSearch& search, const wgpu::RequestAdapterOptions& request, F&& take) {
   const LogScope log_scope(search.log);
-
   dawn::native::DawnInstanceDescriptor dawn_descriptor;
   dawn_descriptor.loggingCallbackInfo.callback = keep_log;
   const wgpu::InstanceFeatureName features[] = {wgpu::InstanceFeatureName::TimedWaitAny};
@@ -239,7 +235,14 @@ AdapterSearch search_adapters(const DeviceOptions& options) {
   descriptor.requiredFeatures = features;
   const dawn::native::Instance instance(&descriptor);
   search.instance = wgpu::Instance(instance.Get());
+  for (const dawn::native::Adapter& native : instance.EnumerateAdapters(&request))
+    take(wgpu::Adapter(native.Get()));
+}
 
+}  // namespace
+
+AdapterSearch search_adapters(const DeviceOptions& options) {
+  const std::vector<std::string> backends = wanted_backends(options);
   // Dawn hides its unfinished extensions unless this is set before the adapter is made.
   const char* const unsafe = "allow_unsafe_apis";
   wgpu::DawnTogglesDescriptor toggles;
@@ -247,17 +250,27 @@ AdapterSearch search_adapters(const DeviceOptions& options) {
   toggles.enabledToggles = &unsafe;
   wgpu::RequestAdapterOptions request;
   request.nextInChain = &toggles;
-  for (const dawn::native::Adapter& native : instance.EnumerateAdapters(&request)) {
-    const wgpu::Adapter adapter(native.Get());
-    if (!computes(adapter)) continue;
+  AdapterSearch search;
+  for_each_adapter(search, request, [&](const wgpu::Adapter& adapter) {
+    if (!computes(adapter)) return;
     const AdapterInfo& info = search.all.emplace_back(describe(static_cast<int>(search.all.size()), adapter));
     if (fits(info, options, backends)) search.fitting.push_back({info, adapter});
-  }
+  });
 
   std::ranges::stable_sort(search.fitting, {}, [](const FoundAdapter& found) {
     wgpu::AdapterInfo raw;
     found.adapter.GetInfo(&raw);
     return std::tuple(kind_rank(found.info.caps.kind), preference(raw.backendType));
+  });
+  return search;
+}
+
+AdapterSearch search_null_adapter() {
+  wgpu::RequestAdapterOptions request;
+  request.backendType = wgpu::BackendType::Null;
+  AdapterSearch search;
+  for_each_adapter(search, request, [&](const wgpu::Adapter& adapter) {
+    search.fitting.push_back({describe(0, adapter), adapter});
   });
   return search;
 }

@@ -23,5 +23,7 @@ struct AdapterSearch {
 };
 
 AdapterSearch search_adapters(const DeviceOptions& options);
+// That of the device that computes nothing, if Dawn has one.
+AdapterSearch search_null_adapter();
 
 }  // namespace rlx::gpu

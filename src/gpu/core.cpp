@@ -80,6 +80,12 @@ void Core::wait(Completion& completion) {
   fail(ErrorKind::internal, "the work on the device '{}' was not completed", info.name);
 }
 
+void Core::report(ProgressStage stage, int64_t done, int64_t total) {
+  if (!progress) return;
+  const std::lock_guard lock(progress_mutex);
+  progress({stage, done, total});
+}
+
 void Core::note_loss(std::string reason) {
   {
     const std::lock_guard lock(error_mutex);

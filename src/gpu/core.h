@@ -52,6 +52,7 @@ struct Pipeline::Impl {
   PipelineRequest request;  // the whole of it: the cache compares contents, not only hashes
   wgpu::ComputePipeline pipeline;
   wgpu::BindGroupLayout layout;
+  mutable std::atomic<bool> has_run = false;  // while somebody listened
 };
 
 // Staging memory. Its future is of the kind that only WaitAny completes, so the callback runs on the thread
@@ -97,6 +98,9 @@ struct Core {
   std::shared_ptr<Completion> completion_of_queue();
   void wait(Completion& completion);
 
+  // Tells the listener, if there is one.
+  void report(ProgressStage stage, int64_t done, int64_t total);
+
   void note_loss(std::string reason);
   void note_error(wgpu::ErrorType type, std::string_view message);
   [[noreturn]] void fail_lost() const;
@@ -116,6 +120,9 @@ struct Core {
   std::unordered_multimap<uint64_t, CachedPipeline> pipelines;  // by hash of the contents
   uint64_t pipeline_clock = 0;
   std::atomic<uint64_t> memory_hits = 0, pipelines_created = 0;
+
+  ProgressListener progress;
+  std::mutex progress_mutex;  // held while it is called
 
   std::mutex staging_mutex;
   std::vector<std::unique_ptr<Readback::Impl>> free_staging;

@@ -188,6 +188,9 @@ class Device {
  public:
   // ErrorKind::unsupported, with the adapters that exist, when none fits the options.
   static std::shared_ptr<Device> open(const DeviceOptions& options = {});
+  // A device that reads kernels and computes nothing, with every extension of WGSL. It needs no driver. Null
+  // if Dawn has none.
+  static std::shared_ptr<Device> open_for_checks();
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -212,6 +215,9 @@ class Device {
   // parallel. ErrorKind::internal with the label, the compiler's message and its line when the WGSL is wrong.
   std::vector<Pipeline> pipelines(std::span<const PipelineRequest> requests);
   Pipeline pipeline(const PipelineRequest& request);
+  // The same errors about the WGSL itself, without making a pipeline. (The device's limits are not looked
+  // at.)
+  void check_wgsl(const PipelineRequest& request);
 
   BindGroup bind_group(const Pipeline& pipeline, std::span<const BufferRange> ranges);
 
@@ -233,6 +239,8 @@ class Device {
 
  private:
   explicit Device(std::shared_ptr<Core> core);
+  void submit_at_once(const Work& work);
+  void submit_in_pieces(const Work& work);
   std::shared_ptr<Core> core_;
 };
 

@@ -130,7 +130,7 @@ void DiskCache::store(std::span<const std::byte> key, std::span<const std::byte>
   const fs::path path = file_of(key);
   fs::path temporary = path;
   temporary += formatted(".{}-{}.tmp", writer_, temporaries_++);
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  std::ofstream out(temporary, std::ios::binary | std::ios::noreplace);
   const auto put = [&](const void* data, size_t size) {
     out.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
   };

@@ -169,7 +169,20 @@ std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   core->info = best.info;
   core->caps = lowered(best.info.caps, options.limits);
   core->wgsl_dir = options.wgsl_dir.empty() ? env_text("RLX_WGPU_DUMP_WGSL") : options.wgsl_dir;
+  core->progress = options.progress;
   request_device(*core, best.adapter, options);
+  return std::shared_ptr<Device>(new Device(std::move(core)));
+}
+
+std::shared_ptr<Device> Device::open_for_checks() {
+  const CallScope scope;
+  const AdapterSearch search = search_null_adapter();
+  if (search.fitting.empty()) return nullptr;
+  auto core = std::make_shared<Core>(std::filesystem::path());
+  core->instance = search.instance;
+  core->info = search.fitting.front().info;
+  core->caps = core->info.caps;
+  request_device(*core, search.fitting.front().adapter, {});
   return std::shared_ptr<Device>(new Device(std::move(core)));
 }
 

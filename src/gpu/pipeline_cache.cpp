@@ -132,6 +132,31 @@ void write_module(const std::filesystem::path& dir, const PipelineRequest& reque
   if (!file) fail(ErrorKind::invalid_argument, "the WGSL of a kernel cannot be written to {}", path.string());
 }
 
+// What a compiler's message says about the WGSL, without what called the compiler.
+std::string_view about_wgsl(std::string_view message) {
+  constexpr std::string_view kBefore = "Error while parsing WGSL: ";
+  if (const size_t at = message.find(kBefore); at != std::string_view::npos)
+    message.remove_prefix(at + kBefore.size());
+  return message.substr(0, message.find("\n - While calling"));
+}
+
+// Throws what has been reported in this call as an error of the kernel.
+void check_compiled(Call& call, const PipelineRequest& request) {
+  if (const std::optional<Error> error = call.take_error()) {
+    fail(ErrorKind::invalid_argument, "the kernel '{}' does not compile: {}", request.label,
+         with_source_places(about_wgsl(error->what()), request.wgsl));
+  }
+}
+
+wgpu::ShaderModule make_module(Core& core, const PipelineRequest& request) {
+  wgpu::ShaderSourceWGSL source;
+  source.code = std::string_view(request.wgsl);
+  wgpu::ShaderModuleDescriptor module;
+  module.nextInChain = &source;
+  module.label = std::string_view(request.label);
+  return core.device.CreateShaderModule(&module);
+}
+
 // Throws if the WGSL or the layout is wrong.
 std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest& request) {
   if (!core.wgsl_dir.empty()) write_module(core.wgsl_dir, request);
@@ -139,21 +164,10 @@ std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest&
   auto result = std::make_shared<Pipeline::Impl>();
   result->request = request;
   result->layout = make_layout(core.device, request);
-  const auto check = [&] {
-    if (const std::optional<Error> error = call.take_error()) {
-      fail(ErrorKind::invalid_argument, "the kernel '{}' does not compile: {}", request.label,
-           with_source_places(error->what(), request.wgsl));
-    }
-  };
-
-  wgpu::ShaderSourceWGSL source;
-  source.code = std::string_view(request.wgsl);
-  wgpu::ShaderModuleDescriptor module;
-  module.nextInChain = &source;
-  module.label = std::string_view(request.label);
   wgpu::ComputePipelineDescriptor descriptor;
-  descriptor.compute.module = core.device.CreateShaderModule(&module);
-  check();  // before the pipeline, whose error would only say that the module is invalid
+  descriptor.compute.module = make_module(core, request);
+  check_compiled(call,
+                 request);  // before the pipeline, whose error would only say that the module is invalid
 
   wgpu::PipelineLayoutDescriptor layout;
   layout.bindGroupLayoutCount = 1;
@@ -162,7 +176,7 @@ std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest&
   descriptor.layout = core.device.CreatePipelineLayout(&layout);
   descriptor.compute.entryPoint = "main";
   result->pipeline = core.device.CreateComputePipeline(&descriptor);
-  check();
+  check_compiled(call, request);
   call.check();
   return result;
 }
@@ -204,9 +218,16 @@ std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> request
 
   // On our own threads: Dawn's asynchronous creation is no faster, parses the WGSL on the calling thread, and
   // its worker threads delay the destruction of the device by 100 ms.
-  parallel_for(static_cast<int64_t>(missing.size()), 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+  const auto total = static_cast<int64_t>(missing.size());
+  std::mutex made_mutex;
+  int64_t made = 0;
+  core.report(ProgressStage::pipelines, 0, total);
+  parallel_for(total, 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       missing[i].compiled = compile(core, *missing[i].request);
+      const std::lock_guard lock(made_mutex);
+      core.report(ProgressStage::pipelines, ++made, total);
+    }
   });
 
   const std::lock_guard lock(core.pipelines_mutex);
@@ -223,6 +244,12 @@ std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> request
   missing.clear();  // its references are no longer valid
   trim(core);
   return found;
+}
+
+void Device::check_wgsl(const PipelineRequest& request) {
+  Call call(*core_);
+  make_module(*core_, request);
+  check_compiled(call, request);
 }
 
 Pipeline Device::pipeline(const PipelineRequest& request) { return pipelines({&request, 1}).front(); }

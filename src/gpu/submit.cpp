@@ -1,6 +1,7 @@
 // The hot path: work is encoded and submitted, and nothing else.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "gpu/core.h"
 
@@ -41,6 +42,11 @@ void need_handles(const DispatchCommand& dispatch) {
 
 bool is_empty(const DispatchCommand& dispatch) {
   return dispatch.x == 0 || dispatch.y == 0 || dispatch.z == 0;
+}
+
+bool is_new(const DispatchCommand& dispatch) {
+  return dispatch.pipeline != nullptr && *dispatch.pipeline && !is_empty(dispatch) &&
+         !dispatch.pipeline->impl()->has_run.load(std::memory_order_relaxed);
 }
 
 void encode(const wgpu::ComputePassEncoder& pass, std::span<const DispatchCommand> dispatches) {
@@ -131,6 +137,40 @@ class Timestamps {
 }  // namespace
 
 void Device::submit(const Work& work) {
+  if (core_->progress && std::ranges::any_of(work.dispatches, is_new)) {
+    submit_in_pieces(work);
+  } else {
+    submit_at_once(work);
+  }
+}
+
+// Drivers that compile a pipeline when it is first dispatched take most of a first run's time there. A piece
+// ends with such a dispatch, or after a twentieth of the work.
+void Device::submit_in_pieces(const Work& work) {
+  const std::span<const DispatchCommand> all = work.dispatches;
+  const size_t most = std::max<size_t>(all.size() / 20, 1);
+  const auto finish = [&](const Work& piece, size_t done) {
+    submit_at_once(piece);
+    ticket().wait();
+    core_->report(ProgressStage::first_run, static_cast<int64_t>(done), std::ssize(all));
+  };
+  core_->report(ProgressStage::first_run, 0, std::ssize(all));
+  std::span<const Copy> before = work.before;
+  size_t first = 0;
+  for (size_t end = 1; end < all.size(); ++end) {
+    const DispatchCommand& last = all[end - 1];
+    const bool compiles = is_new(last);
+    if (compiles) last.pipeline->impl()->has_run = true;
+    if (!compiles && end - first < most) continue;
+    finish({.before = std::exchange(before, {}), .dispatches = all.subspan(first, end - first)}, end);
+    first = end;
+  }
+  if (is_new(all.back())) all.back().pipeline->impl()->has_run = true;
+  finish({.before = before, .dispatches = all.subspan(first), .after = work.after, .readback = work.readback},
+         all.size());
+}
+
+void Device::submit_at_once(const Work& work) {
   Call call(*core_);
   Readback::Impl* staging = idle_staging(work.readback == nullptr ? nullptr : work.readback->impl_.get());
   const wgpu::CommandEncoder encoder = core_->device.CreateCommandEncoder();

@@ -1,6 +1,7 @@
 // The samples of an op, run on a device and compared with its reference.
 #include <algorithm>
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "ir/tolerance.h"
 #include "rlx/compile.h"
@@ -46,7 +47,7 @@ std::optional<std::string> check_sample(const Sample& s, const Device& device,
 
 }  // namespace
 
-int64_t check_op(std::string_view name, const Device& device) {
+int64_t check_op(std::string_view name, const Device& device) try {
   const OpInfo& info = op_table().at(name);
   if (!info.custom) fail(ErrorKind::invalid_argument, "the op '{}' is not a custom op", name);
   if (info.samples.empty())
@@ -66,6 +67,8 @@ int64_t check_op(std::string_view name, const Device& device) {
     }
   }
   return runs;
+} catch (...) {
+  throw_as_error("checking an op");
 }
 
 }  // namespace rlx

@@ -1,13 +1,22 @@
 #include "rlx/device.h"
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "gpu/device.h"
 
 namespace rlx {
 
-std::vector<AdapterInfo> list_adapters(const DeviceOptions& options) { return gpu::list_adapters(options); }
+std::vector<AdapterInfo> list_adapters(const DeviceOptions& options) try {
+  return gpu::list_adapters(options);
+} catch (...) {
+  throw_as_error("looking for adapters");
+}
 
-Device Device::open(const DeviceOptions& options) { return Device(gpu::Device::open(options)); }
+Device Device::open(const DeviceOptions& options) try {
+  return Device(gpu::Device::open(options));
+} catch (...) {
+  throw_as_error("opening a device");
+}
 
 bool Device::is_available(const DeviceOptions& options) {
   try {

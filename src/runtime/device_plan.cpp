@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "ir/op.h"
 #include "ir/reference.h"
+#include "runtime/run_values.h"
 #include "runtime/transfer.h"
 
 namespace rlx {
@@ -57,7 +58,7 @@ void LoweredGraph::bind(const SymbolValues& now, const std::vector<int32_t>& nod
   for (const auto& [name, symbol] : run_symbols) now_largest[name] = symbol.capacity.bind(values).value();
   if (now_largest == largest) return;
   largest = std::move(now_largest);
-  at_capacity = bind_symbols(symbolic, largest);
+  at_capacity = rlx::at_capacity(symbolic, largest);
 }
 
 const gpu::Buffer& DevicePlan::buffer(int32_t id) const {
@@ -94,6 +95,12 @@ void DevicePlan::size_slots() {
     slot.device_bytes = elements * device_bytes(o.dtype);
     slot.host_bytes = elements * host_bytes(o.dtype);
   }
+}
+
+DevicePlan::InputSlot& DevicePlan::input(std::string_view name) {
+  const auto it = std::ranges::find(inputs_, name, &InputSlot::name);
+  check(it != inputs_.end(), "the graph has an input of that name");
+  return *it;
 }
 
 const DevicePlan::OutputSlot& DevicePlan::output(std::string_view name) const {
@@ -272,13 +279,13 @@ void DevicePlan::adopt(Relowered::Node& node) {
   const auto before = std::span(dispatches()).subspan(bound.first, bound.starts.back());
   std::vector<BoundDispatch>& now = rebound_;
   now.clear();
-  bound.starts.resize(1);
+  starts_.assign(1, 0);
   for (const Dispatch& d : relowering_.of(node)) {
     const bool alike = now.size() < before.size() && before[now.size()].kernel == d.kernel;
     const Pattern* const like = alike ? &before[now.size()].pattern : nullptr;
     for (BoundDispatch& b : bind_dispatch(d, plan_.placements, device_->caps(), like))
       now.push_back(std::move(b));
-    bound.starts.push_back(now.size());
+    starts_.push_back(now.size());
   }
   const bool same = std::ranges::equal(now, before, [](const BoundDispatch& a, const BoundDispatch& b) {
     return a.kernel == b.kernel && a.pattern == b.pattern;
@@ -287,9 +294,11 @@ void DevicePlan::adopt(Relowered::Node& node) {
     for (size_t i = 0; i < now.size(); ++i) commands_->update(bound.first + i, std::move(now[i]));
   } else {
     const size_t replaced = before.size();
-    for (size_t w = node.work + 1; w < bound_.size(); ++w) bound_[w].first += now.size() - replaced;
+    const size_t count = now.size();
     commands_->replace(bound.first, replaced, std::move(now));
+    for (size_t w = node.work + 1; w < bound_.size(); ++w) bound_[w].first += count - replaced;
   }
+  bound.starts = starts_;
   lowered_.program.work[node.work].code = std::move(node.code);
 }
 
@@ -299,14 +308,25 @@ std::optional<std::string> DevicePlan::retarget(const SymbolValues& values) {
 }
 
 void DevicePlan::set_run_symbol(const std::string& symbol, int64_t value) {
-  const auto [known, fresh] = run_values_.try_emplace(symbol, value);
-  if (!fresh && std::exchange(known->second, value) == value) return;
+  constexpr int64_t kUnknown = -1;  // also after a failure, so that the next run lowers the nodes again
+  int64_t& known = run_values_.try_emplace(symbol, kUnknown).first->second;
+  if (std::exchange(known, kUnknown) == value) {
+    known = value;
+    return;
+  }
   const std::vector<int32_t>& nodes = lowered_.run_symbols.at(symbol).changing;
-  lowered_.bind({{symbol, value}}, nodes);
+  try {
+    lowered_.bind({{symbol, value}}, nodes);
+  } catch (const Error& e) {
+    run_values_.erase(symbol);  // the nodes fit no value now
+    throw e.within(
+        formatted("'{}' makes the symbol '{}' {}", lowered_.run_symbols.at(symbol).node, symbol, value));
+  }
   if (auto reason = relower_nodes(nodes)) {
     fail(ErrorKind::internal, "the plan was made for every value of '{}' up to its capacity, but for {} {}",
          symbol, value, *reason);
   }
+  known = value;
 }
 
 }  // namespace rlx

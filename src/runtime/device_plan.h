@@ -73,6 +73,7 @@ class DevicePlan {
   };
 
   std::vector<InputSlot>& inputs() { return inputs_; }
+  InputSlot& input(std::string_view name);                // there is one
   const OutputSlot& output(std::string_view name) const;  // an error when there is none
   const gpu::Buffer& buffer(int32_t id) const;
 
@@ -134,6 +135,7 @@ class DevicePlan {
   // What retargeting makes, kept so that nothing is allocated when it is done again.
   Relowered relowering_;
   std::vector<BoundDispatch> rebound_;
+  std::vector<size_t> starts_;
 };
 
 }  // namespace rlx

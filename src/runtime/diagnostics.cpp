@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "base/border.h"
 #include "base/flags.h"
 #include "base/format.h"
 #include "ir/op.h"
@@ -14,7 +15,7 @@ namespace rlx {
 
 // --- Tensors and nodes ---
 
-TensorSummary summarize(const Tensor& tensor) {
+TensorSummary summarize(const Tensor& tensor) try {
   TensorSummary s{.elements = tensor.elements()};
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
@@ -44,6 +45,8 @@ TensorSummary summarize(const Tensor& tensor) {
     s.max_abs = std::max(std::fabs(low), std::fabs(high));
   }
   return s;
+} catch (...) {
+  throw_as_error("summarising a tensor");
 }
 
 std::string print(const TensorSummary& s) {
@@ -130,14 +133,18 @@ std::string print(std::span<const NodeSummary> nodes) {
   return out;
 }
 
-std::optional<BadNode> find_first_nan(Executable& exe) {
+std::optional<BadNode> find_first_nan(Executable& exe) try {
   return find_first_nan(*exe.graph(),
                         [&](std::string_view node, int32_t output) { return exe.value(node, output); });
+} catch (...) {
+  throw_as_error("looking for the first NaN");
 }
 
-std::vector<NodeSummary> summarize_nodes(Executable& exe, int64_t limit) {
+std::vector<NodeSummary> summarize_nodes(Executable& exe, int64_t limit) try {
   return summarize_nodes(
       *exe.graph(), [&](std::string_view node, int32_t output) { return exe.value(node, output); }, limit);
+} catch (...) {
+  throw_as_error("summarising nodes");
 }
 
 // --- Schedule and time ---

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
@@ -30,8 +31,10 @@ std::shared_ptr<LoadedGraph> load_graph(const Device& device, const Graph& sourc
 
 }  // namespace
 
-Executable compile(const Graph& graph, const Device& device, const CompileOptions& options) {
+Executable compile(const Graph& graph, const Device& device, const CompileOptions& options) try {
   return Executable(std::make_unique<Executable::Impl>(graph, options, load_graph(device, graph, options)));
+} catch (...) {
+  throw_as_error("compiling a graph");
 }
 
 namespace {
@@ -62,7 +65,7 @@ Executable::Impl::Impl(const Graph& source_graph, const CompileOptions& compile_
   if (loaded->last) report_if_new(*loaded->last);
 }
 
-void Executable::rebuild(const Device& device) {
+void Executable::rebuild(const Device& device) try {
   Impl& self = impl();
   auto fresh = load_graph(device, self.source, self.options);
   const std::lock_guard lock(self.mutex);
@@ -71,6 +74,8 @@ void Executable::rebuild(const Device& device) {
   self.plans_reported = 0;
   self.loaded = std::move(fresh);
   if (self.loaded->last) self.report_if_new(*self.loaded->last);
+} catch (...) {
+  throw_as_error("rebuilding an executable");
 }
 
 // --- Plans ---
@@ -191,34 +196,42 @@ bool Executable::Impl::is_unused(std::string_view param) const {
   return !loaded->weights.has_param(param) && std::ranges::contains(params, param, &TensorInfo::name);
 }
 
-void Executable::Impl::set_param(std::string_view name, const Tensor& value) {
-  if (is_unused(name)) return;
-  finish_active();
-  loaded->weights.set_param(name, value);
+void Executable::set_param(std::string_view name, const Tensor& value) try {
+  Impl& self = impl();
+  self.check_param_shape(name, value);
+  const std::lock_guard lock(self.mutex);
+  if (self.is_unused(name)) return;
+  self.finish_active();
+  self.loaded->weights.set_params({{name, value}});
+} catch (...) {
+  throw_as_error("setting a param");
 }
 
-void Executable::set_param(std::string_view name, const Tensor& value) {
-  impl().check_param_shape(name, value);
-  const std::lock_guard lock(impl().mutex);
-  impl().set_param(name, value);
-}
-
-void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) {
+void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) try {
   Impl& self = impl();
   const std::lock_guard lock(self.mutex);
   if (self.is_unused(name)) return;
   self.finish_active();
   self.loaded->weights.set_param(name, dtype, bytes);
+} catch (...) {
+  throw_as_error("setting a param");
 }
 
-void Executable::set_params(const NamedTensors& values) {
+void Executable::set_params(const NamedTensors& values) try {
   Impl& self = impl();
   for (const auto& [name, value] : values) self.check_param_shape(name, value);
   const std::lock_guard lock(self.mutex);
-  for (const auto& [name, value] : values) self.set_param(name, value);
+  std::vector<Weights::NewParam> used;
+  for (const auto& [name, value] : values) {
+    if (!self.is_unused(name)) used.push_back({name, value});
+  }
+  self.finish_active();
+  self.loaded->weights.set_params(std::move(used));
+} catch (...) {
+  throw_as_error("setting params");
 }
 
-void Executable::feed(std::string_view input, std::string_view output) {
+void Executable::feed(std::string_view input, std::string_view output) try {
   Impl& self = impl();
   const std::lock_guard lock(self.mutex);
   const Graph& g = *self.loaded->compiled.graph;
@@ -234,25 +247,39 @@ void Executable::feed(std::string_view input, std::string_view output) {
     fail(ErrorKind::invalid_argument, "the output '{}' ({}) cannot feed the input '{}' ({})", output,
          made.text(), input, g.node(node).outputs[0].text());
   }
-  self.feeds.push_back({std::string(input), std::string(output)});
+  self.finish_active();  // its last submit reads the feeds
+  const auto known = std::ranges::find(self.feeds, input, &Impl::Feed::input);
+  if (known == self.feeds.end()) {
+    self.feeds.push_back({std::string(input), std::string(output)});
+  } else {
+    known->output = output;
+  }
+} catch (...) {
+  throw_as_error("feeding an input");
 }
 
-Tensor Executable::read_state(std::string_view name) const {
+Tensor Executable::read_state(std::string_view name) const try {
   const std::lock_guard lock(impl().mutex);
   impl().finish_active();
   return impl().loaded->weights.read_state(name);
+} catch (...) {
+  throw_as_error("reading a state");
 }
 
-void Executable::write_state(std::string_view name, const Tensor& value) {
+void Executable::write_state(std::string_view name, const Tensor& value) try {
   const std::lock_guard lock(impl().mutex);
   impl().finish_active();
   impl().loaded->weights.write_state(name, value);
+} catch (...) {
+  throw_as_error("writing a state");
 }
 
-void Executable::reset_states() {
+void Executable::reset_states() try {
   const std::lock_guard lock(impl().mutex);
   impl().finish_active();
   impl().loaded->weights.reset_states();
+} catch (...) {
+  throw_as_error("resetting states");
 }
 
 std::shared_ptr<const Graph> Executable::graph() const {
@@ -260,17 +287,21 @@ std::shared_ptr<const Graph> Executable::graph() const {
   return impl().loaded->compiled.graph;
 }
 
-std::string Executable::plan_text(const SymbolValues& symbols) const {
+std::string Executable::plan_text(const SymbolValues& symbols) const try {
   const std::lock_guard lock(impl().mutex);
   impl().finish_active();
   const auto plan = impl().loaded->plan_for(symbols);
   return impl().plan_text(*plan);
+} catch (...) {
+  throw_as_error("printing a plan");
 }
 
-PlanReport Executable::plan_report(const SymbolValues& symbols) const {
+PlanReport Executable::plan_report(const SymbolValues& symbols) const try {
   const std::lock_guard lock(impl().mutex);
   impl().finish_active();
   return impl().plan_report(*impl().loaded->plan_for(symbols));
+} catch (...) {
+  throw_as_error("describing a plan");
 }
 
 int64_t Executable::dispatch_count() const {
@@ -306,7 +337,7 @@ MemoryReport Executable::memory() const {
   return impl().memory_report(impl().loaded->last.get());
 }
 
-Tensor Executable::value(std::string_view node, int32_t output) const {
+Tensor Executable::value(std::string_view node, int32_t output) const try {
   const std::lock_guard lock(impl().mutex);
   impl().finish_active();
   if (!impl().loaded->compiled.options.keep_intermediates || !impl().loaded->last) {
@@ -314,6 +345,8 @@ Tensor Executable::value(std::string_view node, int32_t output) const {
          "values can be read only after a run of a graph compiled with keep_intermediates");
   }
   return impl().loaded->last->read_value(node, output);
+} catch (...) {
+  throw_as_error("reading a value");
 }
 
 }  // namespace rlx

@@ -39,14 +39,15 @@ struct Executable::Impl {
 
   // All below are called with `mutex` held.
   bool is_unused(std::string_view param) const;
-  void set_param(std::string_view name, const Tensor& value);
   std::shared_ptr<DevicePlan> plan_for_run(List<InputRef> inputs, SymbolList given);
-  void upload_inputs(DevicePlan& plan, List<InputRef> inputs);
+  // The inputs are in place and the weights loaded; if this fails, no input has changed.
+  void prepare(DevicePlan& plan, List<InputRef> inputs);
   // Adds a copy of an output to the readback, after the `total` bytes so far.
   void add_readback(const DevicePlan& plan, const DevicePlan::OutputSlot& slot, uint64_t& total);
   // The words for overflow, behind what is read so far; returns where they begin.
   uint64_t add_overflow(const DevicePlan& plan, uint64_t& total);
   void add_feeds(DevicePlan& plan);
+  void mark_fed(DevicePlan& plan) const;  // once such a submit has been made
   // Encodes and submits with the copies that were added and those of the feeds.
   void submit(DevicePlan& plan, gpu::Readback* readback);
   // Begins a run in several submits. Before the last of them, `read` adds copies and returns the readback, if
@@ -74,7 +75,7 @@ struct Executable::Impl {
   struct Feed {
     std::string input, output;
   };
-  std::vector<Feed> feeds;
+  std::vector<Feed> feeds;                   // one for an input
   std::vector<gpu::Copy> copies;             // scratch memory of a run, kept so that nothing is allocated
   std::unique_ptr<Diagnostics> diagnostics;  // null unless DebugOptions ask for something
   std::atomic<int64_t> submits = 0;

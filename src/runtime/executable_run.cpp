@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "runtime/executable.h"
 #include "runtime/run.h"
@@ -9,32 +10,53 @@
 
 namespace rlx {
 
-void Executable::Impl::upload_inputs(DevicePlan& plan, List<InputRef> inputs) {
-  for (DevicePlan::InputSlot& slot : plan.inputs()) {
-    const auto it = std::ranges::find(inputs, slot.name, &InputRef::name);
-    if (it == inputs.end()) {
-      if (slot.resident && !loaded->compiled.options.force_input_upload) continue;
+namespace {
+
+void check_input(const DevicePlan::InputSlot& slot, const InputRef& given) {
+  if (given.dtype != slot.type.dtype) {
+    fail(ErrorKind::invalid_argument, "the input '{}' has type {}, but {} values were given", slot.name,
+         to_string(slot.type.dtype), to_string(given.dtype));
+  }
+  const bool same_shape = std::ranges::equal(given.shape, slot.type.shape,
+                                             [](int64_t size, const Dim& dim) { return dim.is(size); });
+  if (!given.shape.empty() && !same_shape) {
+    fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", slot.name,
+         slot.type.shape.text(), Shape(given.shape).text());
+  }
+  if (given.bytes != slot.host_bytes) {
+    fail(ErrorKind::invalid_argument, "the input '{}' is {}, {} bytes, but {} bytes were given", slot.name,
+         slot.type.text(), slot.host_bytes, given.bytes);
+  }
+  if (!given.data && given.bytes > 0)
+    fail(ErrorKind::invalid_argument, "the input '{}' has {} bytes at a null pointer", slot.name,
+         given.bytes);
+}
+
+std::span<const std::byte> bytes_of(const InputRef& given) {
+  return {static_cast<const std::byte*>(given.data), given.bytes};
+}
+
+}  // namespace
+
+void Executable::Impl::prepare(DevicePlan& plan, List<InputRef> inputs) {
+  const auto given = [&](const DevicePlan::InputSlot& slot) {
+    return std::ranges::find(inputs, slot.name, &InputRef::name);
+  };
+  for (const DevicePlan::InputSlot& slot : plan.inputs()) {
+    if (const auto it = given(slot); it != inputs.end()) {
+      check_input(slot, *it);
+      check_elements(slot.type.dtype, bytes_of(*it), slot.name);
+    } else if (!slot.resident || loaded->compiled.options.force_input_upload) {
       fail(ErrorKind::invalid_argument, "the input '{}' ({}) was not given", slot.name, slot.type.text());
     }
-    if (it->dtype != slot.type.dtype) {
-      fail(ErrorKind::invalid_argument, "the input '{}' has type {}, but {} values were given", slot.name,
-           to_string(slot.type.dtype), to_string(it->dtype));
-    }
-    const bool same_shape = std::ranges::equal(it->shape, slot.type.shape,
-                                               [](int64_t size, const Dim& dim) { return dim.is(size); });
-    if (!it->shape.empty() && !same_shape) {
-      fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", slot.name,
-           slot.type.shape.text(), Shape(it->shape).text());
-    }
-    if (it->bytes != slot.host_bytes) {
-      fail(ErrorKind::invalid_argument, "the input '{}' is {}, {} bytes, but {} bytes were given", slot.name,
-           slot.type.text(), slot.host_bytes, it->bytes);
-    }
-    if (!it->data && it->bytes > 0)
-      fail(ErrorKind::invalid_argument, "the input '{}' has {} bytes at a null pointer", slot.name,
-           it->bytes);
-    upload(*loaded->compiled.device, plan.buffer(slot.place.buffer), slot.place.offset, slot.type.dtype,
-           {static_cast<const std::byte*>(it->data), it->bytes}, slot.name);
+  }
+  loaded->weights.finish_loading();
+  for (DevicePlan::InputSlot& slot : plan.inputs()) {
+    const auto it = given(slot);
+    if (it == inputs.end()) continue;
+    slot.resident = false;  // what an earlier run has fed is gone, should this one fail from here on
+    write_elements(*loaded->compiled.device, plan.buffer(slot.place.buffer), slot.place.offset,
+                   slot.type.dtype, bytes_of(*it));
   }
 }
 
@@ -54,17 +76,19 @@ uint64_t Executable::Impl::add_overflow(const DevicePlan& plan, uint64_t& total)
 void Executable::Impl::add_feeds(DevicePlan& plan) {
   for (const Feed& feed : feeds) {
     const DevicePlan::OutputSlot& from = plan.output(feed.output);
-    const auto to = std::ranges::find(plan.inputs(), feed.input, &DevicePlan::InputSlot::name);
+    const DevicePlan::InputSlot& to = plan.input(feed.input);
     const uint64_t bytes = readback_bytes(from.device_bytes);
     if (bytes == 0) continue;
-    copies.push_back({&plan.buffer(from.buffer), from.offset, &plan.buffer(to->place.buffer),
-                      static_cast<uint64_t>(to->place.offset), bytes});
-    to->resident = true;
+    copies.push_back({&plan.buffer(from.buffer), from.offset, &plan.buffer(to.place.buffer),
+                      static_cast<uint64_t>(to.place.offset), bytes});
   }
 }
 
+void Executable::Impl::mark_fed(DevicePlan& plan) const {
+  for (const Feed& feed : feeds) plan.input(feed.input).resident = true;
+}
+
 void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
-  loaded->weights.finish_loading();
   add_feeds(plan);
   const OverflowWords words = plan.overflow();
   const gpu::Copy clear = words.clearing();
@@ -79,6 +103,7 @@ void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
   } else {
     loaded->compiled.device->submit(work);
   }
+  mark_fed(plan);
   report_run(plan);
 }
 
@@ -109,7 +134,7 @@ void Executable::Impl::finish_active() {
   active.reset();
   try {
     runner->advance(true);
-  } catch (const Error&) {
+  } catch (...) {
     // Whoever waits for that run is told.
   }
 }
@@ -117,7 +142,6 @@ void Executable::Impl::finish_active() {
 std::shared_ptr<Runner> Executable::Impl::start(const std::shared_ptr<DevicePlan>& plan,
                                                 std::vector<DispatchReport>* times,
                                                 std::function<gpu::Readback*()> read) {
-  loaded->weights.finish_loading();
   const bool timed = times || (diagnostics && diagnostics->traces());
   const auto submit_part = [this, plan, times, timed](std::span<const size_t> commands,
                                                       const gpu::Work& work) {
@@ -145,6 +169,7 @@ std::shared_ptr<Runner> Executable::Impl::start(const std::shared_ptr<DevicePlan
     add_feeds(*plan);
     work.after = copies;
     submit_part(commands, work);
+    mark_fed(*plan);
     report_run(*plan);
   };
   active = std::make_shared<Runner>(loaded->compiled.device, plan, submit_part, finish);
@@ -175,12 +200,14 @@ void add_data(std::vector<InputRef>& refs, const NamedTensors& inputs) {
 
 }  // namespace
 
-NamedTensors Executable::run(const NamedTensors& inputs, SymbolList symbols) {
+NamedTensors Executable::run(const NamedTensors& inputs, SymbolList symbols) try {
   return run_async(inputs, {}, symbols).get();
+} catch (...) {
+  throw_as_error("running a graph");
 }
 
 Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs,
-                          SymbolList symbols) {
+                          SymbolList symbols) try {
   Impl& self = impl();
   const std::lock_guard lock(self.mutex);
   std::vector<InputRef> refs = input_refs(*self.loaded->compiled.graph, inputs);
@@ -188,7 +215,6 @@ Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::str
   add_data(refs, inputs);
   auto run = std::make_shared<Run::Impl>(self.loaded->compiled.graph->outputs(), outputs);
   for (const std::string& name : run->names()) plan->output(name);  // an error if there is none
-  self.upload_inputs(*plan, refs);
   run->zeros = self.loaded->compiled.options.debug.dispatch_only;
   // Sizes are final when all but the last submit have been made.
   const auto read = [&self, plan, run = run.get()]() -> gpu::Readback* {
@@ -206,14 +232,19 @@ Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::str
     return run->readback ? &run->readback : nullptr;
   };
   if (plan->has_segments()) {
+    self.prepare(*plan, refs);
     run->runner = self.start(plan, nullptr, [read, run] { return read(); });
   } else {
-    self.submit(*plan, read());
+    gpu::Readback* const readback = read();
+    self.prepare(*plan, refs);
+    self.submit(*plan, readback);
   }
   return Run(std::move(run));
+} catch (...) {
+  throw_as_error("running a graph");
 }
 
-void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols) {
+void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols) try {
   Impl& self = impl();
   gpu::Readback readback;
   std::shared_ptr<DevicePlan> plan;
@@ -248,13 +279,13 @@ void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList 
       return readback ? &readback : nullptr;
     };
     if (plan->has_segments()) {
-      self.upload_inputs(*plan, inputs);
+      self.prepare(*plan, inputs);
       self.start(plan, nullptr, read)->advance(true);
       self.active.reset();
     } else {
-      check_outputs();  // before anything is changed
-      self.upload_inputs(*plan, inputs);
-      self.submit(*plan, read());
+      gpu::Readback* const into = read();
+      self.prepare(*plan, inputs);
+      self.submit(*plan, into);
     }
   }
   if (!readback) {
@@ -271,24 +302,27 @@ void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList 
     from_device(out.dtype, bytes.subspan(offset, size), {static_cast<std::byte*>(out.data), out.bytes});
     offset += readback_bytes(size);
   }
+} catch (...) {
+  throw_as_error("running a graph");
 }
 
-std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, SymbolList symbols) {
+std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, SymbolList symbols) try {
   Impl& self = impl();
   const std::lock_guard lock(self.mutex);
   std::vector<InputRef> refs = input_refs(*self.loaded->compiled.graph, inputs);
   const std::shared_ptr<DevicePlan> plan = self.plan_for_run(refs, symbols);
   add_data(refs, inputs);
-  self.upload_inputs(*plan, refs);
+  self.prepare(*plan, refs);
   if (plan->has_segments()) {
     std::vector<DispatchReport> times;
     self.start(plan, &times, []() -> gpu::Readback* { return nullptr; })->advance(true);
     self.active.reset();
     return times;
   }
-  self.loaded->weights.finish_loading();
   ++self.submits;
   return self.submit_timed(*plan, {}, {.dispatches = plan->commands()});
+} catch (...) {
+  throw_as_error("profiling a graph");
 }
 
 }  // namespace rlx

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/checked.h"
 #include "base/fail.h"
 #include "ir/op.h"
 #include "ir/run_sizes.h"
@@ -49,10 +50,10 @@ std::optional<GivenSymbols::Sum> GivenSymbols::sum_of(const Dim& dim) const {
       if (it == symbols_.end()) return std::nullopt;
       SymbolValues one = zeros;
       one[name] = 1;
-      const int64_t factor = dim.bind(one).value() - out.constant;
+      const int64_t factor = checked_add(dim.bind(one).value(), checked_mul(out.constant, -1));
       out.terms.emplace_back(static_cast<size_t>(it - symbols_.begin()), factor);
       third[name] = ++value;
-      at_third += factor * value;
+      at_third = checked_add(at_third, checked_mul(factor, value));
     }
     if (dim.bind(third).value() != at_third) return std::nullopt;
     return out;
@@ -96,9 +97,9 @@ void GivenSymbols::bind_by_length(const Shape& shape, const InputRef& input) {
     const auto name = d.as_symbol();
     const Symbol* symbol = name ? find(*name) : nullptr;
     if (d.is_static()) {
-      known *= d.value();
+      known = checked_mul(known, d.value());
     } else if (symbol && symbol->value >= 0) {
-      known *= symbol->value;
+      known = checked_mul(known, symbol->value);
     } else if (symbol && !unknown) {
       unknown = &d;
     } else {
@@ -183,12 +184,12 @@ void GivenSymbols::solve_all(List<InputRef> inputs) {
 }
 
 bool GivenSymbols::solve(const Sum& sum, const InputRef& input) {
-  int64_t rest = input.shape[sum.axis] - sum.constant;
+  int64_t rest = checked_add(input.shape[sum.axis], checked_mul(sum.constant, -1));
   const std::pair<size_t, int64_t>* open = nullptr;
   for (const auto& term : sum.terms) {
     const int64_t value = symbols_[term.first].value;
     if (value >= 0) {
-      rest -= value * term.second;
+      rest = checked_add(rest, checked_mul(checked_mul(value, term.second), -1));
     } else if (open) {
       return false;
     } else {

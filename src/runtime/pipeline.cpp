@@ -13,6 +13,7 @@
 #include "ops/product_op.h"
 #include "passes/passes.h"
 #include "runtime/diagnostics.h"
+#include "runtime/run_values.h"
 
 namespace rlx {
 
@@ -64,11 +65,14 @@ Target make_target(const Caps& caps, const CompileOptions& options) {
 
 namespace {
 
-void check_options(const Graph& source, const CompileOptions& options, const gpu::Device& device) {
+void check_device(const CompileOptions& options, const gpu::Device& device) {
   if (!options.debug.trace_path.empty() && !device.caps().timestamps) {
     fail(ErrorKind::unsupported, "a trace to '{}' was requested, but the device '{}' has no timestamps",
          options.debug.trace_path, device.info().name);
   }
+}
+
+void check_options(const Graph& source, const CompileOptions& options) {
   if (options.max_plans < 1)
     fail(ErrorKind::invalid_argument, "max_plans is {}; at least one plan is kept", options.max_plans);
   const auto symbols = source.symbols();
@@ -90,6 +94,27 @@ void check_options(const Graph& source, const CompileOptions& options, const gpu
   }
 }
 
+// All but the device.
+CompiledGraph compile_for(Target target, const Graph& source, const CompileOptions& options) {
+  target.sizes_vary = !source.symbols().empty();  // also where this compilation binds them
+  verify(source);
+  check_options(source, options);
+  Graph graph = options.symbols.empty() ? source : bind_symbols(source, options.symbols);
+  graph = inline_calls(graph);
+  if (options.optimize) graph = fold_batch_norm(settle_minima(graph));
+  graph = expand_ops(graph);
+  if (options.optimize) {
+    graph = optimize(graph, {.packed_attention = options.packed_attention,
+                             .max_region_inputs = static_cast<int64_t>(target.caps.max_storage_buffers) - 1});
+    verify(graph);
+  }
+  // To inspect every node after a run, every node must be in it.
+  LoadSplit split = options.keep_intermediates ? LoadSplit{.load = {}, .main = graph, .joined = {}}
+                                               : split_load_phase(materialize_weights(graph));
+  return {nullptr, options, std::move(target), std::make_shared<const Graph>(std::move(graph)),
+          std::move(split)};
+}
+
 }  // namespace
 
 std::string symbols_text(const SymbolValues& symbols) {
@@ -99,33 +124,13 @@ std::string symbols_text(const SymbolValues& symbols) {
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,
                             const CompileOptions& given) {
   const CompileOptions options = with_environment(given);
-  Target target = make_target(device->caps(), options);
-  verify(source);
-  check_options(source, options, *device);
-  Graph graph = options.symbols.empty() ? source : bind_symbols(source, options.symbols);
-  graph = inline_calls(graph);
-  if (options.optimize) graph = fold_batch_norm(graph);
-  graph = expand_ops(graph);
-  if (options.optimize) {
-    graph =
-        optimize(graph, {.packed_attention = options.packed_attention,
-                         .max_region_inputs = static_cast<int64_t>(device->caps().max_storage_buffers) - 1});
-    verify(graph);
-  }
-  // To inspect every node after a run, every node must be in it.
-  LoadSplit split = options.keep_intermediates ? LoadSplit{.load = {}, .main = graph, .joined = {}}
-                                               : split_load_phase(materialize_weights(graph));
-  return {std::move(device), options, std::move(target), std::make_shared<const Graph>(std::move(graph)),
-          std::move(split)};
+  check_device(options, *device);
+  CompiledGraph out = compile_for(make_target(device->caps(), options), source, options);
+  out.device = std::move(device);
+  return out;
 }
 
 namespace {
-
-// A length for which a graph is lowered so that others up to the capacity can use the same kernels: at its
-// capacity, at 1, or at a multiple of four, a slice has a simpler layout than at other lengths.
-int64_t typical_length(int64_t capacity) {
-  return capacity < 3 ? capacity : std::max<int64_t>(capacity - 1 - capacity % 2, 2);
-}
 
 // The symbols in a node's attributes and types, and in the types of its inputs.
 std::set<std::string> symbols_near(const Graph& graph, const Node& n) {
@@ -156,18 +161,6 @@ std::vector<int32_t> nodes_with(const Graph& graph, const std::set<std::string>&
   return out;
 }
 
-// The values with those of run symbols at their capacities, which may depend on each other.
-template <class Symbols>
-SymbolValues with_capacities(SymbolValues values, const Symbols& run) {
-  for (size_t left = run.size(); left > 0; --left) {
-    for (const auto& [name, symbol] : run) {
-      const Dim capacity = symbol.capacity.bind(values);
-      if (capacity.is_static()) values[name] = capacity.value();
-    }
-  }
-  return values;
-}
-
 // Notes which nodes determine run symbols, by the names that lowering gives them.
 void name_run_symbols(const Graph& graph, const std::string& prefix, LoweredGraph& lowered) {
   for (const Node& n : graph.nodes()) {
@@ -184,17 +177,29 @@ void name_run_symbols(const Graph& graph, const std::string& prefix, LoweredGrap
   }
 }
 
+// The values with 1 for the run symbols of which there are at most two: between them and none there is no
+// other length, and one of two has another layout than both.
+std::optional<SymbolValues> shorter(const Graph& graph, const RunValues& run) {
+  std::optional<SymbolValues> out;
+  for (const auto& [name, symbol] : run_symbols(graph)) {
+    if (run.capacities.at(name) != 2 || run.typical.at(name) != 2) continue;
+    if (!out) out = run.typical;
+    (*out)[name] = 1;
+  }
+  return out;
+}
+
 // `values` are those of the caller's symbols; run symbols get a typical one.
-LoweredGraph lower_graph(const CompiledGraph& compiled, SymbolValues values,
+LoweredGraph lower_graph(const CompiledGraph& compiled, const SymbolValues& values,
                          const std::set<std::string>& growing) {
   LoweredGraph out;
   const Graph& main = compiled.split.main;
-  const std::map<std::string, RunSymbol> run = run_symbols(main);
-  SymbolValues largest = with_capacities(values, run);
-  for (const auto& [name, symbol] : run) values[name] = typical_length(largest[name]);
-  out.symbolic = materialize_views(main, values, largest);
-  out.values = values;
-  out.graph = bind_symbols(out.symbolic, values);
+  const RunValues run = run_values(main, values);
+  out.symbolic = materialize_views(main, run.typical, run.capacities);
+  if (const auto other = shorter(main, run))
+    out.symbolic = materialize_views(out.symbolic, *other, run.capacities);
+  out.values = run.typical;
+  out.graph = bind_symbols(out.symbolic, run.typical);
   out.changing = nodes_with(out.symbolic, growing);
   for (const auto& [name, symbol] : run_symbols(out.symbolic))
     out.run_symbols[name] = {"", symbol.capacity, nodes_with(out.symbolic, {name})};
@@ -208,29 +213,39 @@ LoweredGraph lower_graph(const CompiledGraph& compiled, SymbolValues values,
   return out;
 }
 
-// Gives the storages of the program room for the capacities; the reason if it cannot serve them.
+// Gives the storages of the program room for these values too; the reason if it cannot serve them.
+std::optional<std::string> reserve_for(const CompiledGraph& compiled, LoweredGraph& lowered,
+                                       const SymbolValues& values, const SymbolValues& capacities) {
+  const Graph graph = bind_symbols(lowered.symbolic, values);
+  const Graph largest = lowered.run_symbols.empty() ? graph : at_capacity(lowered.symbolic, capacities);
+  std::set<int32_t> all(lowered.changing.begin(), lowered.changing.end());
+  for (const auto& [name, symbol] : lowered.run_symbols)
+    all.insert(symbol.changing.begin(), symbol.changing.end());
+  Relowered relowered;
+  Target target = compiled.target;
+  auto reason = relower(lowered.program, {graph, largest, lowered.sized().run_symbols}, target,
+                        {all.begin(), all.end()}, true, relowered);
+  for (const Relowered::Node& node : relowered.nodes) {
+    // Two operands may have the same layout at some lengths only (a row that is repeated once).
+    const Program::Work& work = lowered.program.work[node.work];
+    const std::span<const Dispatch> now = relowered.of(node);
+    for (size_t i = 0; i < std::min(work.count, now.size()); ++i) {
+      erase_if(lowered.program.dispatches[work.first + i].in_place,
+               [&](const Dispatch::InPlace& pair) { return !std::ranges::contains(now[i].in_place, pair); });
+    }
+  }
+  return reason;
+}
+
+// The same for the capacities of the caller's symbols and of those that only the run knows.
 std::optional<std::string> reserve(const CompiledGraph& compiled, LoweredGraph& lowered,
                                    const SymbolValues& capacities) {
   try {
-    const Graph graph = bind_symbols(lowered.symbolic, with_capacities(capacities, lowered.run_symbols));
-    std::set<int32_t> all(lowered.changing.begin(), lowered.changing.end());
-    for (const auto& [name, symbol] : lowered.run_symbols)
-      all.insert(symbol.changing.begin(), symbol.changing.end());
-    Relowered relowered;
-    Target target = compiled.target;
-    auto reason = relower(lowered.program, {graph, graph, lowered.sized().run_symbols}, target,
-                          {all.begin(), all.end()}, true, relowered);
-    for (const Relowered::Node& node : relowered.nodes) {
-      // Two operands may have the same layout at some lengths only (a row that is repeated once).
-      const Program::Work& work = lowered.program.work[node.work];
-      const std::span<const Dispatch> now = relowered.of(node);
-      for (size_t i = 0; i < std::min(work.count, now.size()); ++i) {
-        erase_if(lowered.program.dispatches[work.first + i].in_place, [&](const Dispatch::InPlace& pair) {
-          return !std::ranges::contains(now[i].in_place, pair);
-        });
-      }
+    const RunValues run = run_values(lowered.symbolic, capacities);
+    if (const auto other = shorter(lowered.symbolic, run)) {
+      if (auto reason = reserve_for(compiled, lowered, *other, run.capacities)) return reason;
     }
-    return reason;
+    return reserve_for(compiled, lowered, run.largest, run.capacities);
   } catch (const Error& e) {
     throw e.within("planning for the capacities (" + symbols_text(capacities) + ")");
   }
@@ -278,6 +293,19 @@ MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights,
   LoweredGraph lowered = lower_graph(compiled, values, {});
   if (!lowered.run_symbols.empty()) reserve(compiled, lowered, values);
   return {plan_of(compiled, weights, std::move(lowered)), false, obstacle.value_or("")};
+}
+
+void check_plan(const Graph& source, const SymbolValues& symbols) {
+  // The limits of WebGPU's largest devices, so that only what no device does is refused.
+  constexpr uint64_t kMost = uint64_t{1} << 40;
+  const Caps caps{.adapter = "any", .max_buffer_bytes = kMost, .max_binding_bytes = UINT32_MAX};
+  const CompileOptions options{.symbols = symbols};
+  const CompiledGraph compiled = compile_for({.caps = caps}, source, options);
+  std::set<std::string> open = compiled.split.main.symbols();
+  for (const auto& [name, symbol] : run_symbols(compiled.split.main)) open.erase(name);
+  if (!open.empty()) return;
+  LoweredGraph lowered = lower_graph(compiled, {}, {});
+  if (!lowered.run_symbols.empty()) reserve(compiled, lowered, {});
 }
 
 }  // namespace rlx

@@ -31,6 +31,10 @@ Target make_target(const Caps& caps, const CompileOptions& options);
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,
                             const CompileOptions& options);
 
+// An error that says why the graph cannot be planned, on a device of any size. What depends on symbols that
+// have no value here is not looked at.
+void check_plan(const Graph& source, const SymbolValues& symbols);
+
 // past = 3, tokens = 1
 std::string symbols_text(const SymbolValues& symbols);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "runtime/transfer.h"
 
@@ -23,11 +24,13 @@ bool Run::ready() {
   return !impl_->readback || impl_->readback.ready();
 }
 
-NamedTensors Run::get() {
+NamedTensors Run::get() try {
   if (!impl_)
     fail(ErrorKind::invalid_argument, "the run was never started, or its outputs have already been taken");
   const std::shared_ptr<Impl> run = std::move(impl_);
   return run->get();
+} catch (...) {
+  throw_as_error("running a graph");
 }
 
 Run::Impl::Impl(const std::vector<Graph::Output>& outputs, const std::vector<std::string>& wanted)

@@ -131,7 +131,9 @@ void Runner::take_word(int32_t word) {
       return;
     case size: {
       if (word > i.capacity) {
-        fail(ErrorKind::invalid_argument, "'{}' makes the symbol '{}' {}, more than its capacity {}",
+        fail(ErrorKind::invalid_argument,
+             "'{0}' makes the symbol '{1}' {2}, more than its capacity {3}; a larger one is given by "
+             "Graph::set_capacity or --capacity {1}=N",
              plan_->names()[static_cast<size_t>(i.name)].name, i.symbol, word, i.capacity);
       }
       const std::string symbol = i.symbol;  // the instructions may be replaced

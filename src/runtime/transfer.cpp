@@ -12,27 +12,31 @@
 namespace rlx {
 namespace {
 
-// In pieces on the stack, since token ids are uploaded in every run, which allocates nothing. `first` is the
-// number of the first element in its tensor.
-void upload_i64(gpu::Device& device, const gpu::Buffer& buffer, uint64_t offset,
-                std::span<const std::byte> host, size_t first, std::string_view what) {
-  const auto element = [&](size_t i) {
-    int64_t wide;
-    std::memcpy(&wide, host.data() + 8 * i, 8);
-    return wide;
-  };
-  const size_t count = host.size() / 8;
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t wide = element(i);
+int64_t wide_element(std::span<const std::byte> host, size_t i) {
+  int64_t wide;
+  std::memcpy(&wide, host.data() + 8 * i, 8);
+  return wide;
+}
+
+// `first` is the number of the first element in its tensor.
+void check_i64(std::span<const std::byte> host, size_t first, std::string_view what) {
+  for (size_t i = 0; i < host.size() / 8; ++i) {
+    const int64_t wide = wide_element(host, i);
     if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max()) {
       fail(ErrorKind::invalid_argument, "{}: element {} is {}; i64 tensors are 32 bits wide on the device",
            what, first + i, wide);
     }
   }
+}
+
+// In pieces on the stack, since token ids are uploaded in every run, which allocates nothing.
+void write_i64(gpu::Device& device, const gpu::Buffer& buffer, uint64_t offset,
+               std::span<const std::byte> host) {
+  const size_t count = host.size() / 8;
   std::array<int32_t, 4096> piece;
   for (size_t done = 0; done < count; done += piece.size()) {
     const size_t length = std::min(piece.size(), count - done);
-    for (size_t i = 0; i < length; ++i) piece[i] = static_cast<int32_t>(element(done + i));
+    for (size_t i = 0; i < length; ++i) piece[i] = static_cast<int32_t>(wide_element(host, done + i));
     device.write(buffer, offset + 4 * done, std::as_bytes(std::span(piece).first(length)));
   }
 }
@@ -60,17 +64,27 @@ gpu::Buffer create_storage(gpu::Device& device, int64_t bytes, std::string_view 
                               label);
 }
 
-void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
-            std::span<const std::byte> host, std::string_view what) {
+void check_elements(DType dtype, std::span<const std::byte> host, std::string_view what) {
+  if (dtype == DType::i64) check_i64(host, 0, what);
+}
+
+void write_elements(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
+                    std::span<const std::byte> host) {
   if (host.empty()) return;
   const auto at = static_cast<uint64_t>(offset);
   if (dtype == DType::i64) {
-    upload_i64(device, buffer, at, host, 0, what);
+    write_i64(device, buffer, at, host);
   } else if (is_encoded(dtype) && encoding_of(dtype).apart_bytes() != 0) {
     upload_blocks(device, buffer, offset, encoding_of(dtype), host);
   } else {
     device.write(buffer, at, host);
   }
+}
+
+void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
+            std::span<const std::byte> host, std::string_view what) {
+  check_elements(dtype, host, what);
+  write_elements(device, buffer, offset, dtype, host);
 }
 
 void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype, const Tensor& value,
@@ -87,13 +101,30 @@ void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DTyp
     value.read(first * width, part);
     const int64_t at = offset + static_cast<int64_t>(first * device_bytes(dtype));
     if (rounds) {
-      upload(device, buffer, at, dtype, rounded_to(dtype, part), what);
-    } else if (dtype == DType::i64) {
-      upload_i64(device, buffer, static_cast<uint64_t>(at), part, first, what);
+      write_elements(device, buffer, at, dtype, rounded_to(dtype, part));
     } else {
-      upload(device, buffer, at, dtype, part, what);
+      if (dtype == DType::i64) check_i64(part, first, what);
+      write_elements(device, buffer, at, dtype, part);
     }
   }
+}
+
+Tensor ready_to_upload(const Tensor& value, std::string_view what) {
+  Tensor out = value;
+  if (!value.is_stored() && !value.is_uniform()) {
+    std::vector<std::byte> all(value.byte_size());
+    value.read(0, all);
+    out = Tensor(value.dtype(), value.shape(), std::move(all));
+  }
+  if (value.dtype() != DType::i64 || value.elements() == 0) return out;
+  if (out.is_stored()) {
+    check_i64(out.bytes(), 0, what);
+  } else {
+    std::array<std::byte, 8> one;
+    out.read(0, one);
+    check_i64(one, 0, what);
+  }
+  return out;
 }
 
 void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host) {

@@ -24,6 +24,14 @@ void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DTyp
 // values are rounded where the device has f16 or bf16.
 void upload(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype, const Tensor& value,
             std::string_view what);
+// The two halves of the first: everything that can be wrong with the bytes, and the writing, in which only
+// the device can fail.
+void check_elements(DType dtype, std::span<const std::byte> host, std::string_view what);
+void write_elements(gpu::Device& device, const gpu::Buffer& buffer, int64_t offset, DType dtype,
+                    std::span<const std::byte> host);
+// The same tensor, all of whose elements have been made and checked: when it is uploaded, only the device can
+// fail.
+Tensor ready_to_upload(const Tensor& value, std::string_view what);
 // Converts elements from the device's form to the host's.
 void from_device(DType dtype, std::span<const std::byte> device, std::span<std::byte> host);
 // f32 values rounded to f16 or bf16.

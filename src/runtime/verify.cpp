@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/border.h"
 #include "ir/reference.h"
 #include "ir/run_sizes.h"
 #include "ir/states.h"
@@ -127,18 +128,35 @@ bool has_hidden_inputs(const Node& n) {
   return found;
 }
 
+// The symbols that are dims of inputs, in the last run.
+SymbolValues sizes_of_inputs(const Executable& exe, const Graph& graph) {
+  SymbolValues out;
+  for (const Node& n : graph.nodes()) {
+    const Shape& shape = n.outputs[0].shape;
+    if (!n.op->is(LeafKind::input) || shape.is_static()) continue;
+    const std::vector<int64_t> dims = exe.value(n.name).shape();
+    for (int64_t axis = 0; axis < shape.rank(); ++axis) {
+      if (const auto symbol = shape[axis].as_symbol()) out[*symbol] = dims[static_cast<size_t>(axis)];
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-std::vector<NodeCheck> verify_nodes(Executable& exe, const std::function<void(int64_t nodes_done)>& done) {
+std::vector<NodeCheck> verify_nodes(Executable& exe,
+                                    const std::function<void(int64_t nodes_done)>& done) try {
   const std::shared_ptr<const Graph> kept = exe.graph();
+  const SymbolValues given = sizes_of_inputs(exe, *kept);
   std::set<std::string> symbols = kept->symbols();
   for (const auto& [name, symbol] : run_symbols(*kept)) symbols.erase(name);
+  for (const auto& [name, value] : given) symbols.erase(name);
   if (!symbols.empty()) {
     fail(ErrorKind::invalid_argument,
-         "the graph '{}' has the symbol '{}'; bind it when compiling to verify a run", kept->name,
-         *symbols.begin());
+         "the graph '{}' has the symbol '{}', which no input has; bind it when compiling to verify a run",
+         kept->name, *symbols.begin());
   }
-  const Graph graph = with_run_sizes(exe, *kept);
+  const Graph graph = with_run_sizes(exe, given.empty() ? *kept : bind_symbols(*kept, given));
   const StateVersions states(graph);
   std::vector<NodeCheck> checks;
   for (int32_t id = 0; id < graph.size(); ++id) {
@@ -154,6 +172,8 @@ std::vector<NodeCheck> verify_nodes(Executable& exe, const std::function<void(in
     if (done) done(id + 1);
   }
   return checks;
+} catch (...) {
+  throw_as_error("verifying nodes");
 }
 
 }  // namespace rlx

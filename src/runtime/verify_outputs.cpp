@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/border.h"
 #include "base/format.h"
 #include "ir/evaluate.h"
 #include "ir/tolerance.h"
@@ -101,9 +102,9 @@ OutputCheck check_output(const std::string& name, const Tensor& got, const Outpu
 
 }  // namespace
 
-std::vector<OutputCheck> verify_outputs(const Graph& written, const NamedTensors& leaves,
-                                        const NamedTensors& outputs,
-                                        const std::function<void(int64_t nodes_done, int64_t nodes)>& done) {
+std::vector<OutputCheck> verify_outputs(
+    const Graph& written, const NamedTensors& leaves, const NamedTensors& outputs,
+    const std::function<void(int64_t nodes_done, int64_t nodes)>& done) try {
   const Graph graph = inline_calls(written);  // the nodes in a body are as inexact as others
   const bool decisions = has_decisions(graph);
   // A decision may go either way: with more trials, the other way is missed less often.
@@ -131,6 +132,8 @@ std::vector<OutputCheck> verify_outputs(const Graph& written, const NamedTensors
     checks.push_back(check_output(out.name, got->second, want, trials, decisions));
   }
   return checks;
+} catch (...) {
+  throw_as_error("verifying outputs");
 }
 
 std::string print(const OutputCheck& c) {

@@ -225,9 +225,9 @@ const gpu::Buffer& Weights::buffer(int32_t id) const {
 
 void Weights::begin_loading() {
   if (loading_) return;
-  for (int64_t bytes : loading_sizes_) {
-    loading_buffers_.push_back(create_storage(*device_, bytes, "loading"));
-  }
+  std::vector<gpu::Buffer> made;
+  for (int64_t bytes : loading_sizes_) made.push_back(create_storage(*device_, bytes, "loading"));
+  loading_buffers_ = std::move(made);
   loading_ = std::make_unique<Commands>(device_, load_dispatches_,
                                         [this](int32_t id) -> const gpu::Buffer& { return buffer(id); });
 }
@@ -237,16 +237,20 @@ void Weights::run_cone(size_t cone) {
   device_->submit({.before = c.before, .dispatches = loading_->all().subspan(c.first, c.count)});
 }
 
-// Runs the cones that wait, and lets go of what is needed for loading only.
+// Runs the cones that wait, and lets go of what is needed for loading only. After an error it can be called
+// again, and goes on where it was.
 void Weights::end_loading() {
   for (size_t c = 0; c < cones_.size(); ++c) {
-    if (std::exchange(cones_[c].dirty, false)) run_cone(c);
+    if (!cones_[c].dirty) continue;
+    run_cone(c);
+    cones_[c].dirty = false;
   }
+  std::vector<std::byte> words(overflow_.bytes);
+  if (overflow_.buffer) device_->read(*overflow_.buffer, overflow_.offset, words);
+  if (std::ranges::all_of(words, [](std::byte b) { return b == std::byte{0}; })) words.clear();
+  overflowed_ = std::move(words);
   loading_.reset();
   loading_buffers_.clear();
-  overflowed_.resize(overflow_.bytes);
-  if (overflow_.buffer) device_->read(*overflow_.buffer, overflow_.offset, overflowed_);
-  if (std::ranges::all_of(overflowed_, [](std::byte b) { return b == std::byte{0}; })) overflowed_.clear();
 }
 
 void Weights::finish_loading() {
@@ -301,24 +305,48 @@ void Weights::set_param(std::string_view name, DType dtype, std::span<const std:
     fail(ErrorKind::invalid_argument, "the param '{}' is {}, {} bytes, but {} bytes were given", name,
          type.text(), bytes, host.size());
   }
-  set_param(name, Tensor(dtype, type.shape.values(), host, nullptr));
+  set_params({{name, Tensor(dtype, type.shape.values(), host, nullptr)}});
 }
 
-void Weights::set_param(std::string_view name, const Tensor& value) {
-  Entry& entry = require_param(name, value.dtype());
-  if (value.shape() != entry.type.shape.values()) {
-    fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", name, entry.type.text(),
-         value.type_text());
+Weights::Entry& Weights::require_param(const NewParam& param) {
+  Entry& entry = require_param(param.name, param.value.dtype());
+  if (param.value.shape() != entry.type.shape.values()) {
+    fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", param.name, entry.type.text(),
+         param.value.type_text());
   }
-  if (entry.cone) begin_loading();
+  return entry;
+}
+
+void Weights::put(std::string_view name, const Entry& entry, const Tensor& value) {
   if (entry.place.buffer >= 0) upload(entry, value, name);
   if (entry.staged) {
     run_cone(*entry.cone);
   } else if (entry.cone) {
     cones_[*entry.cone].dirty = true;
   }
-  missing_ -= !entry.set;
-  entry.set = true;
+}
+
+void Weights::set_params(std::vector<NewParam> params) {
+  for (const NewParam& p : params) require_param(p);
+  const auto entry = [&](const NewParam& p) -> Entry& { return entries_.find(p.name)->second; };
+  // Those without a value come first: as long as they can still fail to be read, no value has been replaced.
+  std::ranges::stable_partition(params, [&](const NewParam& p) { return !entry(p).set; });
+  for (NewParam& p : params) {
+    if (entry(p).set) p.value = ready_to_upload(p.value, p.name);
+  }
+  if (std::ranges::any_of(params, [&](const NewParam& p) { return entry(p).cone.has_value(); }))
+    begin_loading();
+  size_t tried = 0;
+  try {
+    while (tried < params.size()) {
+      const NewParam& p = params[tried++];
+      put(p.name, entry(p), p.value);
+    }
+  } catch (...) {
+    for (const NewParam& p : std::span(params).first(tried)) missing_ += std::exchange(entry(p).set, false);
+    throw;
+  }
+  for (const NewParam& p : params) missing_ -= !std::exchange(entry(p).set, true);
 }
 
 void Weights::write_state(std::string_view name, const Tensor& value) {
@@ -327,7 +355,7 @@ void Weights::write_state(std::string_view name, const Tensor& value) {
     fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name, entry.type.text(),
          value.type_text());
   }
-  upload(entry, value, name);
+  upload(entry, ready_to_upload(value, name), name);
 }
 
 Tensor Weights::read_state(std::string_view name) {

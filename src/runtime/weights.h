@@ -23,7 +23,13 @@ class Weights {
   Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, const Target& target);
   Weights(const Weights&) = delete;
 
-  void set_param(std::string_view name, const Tensor& value);
+  struct NewParam {
+    std::string_view name;
+    Tensor value;
+  };
+  // All of them, or none if one is wrong or cannot be read. If the device fails half-way, those that have
+  // lost their old values have none, and runs say so.
+  void set_params(std::vector<NewParam> params);
   void set_param(std::string_view name, DType dtype, std::span<const std::byte> host);
   void write_state(std::string_view name, const Tensor& value);
   Tensor read_state(std::string_view name);
@@ -67,6 +73,8 @@ class Weights {
   void load_constants(const LoadSplit& split);
   Entry& require(std::string_view name, LeafKind kind);
   Entry& require_param(std::string_view name, DType given);
+  Entry& require_param(const NewParam& param);
+  void put(std::string_view name, const Entry& entry, const Tensor& value);
   [[noreturn]] void fail_missing() const;
   void upload(const Entry& entry, const Tensor& value, std::string_view what);
   const gpu::Buffer& buffer(int32_t id) const;
