@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "audio/speech_spans.h"
 #include "base/fail.h"
 #include "rlx/compile.h"
 #include "rlx/onnx.h"
@@ -151,49 +152,37 @@ std::string Transcriber::piece(std::span<const float> samples, const Listener& l
   return text;
 }
 
-std::string Transcriber::transcribe(const Sound& sound, const Listener& listener) {
-  const Sound heard = resampled(sound, kRate);
-  std::vector<int64_t> ends = quiet_cuts(heard.samples, kRate, kMostSeconds);
-  ends.push_back(std::ssize(heard.samples));
-  std::string text;
-  int64_t begin = 0;
-  for (const int64_t end : ends) {
-    if (!text.empty()) {
-      text += ' ';
-      if (listener) listener(" ");
-    }
-    text +=
-        piece(std::span(heard.samples).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
-              listener);
-    begin = end;
+std::string Transcript::text() const {
+  std::string out;
+  for (const Utterance& u : utterances) {
+    if (!out.empty()) out += ' ';
+    out += u.text;
   }
-  return text;
+  return out;
 }
 
-std::vector<int64_t> quiet_cuts(std::span<const float> samples, int64_t rate, double most) {
-  std::vector<int64_t> cuts;
-  const auto longest = static_cast<int64_t>(most * static_cast<double>(rate));
-  const int64_t window = std::max<int64_t>(rate / 5, 1);
-  const int64_t step = std::max<int64_t>(rate / 50, 1);
-  int64_t begin = 0;
-  while (std::ssize(samples) - begin > longest) {
-    double least = HUGE_VAL;
-    int64_t best = begin + longest;
-    for (int64_t at = begin + longest * 2 / 3; at + window <= begin + longest; at += step) {
-      double energy = 0;
-      for (int64_t i = at; i < at + window; ++i) {
-        const auto v = static_cast<double>(samples[static_cast<size_t>(i)]);
-        energy += v * v;
-      }
-      if (energy < least) {
-        least = energy;
-        best = at + window / 2;
-      }
-    }
-    cuts.push_back(best);
-    begin = best;
+Transcript Transcriber::transcribe(const Sound& sound, const Listener& listener, const Heard& heard) {
+  const Sound input = resampled(sound, kRate);
+  const auto seconds = [](int64_t at) { return static_cast<double>(at) / kRate; };
+  Transcript out;
+  for (const SampleSpan span : speech_spans(input.samples, kRate, kMostSeconds)) {
+    if (heard) heard(seconds(span.begin));
+    // The space before the words of the next part is only due if it has some.
+    bool spoken = out.utterances.empty();
+    const auto pass_on = [&](std::string_view words) {
+      if (!spoken) listener(" ");
+      spoken = true;
+      listener(words);
+    };
+    const std::span<const float> samples =
+        std::span(input.samples)
+            .subspan(static_cast<size_t>(span.begin), static_cast<size_t>(span.end - span.begin));
+    std::string text = piece(samples, listener ? Listener(pass_on) : Listener());
+    if (text.empty()) continue;
+    out.utterances.push_back({seconds(span.begin), seconds(span.end), std::move(text)});
   }
-  return cuts;
+  if (heard) heard(input.seconds());
+  return out;
 }
 
 }  // namespace rlx::audio

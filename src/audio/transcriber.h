@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "audio/vocabulary.h"
 #include "audio/wav.h"
@@ -31,15 +32,31 @@ struct SpeechTimes {
   int64_t tokens = 0;
 };
 
+// What is said without a longer pause, and when.
+struct Utterance {
+  double begin_seconds = 0;
+  double end_seconds = 0;
+  std::string text;
+};
+
+struct Transcript {
+  std::vector<Utterance> utterances;  // none where nobody speaks
+
+  std::string text() const;  // all of it
+};
+
 // One at a time may use it.
 class Transcriber {
  public:
   // Loads and compiles the networks. Errors name the file that is wrong.
   Transcriber(const Device& device, SpeechModels models);
 
-  // The words of a sound of any length and rate. Each piece of text is passed on as soon as it is known.
+  // The words of a sound of any length and rate. Each piece of text is passed on as soon as it is known;
+  // together they are the text of the transcript.
   using Listener = std::function<void(std::string_view)>;
-  std::string transcribe(const Sound& sound, const Listener& listener = {});
+  // `heard` is told how many seconds of the sound have been written down, before each part and at the end.
+  using Heard = std::function<void(double seconds)>;
+  Transcript transcribe(const Sound& sound, const Listener& listener = {}, const Heard& heard = {});
 
   const SpeechTimes& times() const { return times_; }  // of all so far
   int64_t parameters() const { return parameters_; }
@@ -66,9 +83,5 @@ class Transcriber {
   std::optional<Step> step_;
   SpeechTimes times_;
 };
-
-// Where sounds longer than `most` seconds are cut: at the quietest place of the last third of each part. The
-// positions of all cuts.
-std::vector<int64_t> quiet_cuts(std::span<const float> samples, int64_t rate, double most);
 
 }  // namespace rlx::audio

@@ -46,8 +46,9 @@ class Reader {
       const std::string id = text(0);
       const auto claimed = size_t{read<uint32_t>(rest_, 4)};
       rest_ = rest_.subspan(8);
-      // Programs that write to a pipe leave the length of the data open.
-      const bool open = id == "data" && (claimed == UINT32_MAX || claimed == 0);
+      // Programs that write to a pipe leave the length of the data open: 0, or more than a file can have.
+      constexpr size_t kOpen = 0x7ffff000;
+      const bool open = id == "data" && (claimed == 0 || (claimed >= kOpen && claimed > rest_.size()));
       if (!open && claimed > rest_.size())
         wrong("its chunk '{}' should have {} bytes, but the file ends after {}", printable(id), claimed,
               rest_.size());

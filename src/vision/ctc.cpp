@@ -52,22 +52,32 @@ Alphabet Alphabet::read(const std::string& path) {
 
 Reading decode_steps(std::span<const int64_t> classes, std::span<const float> probabilities,
                      const Alphabet& alphabet) {
+  const int64_t space = alphabet.classes() - 1;
   Reading out;
-  int64_t characters = 0;
   int64_t before = 0;
+  double spaces = 0;  // confidences of those that the next character makes part of the text
+  int64_t waiting = 0;
   for (size_t i = 0; i < classes.size(); ++i) {
     const int64_t c = classes[i];
     if (c < 0 || c >= alphabet.classes())
       fail(ErrorKind::invalid_argument, "the recogniser says class {}, but there are {}", c,
            alphabet.classes());
-    if (c != 0 && c != before) {
-      out.text += alphabet[c];
-      out.confidence += static_cast<double>(probabilities[i]);
-      ++characters;
-    }
+    const bool begins = c != 0 && c != before;
     before = c;
+    if (!begins || (c == space && out.characters == 0)) continue;
+    const auto sure = static_cast<double>(probabilities[i]);
+    if (c == space) {
+      spaces += sure;
+      ++waiting;
+      continue;
+    }
+    out.text.append(static_cast<size_t>(waiting), ' ').append(alphabet[c]);
+    out.confidence += spaces + sure;
+    out.characters += waiting + 1;
+    spaces = 0;
+    waiting = 0;
   }
-  if (characters > 0) out.confidence /= static_cast<double>(characters);
+  if (out.characters > 0) out.confidence /= static_cast<double>(out.characters);
   return out;
 }
 

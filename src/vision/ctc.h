@@ -25,11 +25,13 @@ class Alphabet {
 
 struct Reading {
   std::string text;
-  double confidence = 0;  // the mean over its characters; 0 of none
+  double confidence = 0;   // the mean over its characters; 0 of none
+  int64_t characters = 0;  // spaces among them
 };
 
 // The most likely class of each step and its probability. A class that goes on from step to step is one
-// character; nothing in between makes it two.
+// character; nothing in between makes it two. Spaces before the first character and after the last are the
+// margins of the strip, not text.
 Reading decode_steps(std::span<const int64_t> classes, std::span<const float> probabilities,
                      const Alphabet& alphabet);
 

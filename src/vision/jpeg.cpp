@@ -13,6 +13,9 @@ namespace {
 // A progressive file may ask for any number of passes over the picture, in a few bytes each.
 constexpr int kMaxScans = 200;
 
+// Every block of 8 x 8 pixels takes at least a bit.
+constexpr int64_t kMostPixelsPerByte = 8 * 64;
+
 struct Destroy {
   void operator()(void* handle) const { tj3Destroy(handle); }
 };
@@ -51,6 +54,12 @@ Image decode_jpeg(std::span<const std::byte> bytes) {
   Image out{.width = tj3Get(decoder.get(), TJPARAM_JPEGWIDTH),
             .height = tj3Get(decoder.get(), TJPARAM_JPEGHEIGHT)};
   check_size(out.width, out.height);
+  // A file that only claims to be large needs no memory to be refused. (Arithmetic codes have no least
+  // length.)
+  if (out.width * out.height / kMostPixelsPerByte > std::ssize(bytes) &&
+      tj3Get(decoder.get(), TJPARAM_ARITHMETIC) != 1)
+    fail(ErrorKind::invalid_file, "the JPEG file is broken: {} bytes cannot hold {} x {} pixels",
+         bytes.size(), out.width, out.height);
   tj3Set(decoder.get(), TJPARAM_SCANLIMIT, kMaxScans);
   out.rgb.resize(static_cast<size_t>(3 * out.width * out.height));
   // What is missing at the end of a file is filled with grey, and only a warning says so.

@@ -9,6 +9,13 @@
 
 namespace rlx::vision {
 
+// The box with some of what is around it, in parts of its height: the recogniser knows letters that do not
+// touch the edges of a strip.
+TextBox with_margins(const TextBox& box);
+
+// What a line begins with, if it is longer than so many of its heights.
+TextBox beginning(const TextBox& box, double heights);
+
 // How wide a strip of this height is if letters keep their proportions.
 double strip_width(const TextBox& box, int64_t height);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 namespace rlx::vision {
@@ -140,6 +141,59 @@ TextBox as_text(const Rectangle& r, double score) {
   return {corner + right, down, right * -1, score};
 }
 
+// --- Lines beside each other ---
+
+bool is_within(Point p, const TextBox& box) {
+  const double area = cross(box.along, box.down);
+  if (area == 0) return false;
+  const double along = cross(p - box.origin, box.down) / area;
+  const double down = cross(box.along, p - box.origin) / area;
+  return along >= 0 && along <= 1 && down >= 0 && down <= 1;
+}
+
+// How much of a box lies in others, by places that are spread over it.
+double covered_part(const TextBox& box, std::span<const TextBox> others) {
+  constexpr int kAcross = 32;
+  constexpr int kDown = 8;
+  int count = 0;
+  for (int j = 0; j < kDown; ++j) {
+    for (int i = 0; i < kAcross; ++i) {
+      const Point p = box.origin + box.along * ((i + 0.5) / kAcross) + box.down * ((j + 0.5) / kDown);
+      if (std::ranges::any_of(others, [&](const TextBox& b) { return is_within(p, b); })) ++count;
+    }
+  }
+  return static_cast<double>(count) / (kAcross * kDown);
+}
+
+// Where most of the text runs to: of right, down, left and up the one that has the longest lines, and of the
+// angles of these the one in the middle.
+Point reading_direction(std::span<const TextBox> boxes) {
+  constexpr double kQuarter = std::numbers::pi / 2;
+  struct Run {
+    double angle;
+    double length;
+  };
+  std::array<std::vector<Run>, 4> runs;
+  std::array<double, 4> lengths = {};
+  for (const TextBox& b : boxes) {
+    const double angle = std::atan2(b.along.y, b.along.x);
+    const double quarter = std::round(angle / kQuarter);
+    const auto side = static_cast<size_t>(static_cast<int>(quarter) + 4) % 4;
+    runs[side].push_back({angle - quarter * kQuarter, length(b.along)});
+    lengths[side] += length(b.along);
+  }
+  const auto side = static_cast<size_t>(std::ranges::max_element(lengths) - lengths.begin());
+  std::vector<Run>& those = runs[side];
+  if (those.empty()) return {1, 0};
+  std::ranges::sort(those, {}, &Run::angle);
+  double before = 0;
+  size_t middle = 0;
+  while (middle + 1 < those.size() && before + those[middle].length < lengths[side] / 2)
+    before += those[middle++].length;
+  const double angle = those[middle].angle + static_cast<double>(side) * kQuarter;
+  return {std::cos(angle), std::sin(angle)};
+}
+
 }  // namespace
 
 Rectangle smallest_rectangle(std::vector<Point> points) {
@@ -181,18 +235,44 @@ std::vector<TextBox> text_boxes(std::span<const float> map, int64_t width, int64
   return out;
 }
 
-void sort_for_reading(std::vector<TextBox>& boxes) {
-  const auto top_down = [](const TextBox& a, const TextBox& b) { return a.center().y < b.center().y; };
-  const auto left_to_right = [](const TextBox& a, const TextBox& b) { return a.center().x < b.center().x; };
-  const auto height = [](const TextBox& b) { return std::fabs(b.along.y) + std::fabs(b.down.y); };
-  std::ranges::stable_sort(boxes, top_down);
-  for (auto row = boxes.begin(); row != boxes.end();) {
+std::vector<TextBox> with_large_lines(std::vector<TextBox> boxes, const std::vector<TextBox>& large) {
+  // Lines of a paragraph cover most of a box around all of them; of letters that are too large for a tile
+  // only bits are found.
+  constexpr double kSeen = 0.3;
+  std::vector<TextBox> added;
+  for (const TextBox& line : large) {
+    if (covered_part(line, boxes) >= kSeen) continue;
+    std::erase_if(boxes, [&](const TextBox& b) { return is_within(b.center(), line); });
+    added.push_back(line);
+  }
+  boxes.insert(boxes.end(), added.begin(), added.end());
+  return boxes;
+}
+
+std::vector<size_t> reading_order(std::span<const TextBox> boxes) {
+  const Point right = reading_direction(boxes);
+  const Point down = perpendicular(right);
+  const auto across = [&](size_t i) { return dot(boxes[i].center(), right); };
+  const auto below = [&](size_t i) { return dot(boxes[i].center(), down); };
+  const auto height = [&](size_t i) {
+    return std::fabs(dot(boxes[i].along, down)) + std::fabs(dot(boxes[i].down, down));
+  };
+  std::vector<size_t> order(boxes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, below);
+  for (auto row = order.begin(); row != order.end();) {
     auto end = row + 1;
-    while (end != boxes.end() && end->center().y - row->center().y < std::min(height(*row), height(*end)) / 2)
-      ++end;
-    std::stable_sort(row, end, left_to_right);
+    while (end != order.end() && below(*end) - below(*row) < std::min(height(*row), height(*end)) / 2) ++end;
+    std::ranges::stable_sort(row, end, {}, across);
     row = end;
   }
+  return order;
+}
+
+void sort_for_reading(std::vector<TextBox>& boxes) {
+  std::vector<TextBox> sorted;
+  for (const size_t i : reading_order(boxes)) sorted.push_back(boxes[i]);
+  boxes = std::move(sorted);
 }
 
 }  // namespace rlx::vision

@@ -61,7 +61,13 @@ struct Rectangle {
 };
 Rectangle smallest_rectangle(std::vector<Point> points);
 
-// As one reads: rows from the top, and each from the left.
+// Boxes of a picture, and those of large lines that were found in the same picture made small. A large line
+// that is not already there takes the place of the boxes in it, which are parts of its letters.
+std::vector<TextBox> with_large_lines(std::vector<TextBox> boxes, const std::vector<TextBox>& large);
+
+// As one reads: rows from the top, and each from the left, where most of the text is taken to stand upright:
+// a page may be turned by any angle.
+std::vector<size_t> reading_order(std::span<const TextBox> boxes);
 void sort_for_reading(std::vector<TextBox>& boxes);
 
 }  // namespace rlx::vision

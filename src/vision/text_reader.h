@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,23 @@ struct TextModels {
   std::string missing() const;
 };
 
-// A picture is looked at in this size: no side longer than `longest`, and both multiples of 32.
-struct DetectorSize {
-  int64_t width = 0;
-  int64_t height = 0;
+// By how much a picture is enlarged before text is looked for in it: small pictures by up to 2, because they
+// are quick to search and the letters in them are often small; larger ones not at all. Less if a side would
+// be longer than `longest`.
+double detector_scale(int64_t width, int64_t height, int64_t longest);
+
+inline constexpr int64_t kAnySide = int64_t{1} << 26;  // no picture has a longer one
+
+// A line the way it stands.
+struct FacingBox {
+  TextBox box;
+  bool sure = true;  // that it is this way round
 };
-DetectorSize detector_size(int64_t width, int64_t height, int64_t longest);
+
+struct ReadLine {
+  TextBox box;
+  Reading reading;
+};
 
 // One at a time may use it.
 class TextReader {
@@ -40,12 +52,19 @@ class TextReader {
   // Loads and compiles the networks. Errors name the file that is wrong.
   TextReader(const Device& device, const TextModels& models);
 
-  // Boxes around lines of text, in the order in which one reads them.
-  std::vector<TextBox> find(const Image& image, int64_t longest_side = 960, const BoxOptions& options = {});
-  // The same boxes, with those that stand on their heads the other way round.
-  std::vector<TextBox> upright(const Image& image, std::vector<TextBox> boxes);
-  // What they say, in the same order.
-  std::vector<Reading> read(const Image& image, const std::vector<TextBox>& boxes);
+  // Told how many lines of how many are done, before each batch and at the end.
+  using LinesDone = std::function<void(int64_t done, int64_t all)>;
+
+  // Boxes around lines of text, in the order in which one reads them. Large pictures are searched in tiles.
+  std::vector<TextBox> find(const Image& image, int64_t longest_side = kAnySide,
+                            const BoxOptions& options = {});
+  // The same boxes, with those that seem to stand on their heads the other way round.
+  std::vector<FacingBox> upright(const Image& image, const std::vector<TextBox>& boxes,
+                                 const LinesDone& done = {});
+  // What they say, in the order in which one reads them. Lines that are hard to read are also read without
+  // margins and the other way round; what reads best stays, and the box with it.
+  std::vector<ReadLine> read(const Image& image, const std::vector<FacingBox>& boxes,
+                             const LinesDone& done = {});
 
   int64_t parameters() const { return parameters_; }
   const Executable& detector() const { return detector_; }
@@ -53,6 +72,10 @@ class TextReader {
   const Executable& recogniser() const { return recogniser_; }
 
  private:
+  std::vector<TextBox> find_at(const Image& image, double scale, const BoxOptions& options);
+  std::vector<Reading> recognise(const Image& image, const std::vector<TextBox>& lines,
+                                 const LinesDone& done);
+
   Alphabet alphabet_;
   int64_t parameters_ = 0;
   Executable detector_;
