@@ -124,7 +124,9 @@ namespace {
 // The parser's messages as one sentence: lower case at the start, no line breaks.
 std::string sentence(std::string text) {
   if (const size_t at = text.find(" was given a disallowed flag override"); at != std::string::npos) {
-    return "--" + text.substr(0, at) + " takes no value";
+    const std::string flag = text.substr(0, at);
+    return formatted("--{} takes no value{}", flag,
+                     flag == "json" ? ": it prints JSON; --json-file FILE writes it to a file" : "");
   }
   while (!text.empty() && (text.back() == '\n' || text.back() == '.')) text.pop_back();
   for (char& c : text) {
@@ -134,6 +136,18 @@ std::string sentence(std::string text) {
                     !std::isupper(static_cast<unsigned char>(text[1]));
   if (word) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   return text;
+}
+
+// A word after --json is taken for something else, of which the message would be.
+void expect_no_json_file(int argc, char** argv, const std::string& message) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    const std::string_view word = argv[i + 1];
+    if (std::string_view(argv[i]) != "--json" || (word.starts_with('-') && word != "-")) continue;
+    if (!message.contains("not expected")) continue;
+    throw Misuse(formatted(
+        "--json takes no value, but '{}' follows it: it prints JSON; --json-file FILE writes it to a file",
+        word));
+  }
 }
 
 // The parser would only say that the word was not expected.
@@ -159,6 +173,7 @@ void Arguments::run(int argc, char** argv) {
     return;
   } catch (const CLI::ParseError& e) {
     const auto chosen = parser.get_subcommands();
+    expect_no_json_file(argc, argv, e.what());
     throw Misuse(formatted("{} (try: rlx {}--help)", sentence(e.what()),
                            chosen.empty() ? "" : chosen.front()->get_name() + " "));
   }

@@ -14,7 +14,10 @@
 #include "cli/growth.h"
 #include "cli/networks.h"
 #include "cli/peer_ggml.h"
+#include "cli/progress.h"
 #include "cli/ready_model.h"
+#include "cli/report.h"
+#include "cli/standard_input.h"
 #include "cli/text.h"
 #include "rlx/npy.h"
 
@@ -26,7 +29,7 @@ struct Options {
   ValueFlags values;
   DeviceFlags device;
   std::vector<std::string> cases;
-  std::string json;
+  ReportFlags report;
   double seconds = 1;
   bool growth = false;
   std::string plot;
@@ -77,13 +80,13 @@ Result run_case(const Case& c, const Device& device, const Options& o) {
 
 Result run_model(const std::string& name, const ReadyModel& model, const Device& device, const Options& o) {
   CompiledModel compiled = compile_model(model, device);
-  const Progress progress(formatted("running {}", name));
+  const Progress progress(formatted("running {}", short_name(name)));
   Result r{.name = name,
            .load_ms = model.load_ms,
            .compile_ms = compiled.compile_ms,
            .upload_ms = compiled.upload_ms};
   r.time = measure(compiled.exe, model.leaves.inputs, o.seconds, 2000);
-  const PlanReport plan = compiled.exe.plan_report();
+  const PlanReport plan = compiled.exe.plan_report(model.open);
   o.graph.note_unused_kernels(plan);
   r.add_plan(plan);
   return r;
@@ -116,8 +119,8 @@ Json to_json(const Result& r) {
 }
 
 // Of all reports of cases, whatever each of them has.
-std::string report_json(const Device& device, const Json& cases) {
-  return Json::object({{"adapter", device.info().name}, {"cases", cases}}).text(2) + "\n";
+Json report_json(const Device& device, const Json& cases) {
+  return Json::object({{"adapter", device.info().name}, {"cases", cases}});
 }
 
 std::vector<std::string> to_row(const Result& r) {
@@ -221,6 +224,9 @@ bool for_ort(const Options& o) { return o.peer == "ort" || o.peer == "ort-cpu"; 
 Subject subject(const std::string& name, const Options& o) {
   if (const Case* known = find_case(name)) return for_ort(o) ? onnx_case(name, o) : Subject{.known = known};
   if (const Network* network = find_network(name)) return network_subject(*network, o);
+  if (name == "-")
+    throw Misuse(
+        "'-' is no case, network or file: models are measured from files, and --json takes no value");
   // Something that looks like a path is one, so that a wrong one is a file that is missing.
   if (!std::filesystem::exists(name) && name.find_first_of("./") == std::string::npos) {
     throw Misuse(formatted("there is no case, network or file '{}'; the cases are: {}; the networks: {}",
@@ -238,11 +244,13 @@ Subject subject(const std::string& name, const Options& o) {
 std::vector<Subject> subjects(const Options& o) {
   std::vector<Subject> out;
   const GraphFlags& g = o.graph;
-  const bool for_models = !g.model.inputs.empty() || !g.dims.empty() || !g.kernels.empty() || g.no_optimize ||
-                          g.precision != "exact" || !o.values.load.empty();
+  const bool for_models = !g.model.inputs.empty() || !g.dims.empty() || !g.capacities.empty() ||
+                          !g.kernels.empty() || g.no_optimize || g.precision != "exact" ||
+                          !o.values.load.empty();
   if (for_models && std::ranges::all_of(o.cases, find_case)) {
     throw Misuse(
-        "--input, --dim, --kernel, --precision, --no-optimize and --load are for models, and none is given");
+        "--input, --dim, --capacity, --kernel, --precision, --no-optimize and --load are for models, and "
+        "none is given");
   }
   for (const std::string& name : o.cases) out.push_back(subject(name, o));
   if (o.cases.empty() && for_ort(o)) {
@@ -268,18 +276,23 @@ void run_growth(const Options& o, const std::vector<Subject>& all) {
   const Device device = o.device.open();
   const std::vector<Growth> grown = measure_growth(cases, device, o.seconds, o.largest);
   if (!o.plot.empty()) write_report(o.plot, growth_svg(grown, device.info().name));
-  const std::string json = report_json(device, to_json(grown));
-  if (o.json == "-") return print(json);
+  o.report.write(report_json(device, to_json(grown)));
+  if (o.report.only_json() || o.plot == "-") return;
   print(
       formatted("{}\nmedians of warm runs; the exponent is that of n in the CPU time since the size before\n",
                 device.info().name));
   for (const Growth& g : grown) print(growth_table(g));
-  if (!o.json.empty()) write_report(o.json, json);
 }
 
 // --- Beside a peer ---
 
 constexpr std::string_view kInTurns = "warm runs in turns; ratios are rlx to its peer\n";
+
+// With our own figures printed: the comparison that was asked for is not there.
+void fail_if_all_refused(const std::vector<Beside>& results) {
+  const auto refused = [](const Beside& b) { return !b.refusal.empty(); };
+  if (std::ranges::all_of(results, refused)) fail(ErrorKind::unsupported, "{}", results[0].refusal);
+}
 
 void run_beside_ort(const Options& o) {
   const bool webgpu = o.peer == "ort";
@@ -297,9 +310,8 @@ void run_beside_ort(const Options& o) {
   const Device device = flags.open();
   const std::vector<std::vector<Beside>> results =
       beside_ort(providers, models, device, {o.rounds ? o.rounds : 3, o.seconds});
-  const std::string json =
-      report_json(device, webgpu ? to_json(results[0], results[1]) : to_json(results[0]));
-  if (o.json == "-") return print(json);
+  o.report.write(report_json(device, webgpu ? to_json(results[0], results[1]) : to_json(results[0])));
+  if (o.report.only_json()) return fail_if_all_refused(results[0]);
   print(formatted(
       "{}; {}ort-cpu with its CPU provider\n{}", device.info().name,
       webgpu ? "ort is ONNX Runtime 1.30.0 with its WebGPU provider, " : "ONNX Runtime 1.30.0: ", kInTurns));
@@ -307,7 +319,7 @@ void run_beside_ort(const Options& o) {
     const std::string peer = providers[i] == OrtProvider::webgpu ? "ort" : "ort-cpu";
     print(formatted("\n{}\n{}", beside_table(results[i], peer), beside_notes(results[i], peer)));
   }
-  if (!o.json.empty()) write_report(o.json, json);
+  fail_if_all_refused(results[0]);
 }
 
 // Its cases are those of llama.cpp's benchmark.
@@ -326,18 +338,26 @@ void run_beside_ggml(const Options& o) {
   ggml_program();
   const Device device = o.device.open();
   const std::vector<Beside> results = beside_ggml(cases, device, {o.rounds ? o.rounds : 1, o.seconds});
-  const std::string json = report_json(device, to_json(results));
-  if (o.json == "-") return print(json);
+  o.report.write(report_json(device, to_json(results)));
+  if (o.report.only_json()) return;
   print(formatted("{}; ggml is llama.cpp's Vulkan backend, measured by test-backend-ops\n{}\n{}\n{}",
                   device.info().name, kInTurns, beside_table(results, o.peer),
                   beside_notes(results, o.peer)));
-  if (!o.json.empty()) write_report(o.json, json);
+}
+
+std::vector<std::string> input_files(const Options& o) {
+  std::vector<std::string> out = o.values.files(o.graph);
+  for (const std::string& name : o.cases) {
+    const Network* const network = find_network(name);
+    out.push_back(network ? network->path() : name);
+  }
+  return out;
 }
 
 void run_bench(const Options& o) {
   if (!o.peer.empty() && !for_ort(o) && o.peer != "ggml")
     throw Misuse(formatted("--peer is '{}'; the peers are: ort, ort-cpu, ggml", o.peer));
-  for (const std::string& file : {o.json, o.plot}) check_report_path(file);
+  check_outputs(o.report.outputs({{"--plot", o.plot, FileKind::svg}}), input_files(o));
   if (!o.peer.empty() && o.growth) throw Misuse("--peer and --growth cannot be given together");
   if (o.peer.empty() && o.rounds != 0) throw Misuse("--rounds is for --peer, which is not given");
   if (for_ort(o)) return run_beside_ort(o);
@@ -352,15 +372,14 @@ void run_bench(const Options& o) {
     results.push_back(s.known ? run_case(*s.known, device, o) : run_model(s.name, *s.model, device, o));
   Json measured = Json::array();
   for (const Result& r : results) measured.add(to_json(r));
-  const std::string json = report_json(device, measured);
-  if (o.json == "-") return print(json);
+  o.report.write(report_json(device, measured));
+  if (o.report.only_json()) return;
   print(formatted("{}\nmedians of warm runs, inputs uploaded and outputs read back in each\n",
                   device.info().name));
   print_cases(results);
   for (const Result& r : results) {
     if (r.load_ms) print_model(r);
   }
-  if (!o.json.empty()) write_report(o.json, json);
 }
 
 }  // namespace
@@ -372,7 +391,7 @@ void add_bench(Arguments& arguments) {
   for (const Network& n : networks()) cases += formatted("\n{}: {}", n.name, n.what);
   for (const Case& c : bench_cases()) cases += formatted("\n{}: {}", c.name, c.what);
   command.list("CASE", o->cases, cases);
-  command.text("--json", o->json, "Also write the results as JSON; - prints nothing else", {.value = "FILE"});
+  o->report.add_to(command, "the results");
   command.seconds("--seconds", o->seconds, "How long to measure each case (default 1)");
   command.flag("--growth", o->growth, "Measure the cases that can be scaled for growing sizes");
   command.text("--plot", o->plot, "With --growth: draw the times by size as SVG", {.value = "FILE"});
@@ -392,7 +411,7 @@ void add_bench(Arguments& arguments) {
   command.footer(
       "Examples:\n"
       "  rlx bench model.onnx --dim batch=1 --seconds 5\n"
-      "  rlx bench matmul512 softmax --json out.json\n"
+      "  rlx bench matmul512 softmax --json-file out.json\n"
       "  rlx bench ocr_det moonshine_decoder --peer ort\n"
       "  rlx bench sort cumsum --growth --plot growth.svg");
   command.action([o] { run_bench(*o); });

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/standard_input.h"
 #include "rlx/extras.h"
 
 namespace rlx::cli {
@@ -29,7 +30,7 @@ constexpr const char* kExamples =
 
 int complain(const std::string& text, int code) {
   std::fflush(stdout);
-  std::fputs(formatted("rlx: {}\n", text).c_str(), stderr);
+  std::fputs(formatted("rlx: {}\n", with_shown_names(text)).c_str(), stderr);
   return code;
 }
 

@@ -10,10 +10,13 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
+#include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/text.h"
 #include "import/onnx/model_file.h"
 #include "import/onnx/one_to_one.h"
 #include "import/onnx/rules.h"
+#include "ir/tolerance.h"
 #include "rlx/compile.h"
 
 namespace rlx::cli {
@@ -34,7 +37,7 @@ constexpr double kAbsolute = 1e-7;
 struct Options {
   DeviceFlags device;
   std::string folder = kDefaultFolder;
-  std::string json;
+  ReportFlags report;
   std::string markdown;
   std::vector<std::string> suites;
   std::string only;
@@ -52,9 +55,19 @@ struct CaseResult {
 
 // --- The files of a case ---
 
+using TypedTensor = std::pair<Tensor, ElementType>;
+
+// A file of a case: a tensor, the tensors of a sequence, or an optional, which may hold nothing.
+struct Stored {
+  std::vector<TypedTensor> tensors;
+  bool sequence = false;
+  bool absent = false;
+};
+
 struct Data {
   NamedTensors inputs;
-  std::vector<std::pair<Tensor, ElementType>> outputs;
+  std::map<std::string, std::optional<int64_t>, std::less<>> lengths;  // of inputs that are no tensors
+  std::vector<Stored> outputs;
 };
 
 struct Case {
@@ -99,30 +112,60 @@ std::vector<Case> cases_of(const fs::path& folder, const Options& o) {
   return out;
 }
 
-std::pair<Tensor, ElementType> read_tensor(const fs::path& path) {
+Stored read_stored(const fs::path& path, const onnx::ValueInfo& info) {
   const auto bytes = std::make_shared<const FileBytes>(path.string());
-  const onnx::TensorProto proto = onnx::parse_tensor(bytes->bytes(), path.string());
-  return {onnx::TensorData(bytes, "").tensor(proto), proto.type};
+  onnx::TensorData data(bytes, "");
+  const bool is_sequence = info.kind == onnx::ValueInfo::Kind::sequence;
+  onnx::OptionalProto proto;
+  if (info.optional) {
+    proto = onnx::parse_optional(bytes->bytes(), path.string());
+  } else if (is_sequence) {
+    proto.sequence = onnx::parse_sequence(bytes->bytes(), path.string());
+  } else {
+    proto.tensor = onnx::parse_tensor(bytes->bytes(), path.string());
+  }
+  Stored out{.tensors = {}, .sequence = is_sequence, .absent = !proto.tensor && !proto.sequence};
+  if (proto.tensor) proto.sequence = {*proto.tensor};
+  for (const onnx::TensorProto& t : proto.sequence.value_or(std::vector<onnx::TensorProto>()))
+    out.tensors.emplace_back(data.tensor(t), t.type);
+  return out;
 }
 
-std::vector<std::string_view> input_names(const onnx::GraphProto& graph) {
-  std::vector<std::string_view> out;
+std::vector<const onnx::ValueInfo*> given_inputs(const onnx::GraphProto& graph) {
+  std::vector<const onnx::ValueInfo*> out;
   for (const onnx::ValueInfo& info : graph.inputs) {
-    if (!std::ranges::contains(graph.initializers, info.name, &onnx::TensorProto::name))
-      out.push_back(info.name);
+    if (!std::ranges::contains(graph.initializers, info.name, &onnx::TensorProto::name)) out.push_back(&info);
+  }
+  return out;
+}
+
+// The names in our graph of what a file holds.
+std::vector<std::string> names_of(std::string_view name, const Stored& stored) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < stored.tensors.size(); ++i) {
+    out.push_back(stored.sequence ? onnx::element_name(name, static_cast<int64_t>(i)) : std::string(name));
   }
   return out;
 }
 
 Data read_data(const fs::path& folder, const onnx::GraphProto& graph) {
   Data data;
-  const std::vector<std::string_view> names = input_names(graph);
-  for (size_t i = 0; i < names.size(); ++i) {
+  const std::vector<const onnx::ValueInfo*> inputs = given_inputs(graph);
+  for (size_t i = 0; i < inputs.size(); ++i) {
     const fs::path path = folder / formatted("input_{}.pb", i);
-    if (fs::exists(path)) data.inputs.emplace(names[i], read_tensor(path).first);
+    if (!fs::exists(path)) continue;
+    const Stored stored = read_stored(path, *inputs[i]);
+    const std::string name(inputs[i]->name);
+    const std::vector<std::string> names = names_of(name, stored);
+    for (size_t k = 0; k < names.size(); ++k) data.inputs.emplace(names[k], stored.tensors[k].first);
+    if (stored.absent) {
+      data.lengths[name] = std::nullopt;
+    } else if (stored.sequence) {
+      data.lengths[name] = std::ssize(names);
+    }
   }
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    data.outputs.push_back(read_tensor(folder / formatted("output_{}.pb", i)));
+    data.outputs.push_back(read_stored(folder / formatted("output_{}.pb", i), graph.outputs[i]));
   }
   return data;
 }
@@ -139,7 +182,7 @@ Data light_data(const Case& c, const onnx::GraphProto& graph) {
       values[i] = static_cast<float>(static_cast<double>(i) / static_cast<double>(n));
     data.inputs.emplace(info.name, Tensor::of(shape, values));
   }
-  data.outputs.push_back(read_tensor(c.output));
+  data.outputs.push_back(read_stored(c.output, graph.outputs[0]));
   return data;
 }
 
@@ -151,16 +194,17 @@ Data light_data(const Case& c, const onnx::GraphProto& graph) {
 std::string compare(const std::string& name, const Tensor& got, const Tensor& want, double largest_share) {
   double largest = 0;
   for (int64_t i = 0; largest_share > 0 && i < want.elements(); ++i)
-    largest = std::max(largest, std::abs(want.complex(i)));
+    if (const double size = std::abs(want.complex(i)); std::isfinite(size)) largest = std::max(largest, size);
   const double unit = want.dtype() == DType::f16 ? 0x1p-10 : want.dtype() == DType::bf16 ? 0x1p-7 : 0;
   for (int64_t i = 0; i < want.elements(); ++i) {
     const std::complex<double> g = got.complex(i);
     const std::complex<double> w = want.complex(i);
-    if (g == w || (std::isnan(g.real()) && std::isnan(w.real()))) continue;
+    const double apart = std::hypot(difference(g.real(), w.real()), difference(g.imag(), w.imag()));
+    if (apart == 0) continue;
     const bool exact = !is_float(want.dtype()) && want.dtype() != DType::c64;
     const double allowed =
         std::max(kAbsolute, largest_share * largest) + std::max(kRelative, unit) * std::abs(w);
-    if (exact || !(std::abs(g - w) <= allowed)) {
+    if (exact || !std::isfinite(apart) || apart > allowed) {
       return formatted("element {} of the output '{}' ({}) is {:.9g} instead of {:.9g}", i, name,
                        want.type_text(), g.real(), w.real());
     }
@@ -176,7 +220,7 @@ std::optional<std::string> honest_reason(const onnx::ImportProblem& p) {
     case Refusal::element_type:
       return "type " + p.reason.substr(0, p.reason.find(','));
     case Refusal::not_a_tensor:
-      return "strings, sequences and optionals";
+      return "strings";
     case Refusal::foreign_domain:
       return "domain " + p.op.substr(0, p.op.rfind('.'));
     case Refusal::host_value:
@@ -202,8 +246,36 @@ struct Difference {
   std::string value = {};
 };
 
-Difference run_and_compare(onnx::Imports& imports, const Data& data, const Device& device,
-                           double largest_share) {
+// Whether an output is as many tensors as it should be; what is wrong if not.
+std::string compare_length(const std::string& name, const onnx::Imports& imports, const Stored& want) {
+  const auto text = [](bool is_list, std::optional<int64_t> length) {
+    if (!is_list) return std::string("a tensor");
+    return length ? formatted("a sequence of {}", *length) : std::string("an optional that holds nothing");
+  };
+  const auto it = imports.lengths.find(name);
+  const bool is_list = it != imports.lengths.end();
+  const std::string got = text(is_list, is_list ? it->second : std::nullopt);
+  const std::string wanted = text(want.sequence || want.absent,
+                                  want.absent ? std::nullopt : std::optional(std::ssize(want.tensors)));
+  return got == wanted ? "" : formatted("the output '{}' is {} instead of {}", name, got, wanted);
+}
+
+// What is wrong with one output, by its name in our graph.
+Difference compare_output(const std::string& name, const onnx::Imports& imports, const NamedTensors& outputs,
+                          const TypedTensor& wanted, double largest_share) {
+  const auto& [want, type] = wanted;
+  if (imports.types.at(name) != type) {
+    return {formatted("the output '{}' is {} instead of {}", name, to_string(imports.types.at(name)),
+                      to_string(type))};
+  }
+  const Tensor& got = outputs.at(name);
+  if (got.shape() != want.shape() || got.dtype() != want.dtype())
+    return {formatted("the output '{}' is {} instead of {}", name, got.type_text(), want.type_text())};
+  return {.value = compare(name, got, want, largest_share)};
+}
+
+Difference run_and_compare(const onnx::GraphProto& graph, onnx::Imports& imports, const Data& data,
+                           const Device& device, double largest_share) {
   Executable exe = compile(imports.graph, device);
   exe.set_params(imports.weights);
   NamedTensors inputs;
@@ -215,16 +287,14 @@ Difference run_and_compare(onnx::Imports& imports, const Data& data, const Devic
   const NamedTensors outputs = exe.run(inputs);
   Difference out;
   for (size_t i = 0; i < data.outputs.size(); ++i) {
-    const std::string& name = imports.graph.outputs()[i].name;
-    const auto& [want, type] = data.outputs[i];
-    if (imports.types.at(name) != type) {
-      return {formatted("the output '{}' is {} instead of {}", name, to_string(imports.types.at(name)),
-                        to_string(type))};
+    const std::string name(graph.outputs[i].name);
+    if (std::string wrong = compare_length(name, imports, data.outputs[i]); !wrong.empty()) return {wrong};
+    const std::vector<std::string> names = names_of(name, data.outputs[i]);
+    for (size_t k = 0; k < names.size(); ++k) {
+      Difference one = compare_output(names[k], imports, outputs, data.outputs[i].tensors[k], largest_share);
+      if (!one.type.empty()) return one;
+      if (out.value.empty()) out.value = std::move(one.value);
     }
-    const Tensor& got = outputs.at(name);
-    if (got.shape() != want.shape() || got.dtype() != want.dtype())
-      return {formatted("the output '{}' is {} instead of {}", name, got.type_text(), want.type_text())};
-    if (out.value.empty()) out.value = compare(name, got, want, largest_share);
   }
   return out;
 }
@@ -256,11 +326,12 @@ CaseResult run_case(const Case& c, const Device& device) {
     }
     data = c.output.empty() ? read_data(c.data[i], file.model.graph) : light_data(c, file.model.graph);
     options.values = data.inputs;
+    options.lengths = data.lengths;
     onnx::Imports imports = onnx::import_model(file.model, file.data, options);
     if (!imports.problems.empty()) return refused(c, imports.problems);
     const bool spectral = std::ranges::any_of(
         file.model.graph.nodes, [](const onnx::NodeProto& n) { return n.op == "DFT" || n.op == "STFT"; });
-    const Difference wrong = run_and_compare(imports, data, device, spectral ? 0x1p-22 : 0);
+    const Difference wrong = run_and_compare(file.model.graph, imports, data, device, spectral ? 0x1p-22 : 0);
     if (!wrong.type.empty()) return {c.name, Outcome::wrong, wrong.type};
     // Another generator made the data: types and shapes are all that can agree.
     if (!wrong.value.empty() && imports.random)
@@ -393,11 +464,25 @@ std::string markdown(const std::vector<Suite>& suites) {
       joined(own), microsoft.size(), joined(microsoft));
 }
 
+void show(const std::vector<Suite>& suites, const std::string& adapter) {
+  bool any_wrong = false;
+  for (const Suite& s : suites) {
+    for (const CaseResult& r : s.results) {
+      if (r.outcome != Outcome::wrong) continue;
+      any_wrong = true;
+      print(formatted("wrong: {}/{}: {}\n", s.name, r.name, r.reason));
+    }
+  }
+  print(formatted("{}{}\n\n{}", any_wrong ? "\n" : "", adapter, table(summary(suites), {1, 2, 3, 4})));
+  if (const auto rows = reason_rows(suites); rows.size() > 1) print("\n" + table(rows, {1}));
+}
+
 void run_conformance(const Options& o) {
   if (!fs::is_directory(o.folder)) {
     throw Misuse(formatted("there is no folder '{}'; ONNX's tests are in Debian's package libonnx-testdata",
                            o.folder));
   }
+  check_outputs(o.report.outputs({{"--markdown", o.markdown, FileKind::markdown}}), {});
   const std::vector<std::string> all_suites = suites_in(o.folder);
   for (const std::string& name : o.suites) {
     if (!std::ranges::contains(all_suites, name)) {
@@ -414,29 +499,20 @@ void run_conformance(const Options& o) {
     Suite suite{name, {}};
     Progress progress(formatted("running {}", name));
     for (const Case& c : cases) {
-      progress.update(std::ssize(suite.results), std::ssize(cases));
+      progress.update(std::ssize(suite.results), std::ssize(cases), "tests");
       suite.results.push_back(judged(c, device));
     }
     suites.push_back(std::move(suite));
   }
   if (suites.empty()) throw Misuse(formatted("there are no such tests in '{}'", o.folder));
 
-  int64_t wrong = 0;
-  for (const Suite& s : suites) {
-    for (const CaseResult& r : s.results) {
-      if (r.outcome != Outcome::wrong) continue;
-      ++wrong;
-      print(formatted("wrong: {}/{}: {}\n", s.name, r.name, r.reason));
-    }
-  }
-  print(formatted("{}{}\n\n{}", wrong ? "\n" : "", device.info().name, table(summary(suites), {1, 2, 3, 4})));
-  if (const auto rows = reason_rows(suites); rows.size() > 1) print("\n" + table(rows, {1}));
   if (!o.markdown.empty()) write_report(o.markdown, markdown(suites));
-  if (!o.json.empty()) {
-    Json all = Json::object();
-    for (const Suite& s : suites) all.set(s.name, to_json(s));
-    write_report(o.json, all.text(1) + "\n");
-  }
+  Json all = Json::object();
+  for (const Suite& s : suites) all.set(s.name, to_json(s));
+  o.report.write(all);
+  if (!o.report.only_json() && o.markdown != "-") show(suites, device.info().name);
+  int64_t wrong = 0;
+  for (const Suite& s : suites) wrong += s.count(Outcome::wrong);
   if (wrong > 0) fail(ErrorKind::internal, "{} test{} wrong", wrong, wrong == 1 ? " is" : "s are");
 }
 
@@ -452,7 +528,7 @@ void add_conformance(Arguments& arguments) {
       {.value = "NAME"});
   command.text("--only", o->only, "Only the tests whose names contain this text", {.value = "TEXT"});
   command.number("--every", o->every, 1, 1000, "Only every n-th test");
-  command.text("--json", o->json, "Also write the result of each test", {.value = "FILE"});
+  o->report.add_to(command, "the result of each test");
   command.text("--markdown", o->markdown, "Also write what is covered, as docs/onnx-coverage.md has it",
                {.value = "FILE"});
   o->device.add_to(command);
@@ -460,12 +536,12 @@ void add_conformance(Arguments& arguments) {
       "Tolerances are ONNX's own, 1e-3 of a number and 1e-7, and a unit of f16 and bf16; of Fourier "
       "transforms also\n"
       "2^-22 of the largest number.\n"
-      "A test is refused only for an op or an element type that is missing, for strings, sequences,\n"
-      "optionals, random numbers, foreign domains, and four tests whose data wrap an int8 where ONNX's text "
+      "A test is refused only for an op or an element type that is missing, for strings, random\n"
+      "numbers, foreign domains, and four tests whose data wrap an int8 where ONNX's text "
       "says that "
       "QLinearMatMul saturates. Anything else that is not passed is wrong.\n\n"
       "Examples:\n"
-      "  rlx conformance --json conformance.json\n"
+      "  rlx conformance --json-file conformance.json\n"
       "  rlx conformance --suite node --only softmax");
   command.action([o] { run_conformance(*o); });
 }

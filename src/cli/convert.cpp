@@ -3,7 +3,11 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/graph_file.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/standard_input.h"
 #include "cli/text.h"
+#include "import/new_file.h"
 #include "import/safetensors_writer.h"
 
 namespace rlx::cli {
@@ -14,30 +18,67 @@ namespace fs = std::filesystem;
 struct Options {
   ModelFlags model;
   std::string output;
+  ReportFlags report;
 };
 
-void convert(const Options& o) {
-  const fs::path text_path = o.output;
-  const fs::path weights_path = fs::path(text_path).replace_extension(".safetensors");
-  if (text_path == weights_path || text_path.stem().empty())
+// The weights go beside the text; a text on standard output has none.
+std::string weights_file(const Options& o) {
+  if (o.output == "-") return "";
+  const fs::path text = o.output;
+  const fs::path weights = fs::path(text).replace_extension(".safetensors");
+  if (text == weights || text.stem().empty())
     throw Misuse(
         formatted("--output is '{}'; it must be the name of a text file, such as model.rlx", o.output));
-  const LoadedModel model = o.model.load();
-  // Both are written before either has its name.
-  NewFile text(text_path.string());
+  return weights.string();
+}
+
+struct Converted {
+  int64_t nodes = 0, params = 0, bytes = 0;
+};
+
+// Both are written before either has its name.
+void write_both(const Options& o, const std::string& weights_path, const LoadedModel& model) {
+  NewFile text(o.output);
   text.write(rlx::print(model.graph));
   if (!model.weights.empty()) {
-    NewFile weights(weights_path.string());
+    NewFile weights(weights_path);
     write_safetensors(weights, model.weights);
     weights.commit();
   }
   text.commit();
-  print(formatted("wrote {}, {} nodes\n", text_path.string(), model.graph.size()));
-  if (model.weights.empty()) return;
-  int64_t bytes = 0;
-  for (const auto& [name, value] : model.weights) bytes += static_cast<int64_t>(value.byte_size());
-  print(formatted("wrote {}, {} params, {}\nrun it with: rlx run {} --load {}\n", weights_path.string(),
-                  model.weights.size(), bytes_text(bytes), text_path.string(), weights_path.string()));
+}
+
+void show(const Options& o, const std::string& weights_path, const Converted& made) {
+  print(formatted("wrote {}, {} nodes\n", o.output, made.nodes));
+  if (made.params == 0) return;
+  print(formatted("wrote {}, {} params, {}\nrun it with: rlx run {} --load {}\n", weights_path, made.params,
+                  bytes_text(made.bytes), o.output, weights_path));
+}
+
+void convert(const Options& o) {
+  const std::string weights = weights_file(o);
+  check_outputs(o.report.outputs({{"--output", o.output, FileKind::graph_text},
+                                  {"the weights of --output", weights, FileKind::safetensors}}),
+                o.model.files());
+  const LoadedModel model = o.model.load();
+  Converted made{.nodes = model.graph.size(), .params = std::ssize(model.weights)};
+  for (const auto& [name, value] : model.weights) made.bytes += static_cast<int64_t>(value.byte_size());
+  if (o.output == "-") {
+    print(rlx::print(model.graph));
+    if (made.params > 0)
+      note(formatted("the {} params of the model are not written: they need -o FILE.rlx", made.params));
+  } else {
+    const Progress progress(formatted("writing {}", short_name(o.output)));
+    write_both(o, weights, model);
+  }
+  Json report = Json::object({{"file", with_shown_names(o.model.file)},
+                              {"text", o.output},
+                              {"nodes", made.nodes},
+                              {"params", made.params},
+                              {"weight_bytes", made.bytes}});
+  if (made.params > 0 && !weights.empty()) report.set("weights", weights);
+  o.report.write(report);
+  if (!o.report.only_json() && o.output != "-") show(o, weights, made);
 }
 
 }  // namespace
@@ -46,15 +87,20 @@ void add_convert(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("convert", "Writes an ONNX model as a graph text and its weights");
   o->model.add_to(command);
-  command.required("-o,--output", o->output, "The text to write; the weights go beside it, as .safetensors",
+  command.required("-o,--output", o->output,
+                   "The text to write; the weights go beside it, as .safetensors. - prints the text alone",
                    {.value = "FILE"});
+  o->report.add_to(command, "what was written");
   command.footer(
       "Inputs that decide a shape become part of the text: give them with --input.\n"
       "\n"
       "Examples:\n"
       "  rlx convert model.onnx -o model.rlx\n"
       "  rlx run model.rlx --load model.safetensors");
-  command.action([o] { convert(*o); });
+  command.action([o] {
+    o->model.take_standard_input();
+    convert(*o);
+  });
 }
 
 }  // namespace rlx::cli

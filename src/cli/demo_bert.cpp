@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/fail.h"
 #include "cli/arguments.h"
 #include "cli/measure.h"
+#include "cli/progress.h"
 #include "cli/text.h"
 #include "ir/reference.h"
+#include "ir/tolerance.h"
 #include "rlx/compile.h"
 #include "rlx/models.h"
 
@@ -37,9 +40,8 @@ Difference compare(const Tensor& got, const RefTensor& want) {
   Difference d;
   const std::vector<double> values = got.doubles();
   for (size_t i = 0; i < values.size(); ++i) {
-    // Not std::max, which would drop a NaN.
-    const double error = std::fabs(values[i] - want.real[i]);
-    if (!(error <= d.largest)) d.largest = error;
+    const double error = difference(values[i], want.real[i]);
+    d.largest = std::max(d.largest, error);
     d.largest_want = std::max(d.largest_want, std::fabs(want.real[i]));
     d.mean += error / static_cast<double>(values.size());
   }
@@ -54,24 +56,34 @@ double allowed_error(const BertDemo& o, const Difference& d) {
          std::max(d.largest_want, 1.0);
 }
 
-void check_against_reference(const BertDemo& o, const Graph& graph, const NamedTensors& leaves,
-                             const Tensor& got) {
+struct Check {
+  Difference difference;
+  double allowed = 0;
+  double reference_ms = 0;
+
+  bool agrees() const { return difference.largest <= allowed; }
+};
+
+Check check_against_reference(const BertDemo& o, const Graph& graph, const NamedTensors& leaves,
+                              const Tensor& got) {
   const Stopwatch watch;
   std::map<std::string, RefTensor> want;
   {
-    Progress progress("computing the same on the CPU in double precision, node");
-    want = run_reference(graph, leaves, [&](int64_t done) { progress.update(done, graph.size()); });
+    Progress progress("computing the same on the CPU in double precision");
+    want = run_reference(graph, leaves, [&](int64_t done) { progress.update(done, graph.size(), "nodes"); });
   }
-  const Difference d = compare(got, want.at("last_hidden_state"));
-  const double allowed = allowed_error(o, d);
-  line("reference", formatted("{} on the CPU, in double precision", ms_text(watch.ms())));
+  Check out{.difference = compare(got, want.at("last_hidden_state"))};
+  out.allowed = allowed_error(o, out.difference);
+  out.reference_ms = watch.ms();
+  return out;
+}
+
+void show(const Check& c) {
+  const Difference& d = c.difference;
+  line("reference", formatted("{} on the CPU, in double precision", ms_text(c.reference_ms)));
   line("max error", formatted("{:.3g} (mean {:.2g}) on values up to {:.3g}; {:.2g} would be allowed",
-                              d.largest, d.mean, d.largest_want, allowed));
-  if (!(d.largest <= allowed)) {
-    fail(ErrorKind::internal, "the GPU is wrong: its largest error is {:.3g}, more than {:.3g}", d.largest,
-         allowed);
-  }
-  print("\nThe GPU and the reference agree.\n");
+                              d.largest, d.mean, d.largest_want, c.allowed));
+  if (c.agrees()) print("\nThe GPU and the reference agree.\n");
 }
 
 std::string dispatches_text(const PlanReport& plan, int64_t layers) {
@@ -86,6 +98,85 @@ std::string dispatches_text(const PlanReport& plan, int64_t layers) {
   return out + formatted(", {} in the load phase", plan.load.size());
 }
 
+struct Result {
+  std::string adapter;
+  double compile_ms = 0, upload_ms = 0;
+  Measured time;
+  MemoryReport memory;
+  std::string dispatches;
+  int64_t dispatch_count = 0;
+  std::optional<Check> check;
+};
+
+void show(const Result& r) {
+  const MemoryReport& m = r.memory;
+  line("dispatches", r.dispatches);
+  line("memory", formatted("weights {}, derived {}, intermediates {} (lower bound {})",
+                           bytes_text(m.weight_bytes), bytes_text(m.derived_bytes),
+                           bytes_text(m.intermediate_bytes), bytes_text(m.lower_bound_bytes)));
+  line("compile", formatted("{}, upload of the weights {}", ms_text(r.compile_ms), ms_text(r.upload_ms)));
+  line("first run", ms_text(r.time.first_ms));
+  line("warm run", formatted("{} wall, {} CPU (median of {})", ms_text(r.time.wall_ms),
+                             ms_text(r.time.cpu_ms), r.time.runs));
+  if (r.check) show(*r.check);
+}
+
+Json to_json(const BertDemo& o, const Result& r) {
+  Json out = Json::object({{"demo", "bert"},
+                           {"layers", o.layers},
+                           {"tokens", o.tokens},
+                           {"adapter", r.adapter},
+                           {"dispatches", r.dispatch_count},
+                           {"weight_bytes", r.memory.weight_bytes},
+                           {"intermediate_bytes", r.memory.intermediate_bytes},
+                           {"compile_ms", r.compile_ms},
+                           {"upload_ms", r.upload_ms},
+                           {"first_run_ms", r.time.first_ms},
+                           {"wall_ms", r.time.wall_ms},
+                           {"cpu_ms", r.time.cpu_ms}});
+  if (!r.check) return out;
+  out.set("max_error", r.check->difference.largest);
+  out.set("allowed_error", r.check->allowed);
+  out.set("agrees", r.check->agrees());
+  return out;
+}
+
+Result measured(const BertDemo& o, const Device& device, const models::BertConfig& config) {
+  Result r{.adapter = device.info().name};
+  const Graph graph = models::bert_encoder(config, 1, o.tokens);
+  NamedTensors leaves = models::random_weights(graph, kSeed);
+  const Stopwatch watch;
+  Executable exe = [&] {
+    const Progress progress("compiling");
+    return compile(graph, device);
+  }();
+  r.compile_ms = watch.ms();
+  const Stopwatch upload_watch;
+  {
+    Progress progress("uploading weights");
+    int64_t done = 0;
+    for (const auto& [name, value] : leaves) {
+      progress.update(done++, std::ssize(leaves));
+      exe.set_param(name, value);
+    }
+  }
+  r.upload_ms = upload_watch.ms();
+  const NamedTensors inputs = demo_inputs(o.tokens, config.vocab);
+  {
+    const Progress progress("running");
+    r.time = measure(exe, inputs, 3, 50);
+  }
+  const Tensor got = exe.run(inputs).at("last_hidden_state");
+  const PlanReport plan = exe.plan_report();
+  r.memory = exe.memory();
+  r.dispatches = dispatches_text(plan, o.layers);
+  r.dispatch_count = std::ssize(plan.run);
+  if (o.no_check) return r;
+  leaves.insert(inputs.begin(), inputs.end());
+  r.check = check_against_reference(o, graph, leaves, got);
+  return r;
+}
+
 }  // namespace
 
 void run_bert_demo(const BertDemo& o) {
@@ -93,40 +184,22 @@ void run_bert_demo(const BertDemo& o) {
   if (o.tokens > config.max_positions) {
     throw Misuse(formatted("--tokens is {}, but BERT has {} positions", o.tokens, config.max_positions));
   }
-  print(formatted("BERT-base encoder: {} layers, {} hidden, {} heads, {} tokens, seeded random weights\n\n",
-                  o.layers, config.hidden, config.heads, o.tokens));
+  check_outputs(o.report.outputs(), {});
+  const bool text = !o.report.only_json();
+  if (text)
+    print(formatted("BERT-base encoder: {} layers, {} hidden, {} heads, {} tokens, seeded random weights\n\n",
+                    o.layers, config.hidden, config.heads, o.tokens));
   const Device device = o.device.open();
   const AdapterInfo& adapter = device.info();
-  line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, to_string(adapter.caps.kind)));
-
-  const Graph graph = models::bert_encoder(config, 1, o.tokens);
-  NamedTensors leaves = models::random_weights(graph, kSeed);
-  const Stopwatch watch;
-  Executable exe = compile(graph, device);
-  const double compile_ms = watch.ms();
-  const Stopwatch upload_watch;
-  for (const auto& [name, value] : leaves) exe.set_param(name, value);
-  const double upload_ms = upload_watch.ms();
-
-  NamedTensors inputs = demo_inputs(o.tokens, config.vocab);
-  Measured time;
-  {
-    const Progress progress("running");
-    time = measure(exe, inputs, 3, 50);
+  if (text)
+    line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, to_string(adapter.caps.kind)));
+  const Result r = measured(o, device, config);
+  o.report.write(to_json(o, r));
+  if (text) show(r);
+  if (r.check && !r.check->agrees()) {
+    fail(ErrorKind::internal, "the GPU is wrong: its largest error is {:.3g}, more than {:.3g}",
+         r.check->difference.largest, r.check->allowed);
   }
-  const Tensor got = exe.run(inputs).at("last_hidden_state");
-  const MemoryReport m = exe.memory();
-  line("dispatches", dispatches_text(exe.plan_report(), o.layers));
-  line("memory", formatted("weights {}, derived {}, intermediates {} (lower bound {})",
-                           bytes_text(m.weight_bytes), bytes_text(m.derived_bytes),
-                           bytes_text(m.intermediate_bytes), bytes_text(m.lower_bound_bytes)));
-  line("compile", formatted("{}, upload of the weights {}", ms_text(compile_ms), ms_text(upload_ms)));
-  line("first run", ms_text(time.first_ms));
-  line("warm run",
-       formatted("{} wall, {} CPU (median of {})", ms_text(time.wall_ms), ms_text(time.cpu_ms), time.runs));
-  if (o.no_check) return;
-  leaves.insert(inputs.begin(), inputs.end());
-  check_against_reference(o, graph, leaves, got);
 }
 
 }  // namespace rlx::cli

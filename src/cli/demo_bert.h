@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cli/device_flags.h"
+#include "cli/report.h"
 
 namespace rlx::cli {
 
@@ -12,6 +13,7 @@ struct BertDemo {
   int64_t layers = 12;
   int64_t tokens = 128;
   bool no_check = false;
+  ReportFlags report;
 };
 
 void run_bert_demo(const BertDemo& options);

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/format.h"
+#include "cli/progress.h"
 #include "cli/text.h"
 #include "rlx/error.h"
 
@@ -105,7 +106,11 @@ auto with_options(const DeviceFlags& flags, F use) {
 }  // namespace
 
 Device DeviceFlags::open() const {
-  return with_options(*this, [](const DeviceOptions& options) { return Device::open(options); });
+  const Progress progress("opening the device");
+  return with_options(*this, [](DeviceOptions options) {
+    options.progress = progress_listener();
+    return Device::open(options);
+  });
 }
 
 std::vector<AdapterInfo> DeviceFlags::adapters() const {

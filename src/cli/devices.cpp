@@ -4,6 +4,8 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
+#include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/text.h"
 
 namespace rlx::cli {
@@ -11,7 +13,7 @@ namespace {
 
 struct Options {
   DeviceFlags device;
-  bool json = false;
+  ReportFlags report;
 };
 
 Json to_json(const AdapterInfo& a) {
@@ -60,13 +62,15 @@ std::string describe(const AdapterInfo& a) {
 }
 
 void list_devices(const Options& o) {
-  const std::vector<AdapterInfo> adapters = o.device.adapters();
-  if (o.json) {
-    Json out = Json::array();
-    for (const AdapterInfo& a : adapters) out.add(to_json(a));
-    print(out.text(2) + "\n");
-    return;
-  }
+  check_outputs(o.report.outputs(), {});
+  const std::vector<AdapterInfo> adapters = [&] {
+    const Progress progress("looking for adapters");
+    return o.device.adapters();
+  }();
+  Json out = Json::array();
+  for (const AdapterInfo& a : adapters) out.add(to_json(a));
+  o.report.write(out);
+  if (o.report.only_json()) return;
   if (adapters.empty()) {
     print("no adapter fits; Vulkan software drivers (Mesa's lavapipe) run without a GPU\n");
     return;
@@ -81,7 +85,7 @@ void list_devices(const Options& o) {
 void add_devices(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("devices", "Adapters of this machine, their features and limits");
-  command.flag("--json", o->json, "As JSON: an array of adapters");
+  o->report.add_to(command, "an array of adapters");
   o->device.add_to(command);
   command.footer("Examples:\n  rlx devices\n  rlx devices --backend vulkan --json");
   command.action([o] { list_devices(*o); });

@@ -1,10 +1,13 @@
 #include "cli/graph_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <optional>
 
 #include "base/fail.h"
+#include "cli/progress.h"
+#include "cli/standard_input.h"
 #include "cli/text.h"
 #include "import/file_bytes.h"
 #include "import/npy.h"
@@ -23,6 +26,7 @@ struct Declared {
   std::optional<std::vector<std::optional<int64_t>>> shape = {};  // numbers where they are fixed
   std::string shape_text = {};
   std::string encoding = {};  // of an encoded one, which is float32 to its readers
+  bool sequence = false;      // then the rest is about its elements
 
   std::string text() const {
     return (encoding.empty() ? std::string(numpy_name(type)) : encoding) + shape_text;
@@ -48,7 +52,9 @@ std::vector<Declared> declared_inputs(const onnx::GraphProto& graph) {
   std::vector<Declared> out;
   for (const onnx::ValueInfo& info : graph.inputs) {
     if (std::ranges::contains(graph.initializers, info.name, &onnx::TensorProto::name)) continue;
-    Declared d{.name = std::string(info.name), .type = info.type};
+    Declared d{.name = std::string(info.name),
+               .type = info.type,
+               .sequence = info.kind == onnx::ValueInfo::Kind::sequence};
     if (info.shape) {
       const auto text = [](const onnx::DimProto& dim) {
         return dim.value ? std::to_string(*dim.value) : dim.param.empty() ? "?" : std::string(dim.param);
@@ -62,9 +68,28 @@ std::vector<Declared> declared_inputs(const onnx::GraphProto& graph) {
   return out;
 }
 
+// "frames" of "frames[3]"; nothing if it is not the name of an element.
+std::optional<std::string> sequence_of(const std::string& name) {
+  const size_t bracket = name.rfind('[');
+  if (bracket == std::string::npos || !name.ends_with(']') || name.size() > bracket + 7) return std::nullopt;
+  const std::string index = name.substr(bracket + 1, name.size() - bracket - 2);
+  const bool digits =
+      !index.empty() && std::ranges::all_of(index, [](char c) { return c >= '0' && c <= '9'; });
+  if (!digits || (index.size() > 1 && index[0] == '0')) return std::nullopt;
+  return name.substr(0, bracket);
+}
+
 const Declared& find_input(const std::vector<Declared>& declared, const std::string& name) {
   const auto input = std::ranges::find(declared, name, &Declared::name);
+  if (input != declared.end() && input->sequence) {
+    throw Misuse(formatted("--input: '{}' is a sequence; give each of its tensors: --input '{}=FILE.npy'",
+                           name, onnx::element_name(name, 0)));
+  }
   if (input != declared.end()) return *input;
+  if (const auto sequence = sequence_of(name)) {
+    const auto whole = std::ranges::find(declared, *sequence, &Declared::name);
+    if (whole != declared.end() && whole->sequence) return *whole;
+  }
   throw Misuse(formatted("--input: the model has no input '{}'; its inputs are: {}", name,
                          joined(declared, &Declared::name)));
 }
@@ -147,6 +172,7 @@ NamedTensors given_inputs(const std::vector<std::string>& items, const std::vect
 // --- The two forms ---
 
 LoadedModel load_text(const ModelFlags& flags) {
+  if (!flags.lengths.empty()) throw Misuse("--length is for ONNX models; a graph text has no sequences");
   if (flags.seed) throw Misuse("--seed is for ONNX models; in a graph text, seeds are inputs or constants");
   const FileBytes bytes(flags.file);
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
@@ -178,6 +204,38 @@ SymbolValues known_sizes(const Graph& graph, const NamedTensors& inputs, const S
   return out;
 }
 
+// The values of --length.
+std::map<std::string, std::optional<int64_t>, std::less<>> given_lengths(
+    const std::vector<std::string>& items) {
+  std::map<std::string, std::optional<int64_t>, std::less<>> out;
+  for (const std::string& item : items) {
+    const size_t equals = item.find('=');
+    const std::string text = equals == std::string::npos ? "" : item.substr(equals + 1);
+    int64_t length = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+    const bool number = error == std::errc() && end == text.data() + text.size() && length >= 0;
+    if (equals == 0 || text.empty() || (!number && text != "none"))
+      throw Misuse(formatted(
+          "--length is '{}'; it must be NAME=N, with a whole number of at least 0, or NAME=none for "
+          "an optional",
+          item));
+    if (!out.emplace(item.substr(0, equals), number ? std::optional(length) : std::nullopt).second)
+      throw Misuse(formatted("--length gives the input '{}' twice", item.substr(0, equals)));
+  }
+  return out;
+}
+
+// An error that the flags have made.
+template <class Make>
+auto with_lengths(const ModelFlags& flags, Make&& make) {
+  try {
+    return make();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::invalid_argument || flags.lengths.empty()) throw;
+    throw Misuse(formatted("--length: {}", e.what()));
+  }
+}
+
 // A file with control characters is taken for an ONNX model, whatever its name.
 onnx::ModelFile open_onnx(const std::string& file) {
   try {
@@ -192,10 +250,11 @@ onnx::ModelFile open_onnx(const std::string& file) {
 LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
   onnx::ModelFile file = open_onnx(flags.file);
   onnx::ImportOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph)),
+                              .lengths = given_lengths(flags.lengths),
                               .seed = flags.seed.value_or(0)};
   const auto import = [&] {
     try {
-      return onnx::import_model(file.model, file.data, options);
+      return with_lengths(flags, [&] { return onnx::import_model(file.model, file.data, options); });
     } catch (const Error& e) {
       throw e.within(flags.file);
     }
@@ -211,7 +270,10 @@ LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
     const Error error = onnx::refusal(flags.file, imports.problems);
     const auto lacks_value = [](const onnx::ImportProblem& p) { return p.why == onnx::Refusal::host_value; };
     if (!std::ranges::all_of(imports.problems, lacks_value)) throw error;
-    throw Misuse(formatted("{}\ngive such inputs with --input NAME=FILE.npy", error.what()));
+    throw Misuse(
+        formatted("{}\ngive such inputs with --input NAME=FILE.npy, the lengths of sequences with --length "
+                  "NAME=N",
+                  error.what()));
   }
   LoadedModel out{.graph = std::move(imports.graph),
                   .weights = std::move(imports.weights),
@@ -219,7 +281,11 @@ LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
                   .types = std::move(imports.types),
                   .fixed_symbols = std::move(fixed)};
   for (const auto& [name, value] : options.values) {
-    if (!out.fixed_inputs.contains(name)) out.inputs.emplace(name, value);
+    if (out.fixed_inputs.contains(name)) continue;
+    if (out.graph.find(name) < 0)
+      throw Misuse(
+          formatted("--input: there is no '{}' in a sequence of the length that --length gives", name));
+    out.inputs.emplace(name, value);
   }
   return out;
 }
@@ -232,15 +298,40 @@ onnx::ElementType LoadedModel::type_of(const std::string& name, DType dtype) con
 }
 
 void ModelFlags::add_to(Command& command) {
-  command.required("FILE", file, "An ONNX model, or a graph in its text form");
+  command.required("FILE", file, "An ONNX model, or a graph in its text form; - is standard input");
   add_inputs_to(command);
 }
 
 void ModelFlags::add_inputs_to(Command& command) {
   command.list("--input", inputs, "The value of an input, or those of several from an npz file",
                {.value = "NAME=FILE.npy|FILE.npz"});
+  command.list(
+      "--length", lengths,
+      "How many tensors an input has that is a sequence (NAME[0], NAME[1] ... are inputs then); none for an "
+      "optional that holds nothing",
+      {.value = "NAME=N"});
   command.seed("--seed", seed,
                "The seed of an ONNX model's nodes that draw random numbers and have none (default 0)");
+}
+
+void ModelFlags::take_standard_input() {
+  cli::take_standard_input(file);
+  for (std::string& item : inputs) {
+    if (!item.ends_with("=-")) continue;
+    std::string path = "-";
+    cli::take_standard_input(path);
+    item.replace(item.size() - 1, 1, path);
+  }
+}
+
+std::vector<std::string> ModelFlags::files() const {
+  std::vector<std::string> out = {file};
+  for (const std::string& item : inputs) {
+    out.push_back(item);
+    if (const size_t equals = item.find('='); equals != std::string::npos)
+      out.push_back(item.substr(equals + 1));
+  }
+  return out;
 }
 
 bool ModelFlags::is_onnx() const {
@@ -257,13 +348,15 @@ bool ModelFlags::is_onnx() const {
 
 LoadedModel ModelFlags::load(const SymbolValues& sizes) const {
   const bool onnx = is_onnx();
-  const Progress progress(formatted("loading {}", file));
+  const Progress progress(formatted("loading {}", short_name(file)));
   return onnx ? load_onnx(*this, sizes) : load_text(*this);
 }
 
 onnx::Info ModelFlags::inspect(const SymbolValues& sizes) const {
+  const Progress progress(formatted("loading {}", short_name(file)));
   const onnx::ModelFile model = open_onnx(file);
-  onnx::LoadOptions options{.values = given_inputs(inputs, declared_inputs(model.model.graph))};
+  onnx::LoadOptions options{.values = given_inputs(inputs, declared_inputs(model.model.graph)),
+                            .lengths = given_lengths(lengths)};
   for (const auto& [name, size] : sizes) options.symbols[name] = size;
   return onnx::inspect(file, options);
 }

@@ -30,12 +30,17 @@ struct LoadedModel {
 // The file, and what is needed to load it.
 struct ModelFlags {
   std::string file;
-  std::vector<std::string> inputs;  // NAME=FILE.npy or FILE.npz
+  std::vector<std::string> inputs;   // NAME=FILE.npy or FILE.npz
+  std::vector<std::string> lengths;  // NAME=N or NAME=none
   // Of ONNX nodes that draw random numbers; a text says its seeds itself.
   std::optional<uint64_t> seed;
 
   void add_to(Command& command);
   void add_inputs_to(Command& command);  // and the seed
+  // Where - is given for the file, or for the file of an input.
+  void take_standard_input();
+  // All that are read, for check_outputs.
+  std::vector<std::string> files() const;
 
   // By the ending of its name, otherwise by what it holds.
   bool is_onnx() const;

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
+#include <set>
 
 #include "base/fail.h"
+#include "cli/text.h"
 #include "ir/op.h"
 #include "ir/run_sizes.h"
 #include "ops/op_table.h"
@@ -49,16 +50,44 @@ Precision parsed_precision(const std::string& text) {
   }
 }
 
-int64_t parse_dim(const std::string& item, const std::string& text) {
+int64_t parse_size(const char* flag, const std::string& item, const std::string& text, int64_t least) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool too_large = error == std::errc::result_out_of_range && !text.starts_with('-');
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    throw Misuse(
-        formatted("--dim is '{}'; '{}' is {}", item, text,
-                  too_large ? "too large: dims are below 2^63" : "not a whole number of at least 0"));
+  if (error != std::errc() || end != text.data() + text.size() || value < least) {
+    throw Misuse(formatted("{} is '{}'; '{}' is {}", flag, item, text,
+                           too_large ? "too large: dims are below 2^63"
+                                     : formatted("not a whole number of at least {}", least)));
   }
   return value;
+}
+
+// Symbols by the values of a flag that may be repeated, each NAME=N.
+SymbolValues parse_sizes(const char* flag, const std::vector<std::string>& items, int64_t least) {
+  SymbolValues out;
+  for (const std::string& item : items) {
+    const auto [name, text] = parse_pair(item, flag, "NAME=N, such as batch=4");
+    if (!out.emplace(name, parse_size(flag, item, text, least)).second)
+      throw Misuse(formatted("{} gives the symbol '{}' twice", flag, name));
+  }
+  return out;
+}
+
+// The first leaf of the kind that has the symbol as a dimension; none if there is none.
+std::optional<std::string> leaf_with(const Graph& graph, LeafKind kind, const std::string& symbol) {
+  for (const Node& n : graph.nodes()) {
+    if (!n.op->is(kind)) continue;
+    for (const Dim& d : n.outputs[0].shape) {
+      if (d.as_symbol() == symbol) return n.name;
+    }
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void fail_no_symbol(const char* flag, const Graph& graph, const std::string& name) {
+  const std::string known = joined(graph.symbols());
+  throw Misuse(formatted("{}: the graph has no symbol named '{}'{}", flag, name,
+                         known.empty() ? "" : formatted("; it has: {}", known)));
 }
 
 // The symbols that are given, and who gave them: "--dim", or an input.
@@ -67,14 +96,12 @@ class Binding {
   explicit Binding(const Graph& graph) : graph_(graph), of_run_(run_symbols(graph)) {}
 
   void by_flag(const std::string& name, int64_t value) {
-    if (!graph_.symbols().contains(name)) {
-      const std::string known = joined(graph_.symbols());
-      throw Misuse(formatted("--dim: the graph has no symbol named '{}'{}", name,
-                             known.empty() ? "" : formatted("; it has: {}", known)));
-    }
+    if (!graph_.symbols().contains(name)) fail_no_symbol("--dim", graph_, name);
     if (const auto it = of_run_.find(name); it != of_run_.end()) {
-      throw Misuse(formatted("--dim: the node '{}' determines the symbol '{}' in each run",
-                             it->second.graph->node(it->second.node).name, name));
+      throw Misuse(
+          formatted("--dim: the node '{0}' determines the symbol '{1}' in each run; --capacity {1}=N "
+                    "gives it room",
+                    it->second.graph->node(it->second.node).name, name));
     }
     set(name, value, "--dim");
   }
@@ -88,10 +115,18 @@ class Binding {
 
   SymbolValues take() {
     std::string missing;
+    std::set<std::string> inputs;
     for (const std::string& name : graph_.symbols()) {
-      if (!values_.contains(name) && !of_run_.contains(name)) missing += formatted(" --dim {}=N", name);
+      if (values_.contains(name) || of_run_.contains(name)) continue;
+      missing += formatted(" --dim {}=N", name);
+      if (const auto input = leaf_with(graph_, LeafKind::input, name))
+        inputs.insert(formatted("--input {}=FILE", *input));
     }
-    if (!missing.empty()) throw Misuse(formatted("the graph has symbols without a value; give{}", missing));
+    if (!missing.empty()) {
+      throw Misuse(
+          formatted("the graph has symbols without a value; give{}{}", missing,
+                    inputs.empty() ? "" : formatted(", or inputs that have them: {}", joined(inputs))));
+    }
     return std::move(values_);
   }
 
@@ -133,12 +168,30 @@ void check_shapes(const LoadedModel& loaded, const SymbolValues& symbols,
 
 }  // namespace
 
-SymbolValues parse_dims(const std::vector<std::string>& items) {
-  SymbolValues out;
-  for (const std::string& item : items) {
-    const auto [name, text] = parse_pair(item, "--dim", "NAME=N, such as batch=4");
-    if (!out.emplace(name, parse_dim(item, text)).second)
-      throw Misuse(formatted("--dim gives the symbol '{}' twice", name));
+SymbolValues parse_dims(const std::vector<std::string>& items) { return parse_sizes("--dim", items, 0); }
+
+void expect_symbols(const LoadedModel& model, const SymbolValues& dims) {
+  for (const auto& [name, value] : dims) {
+    if (!model.fixed_symbols.contains(name) && !model.graph.symbols().contains(name))
+      fail_no_symbol("--dim", model.graph, name);
+  }
+}
+
+LoadedModel GraphFlags::load() const {
+  LoadedModel out = model.load(parse_dims(dims));
+  for (const auto& [name, largest] : parse_sizes("--capacity", capacities, 1)) {
+    if (out.fixed_symbols.contains(name))
+      throw Misuse(
+          formatted("--capacity: the size of '{}' decides what the model is, so it cannot change", name));
+    if (!out.graph.symbols().contains(name)) fail_no_symbol("--capacity", out.graph, name);
+    if (const auto param = leaf_with(out.graph, LeafKind::param, name))
+      throw Misuse(
+          formatted("--capacity: the param '{0}' has the dimension '{1}', so it cannot change; give --dim "
+                    "{1}=N alone",
+                    *param, name));
+    if (!run_symbols(out.graph).contains(name) && !leaf_with(out.graph, LeafKind::input, name))
+      throw Misuse(formatted("--capacity: no input has the dimension '{0}'; give --dim {0}=N alone", name));
+    out.graph.set_capacity(name, largest);
   }
   return out;
 }
@@ -150,6 +203,9 @@ void GraphFlags::add_to(Command& command) {
 
 void GraphFlags::add_flags_to(Command& command) {
   command.list("--dim", dims, "The value of a symbol of the graph, such as batch=4", {.value = "NAME=N"});
+  command.list("--capacity", capacities,
+               "Plan memory for a symbol up to this size; the run itself has that of --dim or --input",
+               {.value = "NAME=N"});
   command.list("--kernel", kernels, "The kernel of an op, such as matmul=plain (`rlx ops` lists them)",
                {.value = "OP=KERNEL"});
   command.text("--precision", precision, "What products and sums may be rounded to: exact, mixed or fast",
@@ -164,7 +220,7 @@ void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
       return step.variant == variant && (step.op == op || op == "elementwise");
     };
     if (std::ranges::any_of(plan.run, follows) || std::ranges::any_of(plan.load, follows)) continue;
-    std::fputs(formatted("rlx: --kernel {}: no dispatch uses it; it fits none here\n", item).c_str(), stderr);
+    note(formatted("--kernel {}: no dispatch uses it; it fits none here", item));
   }
 }
 
@@ -177,13 +233,26 @@ SymbolValues GraphFlags::symbols(const LoadedModel& loaded) const {
   for (const auto& [name, value] : loaded.inputs)
     binding.by_input(name, graph.node(graph.find(name)).outputs[0].shape, value.shape());
   SymbolValues out = binding.take();
+  for (const auto& [name, largest] : parse_sizes("--capacity", capacities, 1)) {
+    if (const auto it = out.find(name); it != out.end() && it->second > largest)
+      throw Misuse(
+          formatted("the symbol '{}' is {}, more than --capacity {}={}", name, it->second, name, largest));
+  }
   check_symbols(graph, out);
   check_shapes(loaded, out, model.inputs);
   return out;
 }
 
+SymbolValues GraphFlags::open_symbols(const LoadedModel& loaded) const {
+  SymbolValues out = symbols(loaded);
+  const SymbolValues with_capacity = parse_sizes("--capacity", capacities, 1);
+  std::erase_if(out, [&](const auto& item) { return !with_capacity.contains(item.first); });
+  return out;
+}
+
 CompileOptions GraphFlags::options(const LoadedModel& loaded, CompileOptions options) const {
   options.symbols = symbols(loaded);
+  for (const auto& [name, value] : open_symbols(loaded)) options.symbols.erase(name);
   options.optimize = !no_optimize;
   for (const std::string& item : kernels) {
     const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL, such as matmul=plain");

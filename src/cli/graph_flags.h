@@ -11,22 +11,28 @@ namespace rlx::cli {
 
 // The values of --dim, each NAME=N.
 SymbolValues parse_dims(const std::vector<std::string>& items);
+// A Misuse if --dim names a symbol that the model does not have.
+void expect_symbols(const LoadedModel& model, const SymbolValues& dims);
 
 struct GraphFlags {
   ModelFlags model;
-  std::vector<std::string> dims;     // symbol=number
-  std::vector<std::string> kernels;  // op=variant
+  std::vector<std::string> dims;        // symbol=number
+  std::vector<std::string> capacities;  // symbol=number
+  std::vector<std::string> kernels;     // op=variant
   std::string precision = "exact";
   bool no_optimize = false;
 
-  LoadedModel load() const { return model.load(parse_dims(dims)); }
+  LoadedModel load() const;  // with the capacities
 
   void add_to(Command& command);  // with the file
   void add_flags_to(Command& command);
   // From --dim and the shapes of the inputs that are given. All symbols of the graph must be bound, and
   // nothing else.
   SymbolValues symbols(const LoadedModel& loaded) const;
-  // `options` with what the flags say.
+  // Those of them that stay open in the compiled model: the ones with a --capacity, for which memory is
+  // planned.
+  SymbolValues open_symbols(const LoadedModel& loaded) const;
+  // `options` with what the flags say; the symbols are those that do not stay open.
   CompileOptions options(const LoadedModel& loaded, CompileOptions options = {}) const;
   // Says on stderr which of the --kernel choices no dispatch of the plan follows.
   void note_unused_kernels(const PlanReport& plan) const;

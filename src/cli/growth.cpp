@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "cli/arguments.h"
 #include "cli/log_plot.h"
+#include "cli/progress.h"
 
 namespace rlx::cli {
 namespace {

@@ -4,9 +4,12 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/graph_flags.h"
+#include "cli/report.h"
+#include "cli/standard_input.h"
 #include "cli/text.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
+#include "runtime/pipeline.h"
 
 namespace rlx::cli {
 namespace {
@@ -14,7 +17,7 @@ namespace {
 struct Options {
   ModelFlags model;
   std::vector<std::string> dims;
-  std::string json;
+  ReportFlags report;
 };
 
 // The same of a graph text; an op of ours runs.
@@ -36,6 +39,20 @@ onnx::Info info_of(const Graph& graph) {
     }
   });
   return info;
+}
+
+// What only shows when all nodes are together.
+void add_obstacles(const LoadedModel& model, const SymbolValues& dims, onnx::Info& info) {
+  SymbolValues symbols;
+  for (const auto& [name, value] : dims) {
+    if (!model.fixed_symbols.contains(name)) symbols.emplace(name, value);
+  }
+  try {
+    check_plan(model.graph, symbols);
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::internal) throw;
+    info.problems.push_back({"", "", e.what()});
+  }
 }
 
 Json to_json(const onnx::Info& info, const std::string& file, bool is_onnx) {
@@ -99,20 +116,23 @@ void show(const onnx::Info& info, const std::string& file, bool is_onnx) {
   std::vector<std::vector<std::string>> rows = {{"op", "count"}};
   for (const auto& [op, count] : info.ops) rows.push_back({op, std::to_string(count)});
   print("\n" + table(rows, {1}));
-  if (is_onnx) print_problems(info.problems);
+  print_problems(info.problems);
 }
 
 void show_info(const Options& o) {
-  check_report_path(o.json);
+  check_outputs(o.report.outputs(), o.model.files());
   const bool is_onnx = o.model.is_onnx();
-  const onnx::Info info = is_onnx ? o.model.inspect(parse_dims(o.dims)) : info_of(o.model.load().graph);
-  const std::string json = to_json(info, o.model.file, is_onnx).text(2) + "\n";
-  if (o.json == "-") {
-    print(json);
-    return;
+  const SymbolValues dims = parse_dims(o.dims);
+  onnx::Info info = is_onnx ? o.model.inspect(dims) : info_of(o.model.load().graph);
+  if (info.problems.empty()) {
+    const LoadedModel model = o.model.load(dims);
+    expect_symbols(model, dims);
+    add_obstacles(model, dims, info);
   }
-  show(info, o.model.file, is_onnx);
-  if (!o.json.empty()) write_report(o.json, json);
+  const std::string file = with_shown_names(o.model.file);
+  o.report.write(to_json(info, file, is_onnx));
+  if (!o.report.only_json()) show(info, file, is_onnx);
+  if (!info.problems.empty()) fail(ErrorKind::unsupported, "not everything in {} can run", file);
 }
 
 }  // namespace
@@ -123,7 +143,7 @@ void add_info(Arguments& arguments) {
   o->model.add_to(command);
   command.list("--dim", o->dims, "The size that a symbol of the inputs has, for models that fit only some",
                {.value = "NAME=N"});
-  command.text("--json", o->json, "Also write it as JSON; - prints nothing else", {.value = "FILE"});
+  o->report.add_to(command, "the same");
   command.footer(
       "Needs no device. A shape that depends on the value of an input needs that value: --input. Networks "
       "that\n"
@@ -131,8 +151,12 @@ void add_info(Arguments& arguments) {
       "\n"
       "Examples:\n"
       "  rlx info model.onnx\n"
-      "  rlx info model.onnx --json - | jq .problems");
-  command.action([o] { show_info(*o); });
+      "  rlx info model.onnx --json | jq .problems\n"
+      "  gunzip < model.onnx.gz | rlx info -");
+  command.action([o] {
+    o->model.take_standard_input();
+    show_info(*o);
+  });
 }
 
 }  // namespace rlx::cli

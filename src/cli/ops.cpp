@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/report.h"
 #include "cli/text.h"
 #include "encodings/encoding.h"
 #include "ops/op_table.h"
@@ -13,7 +14,7 @@ namespace {
 
 struct Options {
   std::string name;
-  bool json = false;
+  ReportFlags report;
   bool markdown = false;
 };
 
@@ -193,22 +194,19 @@ void show_op(const OpInfo& info) {
   if (!info.samples.empty()) print(formatted("\nsample (T is any of the types)\n  {}\n", info.samples[0]));
 }
 
-void tell_one(const OpInfo& info, bool json) {
-  if (json) {
-    print(Json::array({to_json(info)}).text(2) + "\n");
-  } else {
-    show_op(info);
-  }
-}
-
 void list_ops(const Options& o) {
-  if (o.markdown) return print(markdown());
-  if (!o.name.empty()) return tell_one(find_op(o.name), o.json);
-  if (o.json) {
+  check_outputs(o.report.outputs(), {});
+  if (!o.name.empty()) find_op(o.name);  // an error if there is none
+  if (o.report.wanted()) {
     Json out = Json::array();
-    for (const auto& [name, info] : op_table().all()) out.add(to_json(info));
-    return print(out.text(2) + "\n");
+    for (const auto& [name, info] : op_table().all()) {
+      if (o.name.empty() || name == o.name) out.add(to_json(info));
+    }
+    o.report.write(out);
   }
+  if (o.report.only_json()) return;
+  if (o.markdown) return print(markdown());
+  if (!o.name.empty()) return show_op(find_op(o.name));
   std::vector<std::vector<std::string>> rows = {{"op", "runs on", "types", "kernels"}};
   for (const auto& [name, info] : op_table().all())
     rows.push_back({listed_name(info), where(info), info.types, listed(info.variants)});
@@ -226,9 +224,9 @@ void add_ops(Arguments& arguments) {
   Command command =
       arguments.command("ops", "All ops, or one of them: formula, operands, types, attributes, kernels");
   command.text("NAME", o->name, "The op to describe");
-  command.flag("--json", o->json,
-               "As JSON: an array of {name, formula, internal, types, kernels, expands, gradient, host, "
-               "operands, attributes}");
+  o->report.add_to(command,
+                   "an array of {name, formula, internal, types, kernels, expands, gradient, host, operands, "
+                   "attributes}");
   command.flag("--markdown", o->markdown, "The page of all ops, docs/ops.md");
   command.exclude("--json", "--markdown");
   command.footer(

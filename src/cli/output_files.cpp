@@ -67,14 +67,10 @@ void make_output_folder(const std::string& folder) {
     fail(ErrorKind::invalid_file, "the folder '{}' cannot be written: {}", folder, std::strerror(errno));
 }
 
-std::map<std::string, std::string> write_outputs(const std::string& folder, const NamedTensors& outputs,
-                                                 const LoadedModel& model) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : outputs) names.push_back(name);
-  std::map<std::string, std::string> files = output_file_names(names);
+void write_outputs(const std::string& folder, const std::map<std::string, std::string>& files,
+                   const NamedTensors& outputs, const LoadedModel& model) {
   for (const auto& [name, value] : outputs)
     write_npy((fs::path(folder) / files.at(name)).string(), value, model.type_of(name, value.dtype()));
-  return files;
 }
 
 }  // namespace rlx::cli

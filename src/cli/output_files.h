@@ -16,8 +16,8 @@ std::map<std::string, std::string> output_file_names(const std::vector<std::stri
 // Makes the folder, with those around it. Fails if nothing can be written there.
 void make_output_folder(const std::string& folder);
 
-// In the element types of the model's file. Returns the names of the files, by output.
-std::map<std::string, std::string> write_outputs(const std::string& folder, const NamedTensors& outputs,
-                                                 const LoadedModel& model);
+// To these files in the folder, by output; in the element types of the model's file.
+void write_outputs(const std::string& folder, const std::map<std::string, std::string>& files,
+                   const NamedTensors& outputs, const LoadedModel& model);
 
 }  // namespace rlx::cli

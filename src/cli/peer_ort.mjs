@@ -88,7 +88,8 @@ function inputsOf(ort, job, session) {
   return inputs;
 }
 
-// The largest difference from rlx's outputs, as a fraction of the largest value. NaN if only one of the two has a number.
+// The largest difference from rlx's outputs, as a fraction of the largest finite value. NaN if only one of the two has a
+// number.
 function difference(job, results) {
   let error = 0;
   let largest = 0;
@@ -103,9 +104,13 @@ function difference(job, results) {
       const b = gotten(got.data[i]);
       if (Object.is(a, b)) continue;
       const apart = Math.abs(a - b);
-      if (!(apart <= error)) error = apart; // so that a NaN is kept
+      if (!Number.isFinite(apart)) return NaN;
+      error = Math.max(error, apart);
     }
-    largest = want.data.reduce((most, value) => Math.max(most, Math.abs(wanted(value))), largest);
+    largest = want.data.reduce((most, value) => {
+      const size = Math.abs(wanted(value));
+      return Number.isFinite(size) ? Math.max(most, size) : most;
+    }, largest);
   }
   return error === 0 ? 0 : error / largest;
 }

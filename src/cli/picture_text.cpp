@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cli/progress.h"
 #include "cli/text.h"
 #include "vision/draw.h"
 
@@ -10,20 +11,31 @@ namespace rlx::cli {
 
 PictureText read_text(vision::TextReader& reader, const vision::Image& image, const ReadOptions& options) {
   PictureText out;
-  const Stopwatch finding;
-  std::vector<vision::TextBox> boxes = reader.find(image, options.longest_side);
-  out.find_ms = finding.ms();
-  out.boxes = boxes.size();
-  const Stopwatch turning;
-  boxes = reader.upright(image, std::move(boxes));
-  out.turn_ms = turning.ms();
-  const Stopwatch reading;
-  const std::vector<vision::Reading> readings = reader.read(image, boxes);
-  out.read_ms = reading.ms();
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    const vision::Reading& r = readings[i];
+  std::vector<vision::TextBox> boxes;
+  std::vector<vision::FacingBox> facing;
+  std::vector<vision::ReadLine> lines;
+  {
+    const Progress progress("finding text");
+    const Stopwatch watch;
+    boxes = reader.find(image, options.longest_side);
+    out.find_ms = watch.ms();
+    out.boxes = boxes.size();
+  }
+  {
+    Progress progress("turning lines upright");
+    const Stopwatch watch;
+    facing = reader.upright(image, boxes, [&](int64_t done, int64_t all) { progress.update(done, all); });
+    out.turn_ms = watch.ms();
+  }
+  {
+    Progress progress("reading lines");
+    const Stopwatch watch;
+    lines = reader.read(image, facing, [&](int64_t done, int64_t all) { progress.update(done, all); });
+    out.read_ms = watch.ms();
+  }
+  for (const auto& [box, r] : lines) {
     if (!r.text.empty() && r.confidence >= options.least_confidence)
-      out.lines.push_back({r.text, r.confidence, boxes[i]});
+      out.lines.push_back({r.text, r.confidence, box});
   }
   return out;
 }

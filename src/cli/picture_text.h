@@ -26,7 +26,7 @@ struct PictureText {
 };
 
 struct ReadOptions {
-  int64_t longest_side = 960;
+  int64_t longest_side = vision::kAnySide;
   double least_confidence = 0.5;
 };
 PictureText read_text(vision::TextReader& reader, const vision::Image& image,

@@ -5,6 +5,8 @@
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/graph_flags.h"
+#include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/text.h"
 #include "rlx/diagnostics.h"
 
@@ -14,7 +16,7 @@ namespace {
 struct Options {
   GraphFlags graph;
   DeviceFlags device;
-  bool json = false;
+  ReportFlags report;
   bool print_graph = false;
 };
 
@@ -63,18 +65,22 @@ void print_steps(const char* title, const std::vector<StepReport>& steps) {
 }
 
 void show_plan(const Options& o) {
+  check_outputs(o.report.outputs(), o.graph.model.files());
   const LoadedModel model = o.graph.load();
   const CompileOptions compile_options = o.graph.options(model);
   const Device device = o.device.open();
-  Executable exe = compile(model.graph, device, compile_options);
-  const PlanReport plan = exe.plan_report();
+  const Executable exe = [&] {
+    const Progress progress("compiling");
+    return compile(model.graph, device, compile_options);
+  }();
+  const PlanReport plan = exe.plan_report(o.graph.open_symbols(model));
   o.graph.note_unused_kernels(plan);
-  if (o.json) {
+  if (o.report.wanted()) {
     Json out = to_json(plan, model.graph.name, device.info().name);
     if (o.print_graph) out.set("optimized", rlx::print(*exe.graph()));
-    print(out.text(2) + "\n");
-    return;
+    o.report.write(out);
   }
+  if (o.report.only_json()) return;
   if (o.print_graph) print(rlx::print(*exe.graph(), 16) + "\n");
   print_steps("load phase, once for each change of params", plan.load);
   print_steps("each run", plan.run);
@@ -90,14 +96,17 @@ void add_plan(Arguments& arguments) {
   Command command = arguments.command("plan", "What a model becomes: dispatches, kernels, bytes, memory");
   o->graph.add_to(command);
   command.flag("--print-graph", o->print_graph, "Also print the graph after optimisation");
-  command.flag("--json", o->json, "As JSON");
+  o->report.add_to(command, "the same");
   o->device.add_to(command);
   command.footer(
       "Examples:\n"
       "  rlx plan model.onnx --dim batch=4 --dim seq=128\n"
       "  rlx plan model.rlx --print-graph --kernel matmul=plain\n"
       "  rlx plan model.rlx --limit binding=1M,buffers=8,no-f16");
-  command.action([o] { show_plan(*o); });
+  command.action([o] {
+    o->graph.model.take_standard_input();
+    show_plan(*o);
+  });
 }
 
 }  // namespace rlx::cli

@@ -1,6 +1,7 @@
 #include "cli/ready_model.h"
 
 #include "base/format.h"
+#include "cli/progress.h"
 #include "cli/text.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
@@ -11,6 +12,12 @@ namespace rlx::cli {
 void ValueFlags::add_to(Command& command) {
   command.seed("--random", seed, "The seed of the inputs and params that are not given (default 1)");
   command.text("--load", load, "Inputs and params by name from a safetensors file", {.value = "FILE"});
+}
+
+std::vector<std::string> ValueFlags::files(const GraphFlags& graph) const {
+  std::vector<std::string> out = graph.model.files();
+  if (!load.empty()) out.push_back(load);
+  return out;
 }
 
 namespace {
@@ -56,9 +63,11 @@ ReadyModel ready_model(const GraphFlags& graph, const ValueFlags& values, const 
   ReadyModel out{.loaded = graph.load()};
   out.load_ms = watch.ms();
   out.options = graph.options(out.loaded, options);
-  out.graph =
-      out.options.symbols.empty() ? out.loaded.graph : bind_symbols(out.loaded.graph, out.options.symbols);
+  out.open = graph.open_symbols(out.loaded);
+  const SymbolValues symbols = graph.symbols(out.loaded);
+  out.graph = symbols.empty() ? out.loaded.graph : bind_symbols(out.loaded.graph, symbols);
   check_loaded(out.graph, out.loaded.inputs, values.load);
+  const Progress progress("making values");
   out.leaves =
       make_leaf_values(out.graph, values.seed, given_values(out.loaded, values.load), out.loaded.types);
   return out;
@@ -66,14 +75,20 @@ ReadyModel ready_model(const GraphFlags& graph, const ValueFlags& values, const 
 
 CompiledModel compile_model(const ReadyModel& model, const Device& device) {
   const Stopwatch watch;
-  CompiledModel out{.exe = compile(model.loaded.graph, device, model.options)};
+  CompiledModel out{.exe = [&] {
+    const Progress progress("compiling");
+    return compile(model.loaded.graph, device, model.options);
+  }()};
   out.compile_ms = watch.ms();
   const Stopwatch upload_watch;
   Progress progress("uploading weights");
+  int64_t all = 0;
+  for (const auto& [name, value] : model.leaves.params) all += static_cast<int64_t>(value.byte_size());
   int64_t done = 0;
   for (const auto& [name, value] : model.leaves.params) {
-    progress.update(done++, std::ssize(model.leaves.params));
+    progress.update_bytes(done, all);
     out.exe.set_param(name, value);
+    done += static_cast<int64_t>(value.byte_size());
   }
   out.upload_ms = upload_watch.ms();
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/graph_flags.h"
 #include "cli/leaf_values.h"
@@ -15,12 +16,15 @@ struct ValueFlags {
   std::string load;  // a safetensors file
 
   void add_to(Command& command);
+  // All files that are read, those of the model included, for check_outputs.
+  std::vector<std::string> files(const GraphFlags& graph) const;
 };
 
 struct ReadyModel {
   LoadedModel loaded;
   CompileOptions options;
-  Graph graph;  // with all symbols bound
+  SymbolValues open;  // GraphFlags::open_symbols
+  Graph graph;        // with all symbols bound
   LeafValues leaves;
   double load_ms = 0;
 };

@@ -1,10 +1,15 @@
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/output_files.h"
+#include "cli/progress.h"
 #include "cli/ready_model.h"
+#include "cli/report.h"
+#include "cli/standard_input.h"
 #include "cli/text.h"
 #include "cli/verify_run.h"
 #include "rlx/diagnostics.h"
@@ -23,6 +28,18 @@ struct Options {
   bool verify = false;
   std::string trace;
   int64_t repeat = 1;
+  ReportFlags report;
+};
+
+// What a run has shown.
+struct Result {
+  NamedTensors outputs;
+  std::map<std::string, std::string> files;  // of the outputs
+  double compile_ms = 0, upload_ms = 0;
+  std::vector<double> runs_ms;
+  std::vector<std::string> log;  // of --nan-trace and --dump-nodes
+  std::optional<Verification> verification;
+  std::vector<DispatchReport> dispatches;  // timed
 };
 
 // Where the values come from.
@@ -63,50 +80,139 @@ void print_times(std::vector<double> runs_ms, double compile_ms) {
   print("\n");
 }
 
-void trace_and_profile(Executable& exe, const NamedTensors& inputs, const Options& o,
-                       const std::string& title) {
-  const std::vector<DispatchReport> dispatches = exe.profile(inputs);
-  if (o.profile) print("\n" + profile_table(dispatches));
+void show(const Options& o, const Result& r) {
+  print_outputs(r.outputs, r.files);
+  print_times(r.runs_ms, r.compile_ms);
+  if (r.verification) {
+    print("\n");
+    show(*r.verification);
+  }
+  if (o.profile) print("\n" + profile_table(r.dispatches));
   if (o.trace.empty()) return;
-  write_report(o.trace, trace_json(dispatches, title));
   print(formatted("\ntrace of {} dispatches written to {}; open it in chrome://tracing or ui.perfetto.dev\n",
-                  dispatches.size(), o.trace));
+                  r.dispatches.size(), o.trace));
 }
 
-CompileOptions compile_options(const Options& o) {
+// Of a real tensor, each element; NaN and infinities are null.
+Json values_json(const Tensor& t) {
+  Json out = Json::array();
+  for (int64_t i = 0; i < t.elements(); ++i) {
+    if (is_float(value_dtype(t.dtype()))) {
+      out.add(t.real(i));
+    } else {
+      out.add(t.integer(i));
+    }
+  }
+  return out;
+}
+
+Json output_json(const std::string& name, const Tensor& t, const Result& r) {
+  constexpr int64_t kMostListed = 1000;
+  const TensorSummary summary = summarize(t);
+  Json shape = Json::array();
+  for (const int64_t size : t.shape()) shape.add(size);
+  Json out = Json::object({{"name", name},
+                           {"type", std::string(to_string(t.dtype()))},
+                           {"shape", shape},
+                           {"nans", summary.nans},
+                           {"infinities", summary.infinities},
+                           {"min", summary.min},
+                           {"max", summary.max},
+                           {"mean", summary.mean}});
+  if (t.elements() <= kMostListed && t.dtype() != DType::c64) out.set("values", values_json(t));
+  if (const auto file = r.files.find(name); file != r.files.end()) out.set("file", file->second);
+  return out;
+}
+
+Json to_json(const Options& o, const ReadyModel& model, const std::string& adapter, const Result& r) {
+  Json outputs = Json::array();
+  for (const auto& [name, value] : r.outputs) outputs.add(output_json(name, value, r));
+  Json runs = Json::array();
+  for (const double ms : r.runs_ms) runs.add(ms);
+  Json out = Json::object({{"file", with_shown_names(o.graph.model.file)},
+                           {"adapter", adapter},
+                           {"random", model.leaves.random},
+                           {"seed", o.values.seed},
+                           {"outputs", outputs},
+                           {"load_ms", model.load_ms},
+                           {"compile_ms", r.compile_ms},
+                           {"upload_ms", r.upload_ms},
+                           {"runs_ms", runs}});
+  if (!r.log.empty()) out.set("log", r.log);
+  if (r.verification) out.set("verification", to_json(*r.verification));
+  if (!o.profile) return out;
+  Json dispatches = Json::array();
+  for (const DispatchReport& d : r.dispatches) {
+    dispatches.add(Json::object({{"node", d.node},
+                                 {"kernel", d.kernel},
+                                 {"variant", d.variant},
+                                 {"begin_ns", d.begin_ns},
+                                 {"end_ns", d.end_ns}}));
+  }
+  out.set("dispatches", dispatches);
+  return out;
+}
+
+CompileOptions compile_options(const Options& o, Result& into) {
   CompileOptions options{.keep_intermediates = o.verify};
   options.debug.nan_trace = o.nan_trace;
   if (o.dump_nodes) options.debug.dump_nodes = -1;
-  options.debug.log = [](const std::string& text) { print(text); };
+  options.debug.log = [&into, json = o.report.only_json()](const std::string& text) {
+    if (!json) print(text);
+    into.log.push_back(text);
+  };
   return options;
 }
 
-void run_graph(const Options& o) {
-  check_report_path(o.trace);
-  const ReadyModel model = ready_model(o.graph, o.values, compile_options(o));
-  if (!o.output_dir.empty()) make_output_folder(o.output_dir);
-  print_sources(o, model);
-  CompiledModel compiled = compile_model(model, o.device.open());
-  Executable& exe = compiled.exe;
+// The files of the outputs, by their names.
+std::map<std::string, std::string> prepare_folder(const Options& o, const ReadyModel& model) {
+  if (o.output_dir.empty()) return {};
+  make_output_folder(o.output_dir);
+  std::vector<std::string> names;
+  for (const Graph::Output& output : model.graph.outputs()) names.push_back(output.name);
+  std::map<std::string, std::string> files = output_file_names(names);
+  std::vector<OutputFile> outputs = o.report.outputs({{"--trace", o.trace, FileKind::json}});
+  for (const auto& [name, file] : files) {
+    outputs.push_back({"--output-dir", (std::filesystem::path(o.output_dir) / file).string(), FileKind::npy});
+  }
+  check_outputs(outputs, o.values.files(o.graph));
+  return files;
+}
 
-  NamedTensors outputs;
-  std::vector<double> runs_ms;
-  for (int64_t i = 0; i < o.repeat; ++i) {
-    const Stopwatch watch;
-    outputs = exe.run(model.leaves.inputs);
-    runs_ms.push_back(watch.ms());
+void run_graph(const Options& o) {
+  if (o.output_dir == "-") throw Misuse("--output-dir is '-', but outputs are files in a folder; name one");
+  check_outputs(o.report.outputs({{"--trace", o.trace, FileKind::json}}), o.values.files(o.graph));
+  Result r;
+  const ReadyModel model = ready_model(o.graph, o.values, compile_options(o, r));
+  r.files = prepare_folder(o, model);
+  const bool text = !o.report.only_json() && o.trace != "-";
+  if (text) print_sources(o, model);
+  const Device device = o.device.open();
+  CompiledModel compiled = compile_model(model, device);
+  Executable& exe = compiled.exe;
+  r.compile_ms = compiled.compile_ms;
+  r.upload_ms = compiled.upload_ms;
+  {
+    Progress progress(formatted("running {}", short_name(o.graph.model.file)));
+    for (int64_t i = 0; i < o.repeat; ++i) {
+      if (o.repeat > 1) progress.update(i, o.repeat, "runs");
+      const Stopwatch watch;
+      r.outputs = exe.run(model.leaves.inputs);
+      r.runs_ms.push_back(watch.ms());
+    }
   }
-  o.graph.note_unused_kernels(exe.plan_report());
-  std::map<std::string, std::string> files;
-  if (!o.output_dir.empty()) files = write_outputs(o.output_dir, outputs, model.loaded);
-  print_outputs(outputs, files);
-  print_times(runs_ms, compiled.compile_ms);
+  o.graph.note_unused_kernels(exe.plan_report(model.open));
+  if (!o.output_dir.empty()) write_outputs(o.output_dir, r.files, r.outputs, model.loaded);
   // First: a profile runs again and changes states.
-  if (o.verify) {
-    print("\n");
-    verify_run(exe, model, outputs, o.repeat);
+  if (o.verify) r.verification = verify_run(exe, model, r.outputs, o.repeat);
+  if (o.profile || !o.trace.empty()) {
+    const Progress progress("timing each dispatch");
+    r.dispatches = exe.profile(model.leaves.inputs);
   }
-  if (o.profile || !o.trace.empty()) trace_and_profile(exe, model.leaves.inputs, o, model.graph.name);
+  if (!o.trace.empty()) write_report(o.trace, trace_json(r.dispatches, model.graph.name));
+  o.report.write(to_json(o, model, device.info().name, r));
+  if (text) show(o, r);
+  if (r.verification) require_right(*r.verification);
 }
 
 }  // namespace
@@ -125,16 +231,21 @@ void add_run(Arguments& arguments) {
   command.flag("--dump-nodes", o->dump_nodes, "Max |x| and non-zeros of every node");
   command.flag("--profile", o->profile, "Time on the device by kernel");
   command.text("--trace", o->trace, "Write the times as a Chrome/Perfetto trace", {.value = "FILE"});
+  o->report.add_to(command, "outputs, times and what the other flags show");
   o->device.add_to(command);
   command.footer(
       "The shapes of the inputs that are given determine the symbols of the model; --dim gives the others.\n"
       "\n"
       "Examples:\n"
       "  rlx run model.onnx --input image=image.npy --output-dir out\n"
+      "  python3 make_image.py | rlx run model.onnx --input image=- --json\n"
       "  rlx run model.onnx --input inputs.npz --repeat 20 --profile\n"
       "  rlx run model.rlx --random 7 --dim batch=2 --verify\n"
       "  rlx run model.rlx --load weights.safetensors --nan-trace --trace out.json");
-  command.action([o] { run_graph(*o); });
+  command.action([o] {
+    o->graph.model.take_standard_input();
+    run_graph(*o);
+  });
 }
 
 }  // namespace rlx::cli

@@ -7,6 +7,9 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/standard_input.h"
 #include "cli/text.h"
 #include "vision/heat_map.h"
 
@@ -19,7 +22,7 @@ struct Options {
   DeviceFlags device;
   std::string file;
   std::string output;
-  std::string json;
+  ReportFlags report;
   audio::SpectrogramOptions spectra;
   bool mel = false;
   int64_t range = 80;
@@ -106,7 +109,7 @@ Json to_json(const Options& o, const audio::Sound& sound, const audio::Spectrogr
              const vision::HeatMap& map) {
   const auto loudest = std::ranges::max_element(s.decibels) - s.decibels.begin();
   const int64_t column = loudest / s.rows;
-  return Json::object({{"file", o.file},
+  return Json::object({{"file", with_shown_names(o.file)},
                        {"picture", o.output},
                        {"seconds", sound.seconds()},
                        {"rate", sound.rate},
@@ -124,14 +127,18 @@ Json to_json(const Options& o, const audio::Sound& sound, const audio::Spectrogr
 }
 
 void run_spectrogram(Options o) {
+  check_outputs(o.report.outputs({{"--output", o.output, FileKind::png}}), {o.file});
   const audio::Sound sound = audio::read_wav(o.file);  // a broken one is found before anything slow
   if (o.mel) o.spectra.mels = kMels;
-  const audio::Spectrogram s = audio::spectrogram(o.device.open(), sound, o.spectra);
+  const Device device = o.device.open();
+  const audio::Spectrogram s = [&] {
+    const Progress progress("computing spectra");
+    return audio::spectrogram(device, sound, o.spectra);
+  }();
   const vision::HeatMap map = heat_map(s, static_cast<double>(o.range));
-  vision::write_png(o.output, vision::draw_heat_map(map));
-  const std::string json = to_json(o, sound, s, map).text(2) + "\n";
-  if (o.json == "-") return print(json);
-  if (!o.json.empty()) write_report(o.json, json);
+  write_report(o.output, vision::encode_png(vision::draw_heat_map(map)));
+  o.report.write(to_json(o, sound, s, map));
+  if (o.report.only_json() || o.output == "-") return;
   print(formatted("{}: {:.3g} s at {} Hz, {} frames of {} samples, {} apart, {} {}\n", o.output,
                   sound.seconds(), sound.rate, s.frames, s.frame, s.hop, s.rows,
                   s.mel ? "mel bands" : "bins"));
@@ -143,16 +150,16 @@ void add_spectrogram(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command =
       arguments.command("spectrogram", "A picture of a recording: how loud which frequencies are when");
-  command.required("FILE.wav", o->file, "A WAV file of any rate and number of channels");
-  command.required("-o,--output", o->output, "The picture to write", {.value = "FILE.png"});
+  command.required("FILE.wav", o->file, "A WAV file of any rate and number of channels; - is standard input");
+  command.required("-o,--output", o->output, "The picture to write; - is standard output",
+                   {.value = "FILE.png"});
   command.number("--frame", o->spectra.frame, 2, 1 << 20,
                  "Samples of a spectrum: more tell frequencies apart, fewer times (default: 1/40 to 1/20 s)");
   command.number("--hop", o->spectra.hop, 1, 1 << 20,
                  "Samples from frame to frame (default: a quarter of a frame, less for short sounds)");
   command.flag("--mel", o->mel, formatted("{} bands on the mel scale, as ears tell pitches apart", kMels));
   command.number("--range", o->range, 1, 200, "Decibels from the first colour to the last (default 80)");
-  command.text("--json", o->json, "Also write sizes and the loudest place as JSON; - prints nothing else",
-               {.value = "FILE"});
+  o->report.add_to(command, "sizes and the loudest place");
   o->device.add_to(command);
   command.footer(
       "Levels are relative to a tone of full scale. A long recording has several frames in each column of "
@@ -163,8 +170,11 @@ void add_spectrogram(Arguments& arguments) {
       "Examples:\n"
       "  rlx spectrogram recording.wav -o recording.png\n"
       "  rlx spectrogram speech.wav -o speech.png --mel --range 70\n"
-      "  rlx spectrogram tone.wav -o tone.png --frame 8192 --json - | jq .peak");
-  command.action([o] { run_spectrogram(*o); });
+      "  rlx spectrogram tone.wav -o tone.png --frame 8192 --json | jq .peak");
+  command.action([o] {
+    take_standard_input(o->file);
+    run_spectrogram(*o);
+  });
 }
 
 }  // namespace rlx::cli

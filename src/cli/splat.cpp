@@ -8,6 +8,9 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/standard_input.h"
 #include "cli/text.h"
 #include "rlx/rlx.h"
 #include "vision/image.h"
@@ -22,7 +25,8 @@ struct Options {
   DeviceFlags device;
   std::string scene;
   int64_t test_splats = 0;
-  std::string ply, output, depth, json;
+  std::string ply, output, depth;
+  ReportFlags report;
   std::string size = "512x512";
   std::string position, target, up = "0,-1,0", background = "0,0,0", fov = "50", path;
   int64_t frames = 1;
@@ -243,6 +247,8 @@ void check_options(const Options& o) {
           "with --frames, a file's name needs one place for the number, such as frame-%03d.png, not \"{}\"",
           excerpt(*name)));
   }
+  if (o.ply == "-")
+    throw Misuse("--ply needs the name of a file; the scene is not written to standard output");
   if (!o.depth.empty() && o.output.empty()) throw Misuse("--depth is written beside a picture; it needs -o");
 }
 
@@ -269,7 +275,7 @@ Json to_json(const Options& o, const vision::SplatScene& scene, const Size& size
       item.set("depth", Json::object({{"nearest", f.range->nearest}, {"farthest", f.range->farthest}}));
     list.add(item);
   }
-  return Json::object({{"scene", o.scene.empty() ? std::string("test scene") : o.scene},
+  return Json::object({{"scene", o.scene.empty() ? std::string("test scene") : with_shown_names(o.scene)},
                        {"splats", scene.count},
                        {"left_out", scene.left_out},
                        {"coefficients", scene.coefficients},
@@ -286,7 +292,7 @@ std::vector<Frame> draw(const Options& o, const Device& device, const vision::Sp
   Renderer renderer(device, scene, o, size);
   std::vector<Frame> frames;
   for (int64_t i = 0; i < o.frames; ++i) {
-    progress.update(i, o.frames);
+    if (o.frames > 1) progress.update(i, o.frames, "pictures");
     Frame frame{.file = name_for(o.output, i, o.frames),
                 .view = view_of_frame(first, i, o.frames),
                 .ms = 0,
@@ -294,33 +300,28 @@ std::vector<Frame> draw(const Options& o, const Device& device, const vision::Sp
     const Stopwatch watch;
     const NamedTensors out = renderer.run(frame.view);
     frame.ms = watch.ms();
-    vision::write_png(frame.file, picture_of(out.at("image"), size));
+    write_report(frame.file, vision::encode_png(picture_of(out.at("image"), size)));
     if (!o.depth.empty()) {
       frame.range = range_of(out.at("depth"));
-      vision::write_png(name_for(o.depth, i, o.frames),
-                        picture_of_depth(out.at("depth"), *frame.range, size));
+      write_report(name_for(o.depth, i, o.frames),
+                   vision::encode_png(picture_of_depth(out.at("depth"), *frame.range, size)));
     }
     frames.push_back(std::move(frame));
   }
   return frames;
 }
 
-void run_splat(const Options& o) {
-  check_options(o);
-  const Size size = size_of(o.size);
-  const vision::SplatScene scene =
-      o.scene.empty() ? vision::test_scene(o.test_splats) : vision::read_splats(o.scene);
-  if (!o.ply.empty()) vision::write_splats(o.ply, scene);
-  if (o.output.empty()) return;
-  first_view(o, vision::bounds_of(scene), size);  // a wrong flag is found before the device is opened
-  const Device device = o.device.open();
-  const std::vector<Frame> frames = draw(o, device, scene, size);
-  const std::string json = to_json(o, scene, size, device.info().name, frames).text(2) + "\n";
-  if (o.json == "-") {
-    print(json);
-    return;
+// All that is written, each picture of a path by its own name.
+std::vector<OutputFile> outputs_of(const Options& o) {
+  std::vector<OutputFile> out = {{"--ply", o.ply, FileKind::ply}};
+  for (int64_t i = 0; i < o.frames; ++i) {
+    if (!o.output.empty()) out.push_back({"--output", name_for(o.output, i, o.frames), FileKind::png});
+    if (!o.depth.empty()) out.push_back({"--depth", name_for(o.depth, i, o.frames), FileKind::png});
   }
-  if (!o.json.empty()) write_report(o.json, json);
+  return o.report.outputs(std::move(out));
+}
+
+void show(const vision::SplatScene& scene, const Size& size, const std::vector<Frame>& frames) {
   std::string text = formatted("{} splats with {} coefficients per colour", scene.count, scene.coefficients);
   if (scene.left_out > 0)
     text += formatted("; {} with values that are not numbers are left out", scene.left_out);
@@ -331,19 +332,44 @@ void run_splat(const Options& o) {
                   ms_text(frames.front().ms), ms_text(best->ms)));
 }
 
+vision::SplatScene scene_of(const Options& o) {
+  const Progress progress("reading the scene");
+  return o.scene.empty() ? vision::test_scene(o.test_splats) : vision::read_splats(o.scene);
+}
+
+void run_splat(const Options& o) {
+  check_options(o);
+  check_outputs(outputs_of(o), {o.scene});
+  const Size size = size_of(o.size);
+  const vision::SplatScene scene = scene_of(o);
+  if (!o.ply.empty()) vision::write_splats(o.ply, scene);
+  std::vector<Frame> frames;
+  std::string adapter;
+  if (!o.output.empty()) {
+    first_view(o, vision::bounds_of(scene), size);  // a wrong flag is found before the device is opened
+    const Device device = o.device.open();
+    adapter = device.info().name;
+    frames = draw(o, device, scene, size);
+  }
+  o.report.write(to_json(o, scene, size, adapter, frames));
+  const bool picture_on_stdout = o.output == "-" || o.depth == "-";
+  if (!o.report.only_json() && !picture_on_stdout && !frames.empty()) show(scene, size, frames);
+}
+
 }  // namespace
 
 void add_splat(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("splat", "Pictures of a scene of 3D Gaussians");
-  command.text("SCENE", o->scene, "A PLY file of 3D Gaussian splatting, or a compressed one of SuperSplat");
-  command.text("-o,--output", o->output, "The picture; with --frames a name such as frame-%03d.png",
+  command.text("SCENE", o->scene,
+               "A PLY file of 3D Gaussian splatting, or a compressed one of SuperSplat; - is standard input");
+  command.text("-o,--output", o->output,
+               "The picture; with --frames a name such as frame-%03d.png; - is standard output",
                {.value = "FILE.png"});
   command.text("--depth", o->depth,
                "Also write distances: the nearest white, the farthest dark grey, nothing black",
                {.value = "FILE.png"});
-  command.text("--json", o->json, "Also write cameras and times as JSON; - prints nothing else",
-               {.value = "FILE"});
+  o->report.add_to(command, "cameras and times");
   command.text("--size", o->size, "Width and height in pixels (default 512x512)", {.value = "WxH"});
   command.text("--camera", o->position, "Where the camera is (default: so that it sees the whole scene)",
                {.value = "X,Y,Z"});
@@ -369,7 +395,10 @@ void add_splat(Arguments& arguments) {
       "depth.png\n"
       "  rlx splat scene.ply --path orbit --frames 60 -o frame-%03d.png\n"
       "  rlx splat --test-scene 100000 -o picture.png --ply scene.ply");
-  command.action([o] { run_splat(*o); });
+  command.action([o] {
+    take_standard_input(o->scene);
+    run_splat(*o);
+  });
 }
 
 }  // namespace rlx::cli

@@ -1,17 +1,14 @@
 #include "cli/text.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "base/fail.h"
 #include "cli/arguments.h"
+#include "cli/progress.h"
 #include "import/new_file.h"
 
 namespace rlx::cli {
@@ -41,9 +38,12 @@ uint64_t parse_size(std::string_view text, std::string_view what) {
   return number << shift;
 }
 
-void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void print(std::string_view text) { write_beside_progress(stdout, text); }
+
+void note(std::string_view text) { write_beside_progress(stderr, formatted("rlx: {}\n", text)); }
 
 void write_report(const std::string& path, std::string_view text) {
+  if (path == "-") return print(text);
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) {
@@ -57,21 +57,8 @@ void write_report(const std::string& path, std::string_view text) {
   if (!file.flush()) fail(ErrorKind::invalid_file, "the file '{}' cannot be written", path);
 }
 
-void check_report_path(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (path.empty() || path == "-") return;
-  const auto wrong = [&](const std::string& why) {
-    throw Misuse(formatted("the file {} cannot be written: {}", path, why));
-  };
-  std::error_code error;
-  const fs::path folder = fs::path(path).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder, error))
-    wrong(formatted("there is no folder {}", folder.string()));
-  if (fs::is_directory(path, error)) wrong("it is a folder");
-  // A regular file is replaced, for which its folder must allow it.
-  const bool replaced = !fs::exists(path, error) || fs::is_regular_file(path, error);
-  const std::string written = !replaced ? path : folder.empty() ? "." : folder.string();
-  if (access(written.c_str(), W_OK) != 0) wrong(std::strerror(errno));
+void write_report(const std::string& path, std::span<const std::byte> bytes) {
+  write_report(path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right) {
@@ -101,23 +88,6 @@ std::vector<std::string> split(std::string_view text, char at) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return parts;
-}
-
-Progress::Progress(std::string title) : title_(std::move(title)), terminal_(isatty(STDERR_FILENO) == 1) {
-  update(0, 0);
-}
-
-Progress::~Progress() {
-  if (terminal_) std::fputs("\r\033[K", stderr);
-}
-
-void Progress::update(int64_t done, int64_t all) {
-  if (!terminal_) return;
-  const auto now = std::chrono::steady_clock::now();
-  if (all > 0 && now - last_ < std::chrono::milliseconds(100)) return;
-  last_ = now;
-  const std::string count = all > 0 ? formatted(" {} of {}", done, all) : "";
-  std::fputs(formatted("\r\033[K{}{} ...", title_, count).c_str(), stderr);
 }
 
 }  // namespace rlx::cli

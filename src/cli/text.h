@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,10 +17,10 @@ std::string ms_text(double ms);         // 0.123 ms, 12.3 s
 uint64_t parse_size(std::string_view text, std::string_view what);
 
 void print(std::string_view text);  // to stdout
-// JSON and the like, also to a pipe or a terminal.
+void note(std::string_view text);   // to stderr, as a line of its own
+// The whole of a file, also to a pipe or a terminal; "-" is standard output.
 void write_report(const std::string& path, std::string_view text);
-// Misuse if the file of a report cannot be made, before there is any work; "" and "-" are no files.
-void check_report_path(const std::string& path);
+void write_report(const std::string& path, std::span<const std::byte> bytes);
 
 // Columns as wide as they need; the first row is the title. Columns in `right` (by index) are
 // right-aligned.
@@ -26,19 +28,6 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const std::
 
 // Splits at a character; no empty parts at the ends of an empty text.
 std::vector<std::string> split(std::string_view text, char at);
-
-// A line on stderr that is rewritten; only on a terminal, not in a file or a pipe.
-class Progress {
- public:
-  explicit Progress(std::string title);
-  ~Progress();
-  void update(int64_t done, int64_t all);
-
- private:
-  std::string title_;
-  bool terminal_;
-  std::chrono::steady_clock::time_point last_;
-};
 
 class Stopwatch {
  public:

@@ -1,5 +1,6 @@
 #include "cli/transcribe.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "base/fail.h"
@@ -7,6 +8,9 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/standard_input.h"
 #include "cli/text.h"
 
 namespace rlx::cli {
@@ -16,16 +20,17 @@ struct Options {
   DeviceFlags device;
   std::string file;
   std::string models;
-  std::string json;
+  ReportFlags report;
 };
 
 audio::SpeechModels models_of(const Options& o) {
-  audio::SpeechModels models = speech_models();
-  if (!o.models.empty()) {
-    models = {.encoder = o.models + "/encoder_model.onnx",
-              .decoder = o.models + "/decoder_model_merged.onnx",
-              .vocabulary = o.models + "/llama-tokenizer.js"};
-  }
+  if (o.models.empty()) return speech_models();
+  return {.encoder = o.models + "/encoder_model.onnx",
+          .decoder = o.models + "/decoder_model_merged.onnx",
+          .vocabulary = o.models + "/llama-tokenizer.js"};
+}
+
+void require(const audio::SpeechModels& models) {
   if (const std::string missing = models.missing(); !missing.empty()) {
     fail(ErrorKind::invalid_file,
          "there is no file {}: ./rlx downloads the networks, or --models names a folder with "
@@ -33,29 +38,35 @@ audio::SpeechModels models_of(const Options& o) {
          "decoder_model_merged.onnx and llama-tokenizer.js",
          missing);
   }
-  return models;
+}
+
+audio::Transcriber::Heard seconds_shown(Progress& progress, const audio::Sound& sound) {
+  return [&progress, all = std::llround(sound.seconds())](double seconds) {
+    progress.update(std::llround(seconds), all, "seconds");
+  };
 }
 
 void run_transcribe(const Options& o) {
-  const audio::Sound sound = audio::read_wav(o.file);  // a broken one is found before anything slow
   const audio::SpeechModels models = models_of(o);
-  audio::Transcriber transcriber(o.device.open(), models);
-  const bool only_json = o.json == "-";
-  const std::string text = only_json ? transcriber.transcribe(sound) : transcribe_aloud(transcriber, sound);
-  if (o.json.empty()) return;
-  const std::string json = Json::object({{"file", o.file},
-                                         {"seconds", sound.seconds()},
-                                         {"text", text},
-                                         {"tokens", transcriber.times().tokens},
-                                         {"encode_ms", transcriber.times().encode_ms},
-                                         {"decode_ms", transcriber.times().decode_ms}})
-                               .text(2) +
-                           "\n";
-  if (only_json) {
-    print(json);
-  } else {
-    write_report(o.json, json);
-  }
+  check_outputs(o.report.outputs(), {o.file, models.encoder, models.decoder, models.vocabulary});
+  const audio::Sound sound = audio::read_wav(o.file);  // a broken one is found before anything slow
+  require(models);
+  const Device device = o.device.open();
+  Progress progress(formatted("transcribing {}", short_name(o.file)));
+  audio::Transcriber transcriber(device, models);
+  const audio::Transcript said = o.report.only_json()
+                                     ? transcriber.transcribe(sound, {}, seconds_shown(progress, sound))
+                                     : transcribe_aloud(transcriber, sound, progress);
+  Json utterances = Json::array();
+  for (const audio::Utterance& u : said.utterances)
+    utterances.add(Json::object({{"begin", u.begin_seconds}, {"end", u.end_seconds}, {"text", u.text}}));
+  o.report.write(Json::object({{"file", with_shown_names(o.file)},
+                               {"seconds", sound.seconds()},
+                               {"text", said.text()},
+                               {"utterances", utterances},
+                               {"tokens", transcriber.times().tokens},
+                               {"encode_ms", transcriber.times().encode_ms},
+                               {"decode_ms", transcriber.times().decode_ms}}));
 }
 
 }  // namespace
@@ -73,33 +84,40 @@ std::string demo_recording() {
   return cache_folder() + "/models/nodejs-whisper-0.3.1/cpp/whisper.cpp/bindings/go/samples/jfk.wav";
 }
 
-std::string transcribe_aloud(audio::Transcriber& transcriber, const audio::Sound& sound) {
-  const std::string text = transcriber.transcribe(sound, [](std::string_view piece) {
-    print(std::string(piece));
+audio::Transcript transcribe_aloud(audio::Transcriber& transcriber, const audio::Sound& sound,
+                                   Progress& progress) {
+  const auto say = [](std::string_view piece) {
+    print(piece);
     std::fflush(stdout);
-  });
-  print("\n");
-  return text;
+  };
+  audio::Transcript said = transcriber.transcribe(sound, say, seconds_shown(progress, sound));
+  print(said.utterances.empty() ? formatted("no speech was found in {:.1f} seconds\n", sound.seconds())
+                                : "\n");
+  return said;
 }
 
 void add_transcribe(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("transcribe", "The words of a recording, with Moonshine");
-  command.required("FILE.wav", o->file, "A WAV file of any rate and number of channels");
-  command.text("--json", o->json, "Also write text and times as JSON; - prints nothing else",
-               {.value = "FILE"});
+  command.required("FILE.wav", o->file, "A WAV file of any rate and number of channels; - is standard input");
+  o->report.add_to(command, "text and times");
   command.text("--models", o->models, "The folder with the networks (default: in the cache folder)",
                {.value = "DIR"});
   o->device.add_to(command);
   command.footer(
-      "English. Words are printed as they are recognised; recordings of more than 30 seconds are cut where "
-      "they are\n"
-      "quiet.\n"
+      "English. Words are printed as they are recognised; the sound is cut at pauses, and after 30 seconds "
+      "where "
+      "it is\n"
+      "quiet. JSON has the words between two pauses as utterances, with their times in seconds.\n"
       "\n"
       "Examples:\n"
       "  rlx transcribe interview.wav\n"
-      "  rlx transcribe note.wav --json - | jq -r .text");
-  command.action([o] { run_transcribe(*o); });
+      "  rlx transcribe note.wav --json | jq -r .text\n"
+      "  ffmpeg -i film.mp4 -f wav - | rlx transcribe -");
+  command.action([o] {
+    take_standard_input(o->file);
+    run_transcribe(*o);
+  });
 }
 
 }  // namespace rlx::cli

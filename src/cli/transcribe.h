@@ -4,6 +4,7 @@
 #include <string>
 
 #include "audio/transcriber.h"
+#include "cli/progress.h"
 
 namespace rlx::cli {
 
@@ -11,7 +12,8 @@ namespace rlx::cli {
 audio::SpeechModels speech_models();
 std::string demo_recording();
 
-// Prints the words as they come, and a line end.
-std::string transcribe_aloud(audio::Transcriber& transcriber, const audio::Sound& sound);
+// Prints the words as they come, and a line end; or that there are none.
+audio::Transcript transcribe_aloud(audio::Transcriber& transcriber, const audio::Sound& sound,
+                                   Progress& progress);
 
 }  // namespace rlx::cli

@@ -1,5 +1,8 @@
 #include "cli/commands.h"
 #include "cli/device_flags.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/standard_input.h"
 #include "cli/verify_run.h"
 
 namespace rlx::cli {
@@ -9,14 +12,26 @@ struct Options {
   GraphFlags graph;
   ValueFlags values;
   DeviceFlags device;
+  ReportFlags report;
 };
 
 void verify_model(const Options& o) {
+  check_outputs(o.report.outputs(), o.values.files(o.graph));
   const ReadyModel model = ready_model(o.graph, o.values, {.keep_intermediates = true});
-  CompiledModel compiled = compile_model(model, o.device.open());
-  const NamedTensors outputs = compiled.exe.run(model.leaves.inputs);
-  o.graph.note_unused_kernels(compiled.exe.plan_report());
-  verify_run(compiled.exe, model, outputs);
+  const Device device = o.device.open();
+  CompiledModel compiled = compile_model(model, device);
+  const NamedTensors outputs = [&] {
+    const Progress progress("running");
+    return compiled.exe.run(model.leaves.inputs);
+  }();
+  o.graph.note_unused_kernels(compiled.exe.plan_report(model.open));
+  const Verification result = verify_run(compiled.exe, model, outputs);
+  Json report = to_json(result);
+  report.set("file", with_shown_names(o.graph.model.file));
+  report.set("adapter", device.info().name);
+  o.report.write(report);
+  if (!o.report.only_json()) show(result);
+  require_right(result);
 }
 
 }  // namespace
@@ -26,6 +41,7 @@ void add_verify(Arguments& arguments) {
   Command command = arguments.command("verify", "Compares a run on the device with the CPU reference");
   o->graph.add_to(command);
   o->values.add_to(command);
+  o->report.add_to(command, "what agrees and what does not");
   o->device.add_to(command);
   command.footer(
       "Every node is computed again on the CPU from what the device had for its inputs, which finds the "
@@ -35,7 +51,10 @@ void add_verify(Arguments& arguments) {
       "Examples:\n"
       "  rlx verify model.onnx --input image=image.npy\n"
       "  rlx verify model.rlx --dim batch=2 --random 7 --no-optimize");
-  command.action([o] { verify_model(*o); });
+  command.action([o] {
+    o->graph.model.take_standard_input();
+    verify_model(*o);
+  });
 }
 
 }  // namespace rlx::cli

@@ -3,44 +3,47 @@
 #include <algorithm>
 
 #include "base/fail.h"
+#include "cli/progress.h"
 #include "cli/text.h"
 #include "ir/op.h"
-#include "rlx/diagnostics.h"
 
 namespace rlx::cli {
 namespace {
 
-void print_check(const NodeCheck& c) {
+bool has_states(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& n) { return n.op->is(LeafKind::state); });
+}
+
+void show(const NodeCheck& c) {
   print(
       formatted("first node that differs from the reference: {} ({}) {}\n"
                 "  {} elements are wrong; element {} is {:.9g} instead of {:.9g}, allowed error {:.3g}\n",
                 c.node, c.op, c.type, c.wrong, c.index, c.got, c.want, c.allowed));
 }
 
-// The outputs of the whole graph, from the inputs on.
-std::vector<OutputCheck> check_outputs(const ReadyModel& model, const NamedTensors& outputs, int64_t repeat) {
-  const auto is_state = [](const Node& n) { return n.op->is(LeafKind::state); };
-  if (repeat > 1 && std::ranges::any_of(model.graph.nodes(), is_state)) {
-    print("outputs not checked from the inputs on: the states have changed with each repeat\n");
-    return {};
-  }
-  Progress progress("computing the graph on the CPU");
-  std::vector<OutputCheck> checks =
-      verify_outputs(model.graph, model.leaves.all(), outputs,
-                     [&](int64_t done, int64_t all) { progress.update(done, all); });
-  for (const OutputCheck& c : checks) {
-    print(formatted("output {}: largest error against the reference from the inputs on: {:.3g}", c.output,
-                    c.max_error));
-    if (c.unclear == 1) print(" (1 element depends on rounding and was not judged)");
-    if (c.unclear > 1) print(formatted(" ({} elements depend on rounding and were not judged)", c.unclear));
-    print("\n");
-  }
-  return checks;
+void show(const OutputCheck& c) {
+  print(formatted("output {}: largest error against the reference from the inputs on: {:.3g}", c.output,
+                  c.max_error));
+  if (c.unclear == 1) print(" (1 element depends on rounding and was not judged)");
+  if (c.unclear > 1) print(formatted(" ({} elements depend on rounding and were not judged)", c.unclear));
+  print("\n");
+}
+
+// What nodes and outputs have in common.
+template <class Check>
+Json json_of(const Check& c) {
+  Json out = Json::object({{"type", c.type}, {"wrong", c.wrong}, {"max_error", c.max_error}});
+  if (c.wrong > 0)
+    out.set("first_wrong",
+            Json::object({{"index", c.index}, {"got", c.got}, {"want", c.want}, {"allowed", c.allowed}}));
+  return out;
 }
 
 }  // namespace
 
-void verify_run(Executable& exe, const ReadyModel& model, const NamedTensors& outputs, int64_t repeat) {
+Verification verify_run(Executable& exe, const ReadyModel& model, const NamedTensors& outputs,
+                        int64_t repeat) {
+  Verification out;
   std::vector<NodeCheck> checks;
   {
     Progress progress("comparing nodes with the reference");
@@ -48,19 +51,53 @@ void verify_run(Executable& exe, const ReadyModel& model, const NamedTensors& ou
     checks = verify_nodes(exe, [&](int64_t done) { progress.update(done, nodes); });
   }
   const auto bad = std::ranges::find_if(checks, [](const NodeCheck& c) { return c.wrong > 0; });
-  const auto skipped = std::ranges::count_if(checks, &NodeCheck::skipped);
-  if (bad != checks.end()) {
-    print_check(*bad);
+  if (bad != checks.end()) out.bad = *bad;
+  out.skipped = std::ranges::count_if(checks, &NodeCheck::skipped);
+  out.agree = std::ranges::count_if(checks, [](const NodeCheck& c) { return !c.skipped && c.wrong == 0; });
+  out.outputs_skipped = repeat > 1 && has_states(model.graph);
+  if (out.outputs_skipped) return out;
+  Progress progress("computing the graph on the CPU, nodes");
+  out.outputs = verify_outputs(model.graph, model.leaves.all(), outputs,
+                               [&](int64_t done, int64_t all) { progress.update(done, all); });
+  return out;
+}
+
+void show(const Verification& result) {
+  if (result.bad) {
+    show(*result.bad);
   } else {
-    const auto agree = std::ssize(checks) - skipped;
-    print(formatted("{} node{} with the reference", agree, agree == 1 ? " agrees" : "s agree"));
-    if (skipped)
-      print(formatted(" ({} not checked: they read a state that has been overwritten since)", skipped));
+    print(formatted("{} node{} with the reference", result.agree, result.agree == 1 ? " agrees" : "s agree"));
+    if (result.skipped > 0)
+      print(
+          formatted(" ({} not checked: they read a state that has been overwritten since)", result.skipped));
     print("\n");
   }
-  const std::vector<OutputCheck> outputs_checked = check_outputs(model, outputs, repeat);
-  if (bad != checks.end()) fail(ErrorKind::internal, "the node '{}' is wrong on this device", bad->node);
-  for (const OutputCheck& c : outputs_checked) {
+  if (result.outputs_skipped)
+    print("outputs not checked from the inputs on: the states have changed with each repeat\n");
+  for (const OutputCheck& c : result.outputs) show(c);
+}
+
+Json to_json(const Verification& result) {
+  Json outputs = Json::array();
+  for (const OutputCheck& c : result.outputs) {
+    Json one = json_of(c);
+    one.set("output", c.output);
+    one.set("not_judged", c.unclear);
+    outputs.add(one);
+  }
+  Json out = Json::object(
+      {{"nodes_agree", result.agree}, {"nodes_not_checked", result.skipped}, {"outputs", outputs}});
+  if (!result.bad) return out;
+  Json node = json_of(*result.bad);
+  node.set("node", result.bad->node);
+  node.set("op", result.bad->op);
+  out.set("first_wrong_node", node);
+  return out;
+}
+
+void require_right(const Verification& result) {
+  if (result.bad) fail(ErrorKind::internal, "the node '{}' is wrong on this device", result.bad->node);
+  for (const OutputCheck& c : result.outputs) {
     if (c.wrong > 0) fail(ErrorKind::internal, "{}", rlx::print(c));
   }
 }
