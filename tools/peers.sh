@@ -43,7 +43,8 @@ prepare_peer() {
   case $(peer_of "$@") in
     ort | ort-cpu)
       type -P node >/dev/null || install_for_peer nodejs || true
-      python3 -c 'import onnx' 2>/dev/null || install_for_peer python3-onnx python3-numpy || return 0
+      # (The folder of libonnx-testdata is an empty package `onnx` to Python.)
+      python3 -c 'import numpy, onnx.helper' 2>/dev/null || install_for_peer python3-onnx python3-numpy || return 0
       python3 "$checkout/bench/ort_models.py" "$peers_dir/cases" "${@:2}" ||
         note "the cases cannot be made as ONNX files in $peers_dir/cases"
       ;;

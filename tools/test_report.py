@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sums up test runs: prints what failed and why, then the line `N passed, M failed`.
+"""Sums up test runs: prints what failed and why, what was skipped by its reason, then the line `N passed, M failed`.
 
 Usage: test_report.py BUILD_DIR...
 
@@ -7,33 +7,47 @@ A build directory holds test-results/ctest.xml (JUnit, written by ctest) and, fo
 GoogleTest program, test-results/<name>.json. GoogleTest writes that file when the program ends, so a program
 without one crashed: it counts as one failure, besides the cases that its output says passed. Any other ctest
 test counts as one case.
+
+A test that needs a package or a network which is not there is skipped with a reason that begins with `missing:`. In continuous
+integration (CI=true) that is a failure: what .ci/run compares with is installed by ./rlx.
 """
 
+import collections
 import dataclasses
 import json
+import os
 import pathlib
 import sys
 import xml.etree.ElementTree as xml
 
 TAIL_LINES = 60  # enough for a sanitizer's report with its stack
+MISSING = "missing:"
+IN_CI = os.environ.get("CI") == "true"
 
 
 @dataclasses.dataclass
 class Totals:
     passed: int = 0
-    skipped: int = 0
+    skipped: collections.Counter = dataclasses.field(default_factory=collections.Counter)  # by reason
     pipelines: int = 0  # that the tests' shared devices made
     failures: list = dataclasses.field(default_factory=list)  # (name, explanation)
 
     def add(self, other):
         self.passed += other.passed
-        self.skipped += other.skipped
+        self.skipped.update(other.skipped)
         self.pipelines += other.pipelines
         self.failures += other.failures
 
     def line(self):
         text = f"{self.passed} passed, {len(self.failures)} failed"
-        return text + (f", {self.skipped} skipped" if self.skipped else "")
+        return text + (f", {self.skipped.total()} skipped" if self.skipped else "")
+
+    def skip(self, name, reason):
+        reason = " ".join(reason.split()) or "no reason is given"
+        if IN_CI and reason.startswith(MISSING):
+            self.failures.append((name, f"skipped in CI, {reason}"))
+        else:
+            self.skipped[reason] += 1
 
 
 def tail(output):
@@ -47,11 +61,12 @@ def count_cases(report, prefix):
             failures = [failure["failure"] for failure in case.get("failures", [])]
             if case.get("status") == "NOTRUN":
                 continue
+            name = f"{prefix}{case['classname']}.{case['name']}"
             if failures:
-                name = f"{prefix}{case['classname']}.{case['name']}"
                 totals.failures.append((name, "\n".join(failures)))
             elif case.get("result") == "SKIPPED":
-                totals.skipped += 1
+                # The first line of a message is its place in the source.
+                totals.skip(name, "".join(part["message"].partition("\n")[2] for part in case.get("skipped", [])))
             else:
                 totals.passed += 1
     return totals
@@ -66,7 +81,7 @@ def count_crash(program, output, prefix):
         elif line.startswith("[       OK ] "):
             totals.passed += 1
         elif line.startswith("[  SKIPPED ] ") and line.endswith(")"):
-            totals.skipped += 1
+            totals.skip(prefix + line.split("] ", 1)[1], "in a program that did not finish")
         elif line.startswith("[  FAILED  ] ") and line.endswith(" ms)"):
             totals.failures.append((prefix + line.split("] ", 1)[1].split(" (")[0].split(",")[0], ""))
     where = f" in {running}" if running else ""
@@ -88,7 +103,10 @@ def count_test(test, results, prefix):
     if "[==========] Running" in output:
         return count_crash(name, output, prefix)
     if test.get("status") in ("disabled", "notrun") and test.find("skipped") is not None:
-        return Totals(skipped=1)
+        reasons = [line for line in output.splitlines() if line.startswith(MISSING)]
+        totals = Totals()
+        totals.skip(prefix + name, reasons[0] if reasons else tail(output))
+        return totals
     return Totals(passed=1) if succeeded else Totals(failures=[(prefix + name, tail(output))])
 
 
@@ -119,6 +137,10 @@ def main():
     nothing_ran = not (totals.passed or totals.skipped or totals.failures)
     if nothing_ran:
         print("No test matches.")
+    if totals.skipped:
+        print("\nSkipped:")
+        for reason, count in totals.skipped.most_common():
+            print(f"  {count:4} {reason}")
     if totals.pipelines:
         print(f"{totals.pipelines} pipelines compiled")
     print(totals.line())

@@ -13,11 +13,12 @@ toolchain_root=$toolchain_dir/root
 toolchain_log=$toolchain_dir/prepare.log
 disk_needed_mb=4096
 
+# prepare_toolchain LIST...: with the packages of these files of tools/.
 prepare_toolchain() {
-  local packages list_hash lock
-  ((EUID == 0)) || fail "this machine lacks the tools to build rlx (see tools/packages.txt), and making a" \
+  local lists=("${@/#/$checkout/tools/}") packages list_hash lock
+  ((EUID == 0)) || fail "this machine lacks the tools to build rlx (see ${lists[*]}), and making a" \
     "Debian testing root for them needs root: run as root, install them, or use the Dockerfile"
-  read_package_list
+  read_package_lists
   # One mark for each list that has been installed: packages are only ever added, so an older checkout's
   # list stays satisfied.
   local mark=$toolchain_root/var/lib/rlx/packages-$list_hash
@@ -38,8 +39,8 @@ prepare_toolchain() {
   exec {lock}>&-
 }
 
-read_package_list() {
-  mapfile -t packages < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$checkout/tools/packages.txt")
+read_package_lists() {
+  mapfile -t packages < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' "${lists[@]}")
   list_hash=$(printf '%s\n' "${packages[@]}" | sha256sum)
   list_hash=${list_hash:0:16}
 }
@@ -71,7 +72,7 @@ make_root() {
 
 update_root() {
   if ! all_installed "$toolchain_root"; then
-    note "tools/packages.txt has changed; adding what is missing to the toolchain"
+    note "adding the packages of ${lists[*]##*/} that are missing to the toolchain"
     step 1 2 "package lists" update_lists "$toolchain_root"
     step 2 2 "${#packages[@]} packages" install_packages "$toolchain_root"
   fi
