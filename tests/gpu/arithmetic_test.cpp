@@ -1,6 +1,7 @@
 // What docs/arithmetic.md promises, with and without fusion.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -199,6 +200,109 @@ TEST(Arithmetic, IntegersWrapAndCastsSaturateWhereTheyMust) {
     EXPECT_EQ(out.at("i32 squared").integers(), (List{1, 90000, 0, 0}));
     EXPECT_EQ(out.at("i32 shifted").integers(), (List{-2147483648LL, 0, -2147483648LL, 0}));
     EXPECT_EQ(out.at("constant").integers(), (List{1410065408, 9}));
+  }
+}
+
+// All pairs of `values`, as the tensors a and b.
+std::pair<Tensor, Tensor> pairs_of(const std::vector<float>& values, const std::vector<float>& others) {
+  std::vector<float> a;
+  std::vector<float> b;
+  for (const float x : values) {
+    for (const float y : others) {
+      a.push_back(x);
+      b.push_back(y);
+    }
+  }
+  const std::vector<int64_t> dims = {std::ssize(a)};
+  return {Tensor::of<float>(dims, a), Tensor::of<float>(dims, b)};
+}
+
+// Arithmetic may take a subnormal number for 0, but where it is compared it is what it is.
+TEST(Arithmetic, SubnormalsAreComparedAsTheNumbersTheyAre) {
+  const std::vector<float> values = {0.0F,    -0.0F,    1e-45F,    -1e-45F,  1e-40F,
+                                     -1e-40F, 1.1e-38F, -1.1e-38F, 1.2e-38F, -1.2e-38F,
+                                     1.0F,    -2.5F,    kInf,      -kInf,    kNan};
+  const auto [a, b] = pairs_of(values, values);
+  const std::vector<float> sorted = {-kInf, -1e-40F, 0.0F, 1e-45F, 1e-40F, 1.0F};
+  Graph g;
+  const Value x = g.input("a", DType::f32, {a.elements()});
+  const Value y = g.input("b", DType::f32, {a.elements()});
+  g.output("less", less(x, y));
+  g.output("less_equal", less_equal(x, y));
+  g.output("greater", greater(x, y));
+  g.output("greater_equal", greater_equal(x, y));
+  g.output("equal", equal(x, y));
+  g.output("not_equal", not_equal(x, y));
+  g.output("above zero", greater(x, 0));
+  g.output("true", cast(x, DType::bool_));
+  g.output("count", nonzero(x)[1]);
+  g.output("sign", sign(x));
+  g.output("floor", floor(x));
+  g.output("ceil", ceil(x));
+  g.output("log", log(x));
+  g.output("place", searchsorted(g.constant(Tensor::of<float>({6}, sorted)), x));
+  const NamedTensors inputs = {{"a", a}, {"b", b}};
+  expect_same(g, inputs);
+  const NamedTensors got = run(g, inputs, true);
+  int64_t count = 0;
+  for (int64_t i = 0; i < a.elements(); ++i) {
+    const double p = a.real(i);
+    const double q = b.real(i);
+    const auto expect = [&](const char* name, double want, double error = 0) {
+      const double is = got.at(name).dtype() == DType::f32 ? got.at(name).real(i)
+                                                           : static_cast<double>(got.at(name).integer(i));
+      EXPECT_TRUE((std::isnan(is) && std::isnan(want)) || is == want || std::abs(is - want) <= error)
+          << name << " of " << p << " and " << q << ": " << is << ", not " << want;
+    };
+    expect("less", p < q);
+    expect("less_equal", p <= q);
+    expect("greater", p > q);
+    expect("greater_equal", p >= q);
+    expect("equal", p == q);
+    expect("not_equal", p != q);
+    expect("above zero", p > 0);
+    expect("true", p != 0);
+    expect("sign", std::isnan(p) ? p : (p > 0) - (p < 0));
+    expect("floor", std::floor(p));
+    expect("ceil", std::ceil(p));
+    expect("log", std::log(p), 1e-4);
+    expect("place",
+           std::isnan(p) ? 6 : static_cast<double>(std::ranges::lower_bound(sorted, p) - sorted.begin()));
+    count += p != 0;
+  }
+  EXPECT_EQ(got.at("count").integer(0), count);
+}
+
+TEST(Arithmetic, PowersAreThoseOfC) {
+  const std::vector<float> bases = {9.611435F, 3.0909588F, 0.7549637F, 2.4230576F, 10.0F, -3.0F,
+                                    -2.5F,     0.0F,       -0.0F,      1.0F,       -1.0F, kInf,
+                                    -kInf,     kNan,       1e-40F,     -1e-40F,    3e38F};
+  const std::vector<float> exponents = {0.0F, -0.0F, 1.0F,  2.0F,  3.0F,  4.0F,   -1.0F, -2.0F, -3.0F,
+                                        0.5F, 1.5F,  33.0F, -7.0F, 1e20F, 1e-40F, kInf,  -kInf, kNan};
+  const auto [a, b] = pairs_of(bases, exponents);
+  Graph g;
+  const Value x = g.input("a", DType::f32, {a.elements()});
+  const Value y = g.input("b", DType::f32, {a.elements()});
+  g.output("y", pow(x, y));
+  g.output("itself", pow(x, 1) - x);
+  g.output("square", pow(x, 2) - x * x);
+  const NamedTensors inputs = {{"a", a}, {"b", b}};
+  expect_same(g, inputs);
+  const NamedTensors got = run(g, inputs, true);
+  for (int64_t i = 0; i < a.elements(); ++i) {
+    const auto want = static_cast<float>(std::pow(a.real(i), b.real(i)));
+    const auto is = static_cast<float>(got.at("y").real(i));
+    const bool tiny = std::abs(want) < std::numeric_limits<float>::min() && b.real(i) != 1;
+    const bool exact = b.real(i) == 0 || b.real(i) == 1;
+    const bool same = std::isnan(want) ? std::isnan(is)
+                      : tiny           ? std::abs(is) <= std::numeric_limits<float>::min()
+                             : is == want || (!exact && std::abs(is - want) <= 6e-7F * std::abs(want));
+    EXPECT_TRUE(same && (std::isnan(want) || tiny || std::signbit(is) == std::signbit(want)))
+        << a.real(i) << "^" << b.real(i) << ": " << is << ", not " << want;
+    for (const char* name : {"itself", "square"}) {
+      const double difference = got.at(name).real(i);
+      EXPECT_TRUE(difference == 0 || std::isnan(difference)) << name << " of " << a.real(i);
+    }
   }
 }
 

@@ -55,7 +55,7 @@ class BenchPeer : public testing::CliTest {
 TEST_F(BenchPeer, ReportsBothSides) {
   pretend("node", answering("@rlx ready 0 7 2.5e-06 1.30.0", "@rlx measured 1000 2000 3"));
   const std::string call = model_ + " --dim length=5 --peer ort-cpu --rounds 2 ";
-  const Result r = bench(call + "--json " + path("out.json"));
+  const Result r = bench(call + "--json-file " + path("out.json"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("ort-cpu wall") && r.out.contains("2000 ms")) << r.out;
   EXPECT_TRUE(r.out.contains("runs some of its nodes on the CPU") && r.out.contains("2.5e-06")) << r.out;
@@ -81,13 +81,13 @@ TEST_F(BenchPeer, ReportsBothSides) {
   EXPECT_TRUE(job.at("inputs").contains("x") && job.at("outputs").contains("y")) << job;
   EXPECT_FALSE(fs::exists(job.at("inputs").at("x").get<std::string>())) << "temporary files stay behind";
 
-  EXPECT_EQ(json::parse(bench(call + "--json -").out).at("cases").size(), 1u);
+  EXPECT_EQ(json::parse(bench(call + "--json").out).at("cases").size(), 1u);
 }
 
 // One shape of report: what holds without a peer holds beside one, which adds to it.
 TEST_F(BenchPeer, AReportHasTheSameFieldsWithoutAPeer) {
   pretend("node", answering("@rlx ready 0 7 2.5e-06 1.30.0", "@rlx measured 1000 2000 3"));
-  const std::string call = model_ + " --dim length=5 --json - ";
+  const std::string call = model_ + " --dim length=5 --json ";
   const json alone = json::parse(bench(call).out);
   const json beside = json::parse(bench(call + "--peer ort-cpu --rounds 1").out);
   for (const json& report : {alone, beside}) {
@@ -105,7 +105,7 @@ TEST_F(BenchPeer, BothProvidersHaveTheirTurns) {
   pretend("node", "read job\ncase $job in *webgpu*) ms=1000;; *) ms=50;; esac\n" +
                       std::string("echo '@rlx ready 1 7 0 1.30.0'\n"
                                   "while read s; do echo \"@rlx measured $ms $ms 3\"; done\n"));
-  const Result r = bench(model_ + " --dim length=5 --peer ort --json " + path("out.json"));
+  const Result r = bench(model_ + " --dim length=5 --peer ort --json-file " + path("out.json"));
   if (r.err.contains("exactly one vulkan adapter")) GTEST_SKIP() << r.err;
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("ort wall") && r.out.contains("ort-cpu wall")) << r.out;
@@ -122,7 +122,8 @@ TEST_F(BenchPeer, WhatIsRefusedDoesNotSpoilTheRest) {
               std::string("echo '@rlx ready 1 7 0 1.30.0'\n"
                           "while read s; do echo '@rlx measured 50 50 3'; done\n"));
   const std::string odd = write("odd.onnx", doubling_model());
-  const Result r = bench(odd + " " + model_ + " --dim length=5 --peer ort-cpu --json " + path("out.json"));
+  const Result r =
+      bench(odd + " " + model_ + " --dim length=5 --peer ort-cpu --json-file " + path("out.json"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("odd.onnx: ONNX Runtime says: no such operator: Frob")) << r.out;
   const json all = json::parse(slurp(path("out.json"))).at("cases");
@@ -133,14 +134,21 @@ TEST_F(BenchPeer, WhatIsRefusedDoesNotSpoilTheRest) {
 TEST_F(BenchPeer, RefusesBeforeItMeasures) {
   const std::string text = write("double.rlx", "graph double {\n}\n");
   expect_complaint(bench(text + " --peer ort-cpu"), 2, "--peer ort-cpu takes ONNX files");
-  expect_complaint(bench("add16 --json " + path("nowhere/out.json")), 2,
+  expect_complaint(bench("add16 --json-file " + path("nowhere/out.json")), 2,
                    "there is no folder " + path("nowhere"));
 }
 
 TEST_F(BenchPeer, SaysWhatThePeerSays) {
   const std::string call = model_ + " --dim length=5 --peer ort-cpu";
   pretend("node", "read job\necho '@rlx error no such operator: Frob'\n");
-  expect_complaint(bench(call), 1, "ONNX Runtime says: no such operator: Frob");
+  const Result refused = bench(call);
+  expect_complaint(refused, 1, "ONNX Runtime says: no such operator: Frob");
+  EXPECT_TRUE(refused.out.contains("dispatches") && refused.out.contains(" ms ")) << refused.out;
+  pretend("node", "read job\necho '@rlx ready 1 -1 nan 1.30.0'\nread s\necho '@rlx measured 50 50 3'\n");
+  const Result half = bench(call + " --json");
+  expect_complaint(half, 1, "ONNX Runtime ended early");
+  const json figures = json::parse(half.out).at("cases").at(0);
+  EXPECT_TRUE(figures.contains("cpu_ms") && !figures.contains("peer_cpu_ms")) << figures;
   pretend("node", "echo 'one line' >&2; echo 'a library is missing' >&2; exit 127\n");
   expect_complaint(bench(call), 1, "ONNX Runtime ended early: a library is missing");
   pretend("node", "read job\necho '@rlx ready 1 -1'\n");
@@ -165,7 +173,7 @@ TEST_F(BenchPeer, ReadsWhatLlamaCppPrints) {
   pretend("test-backend-ops", formatted("echo \"$@ $GGML_VK_VISIBLE_DEVICES\" >'{}'\n", path("job")) +
                                   "echo '  MUL_MAT(type_a=q4_K,n=1):     852 runs - 24317.02 us/run - 117.44 "
                                   "MFLOP/run - 4.83 GFLOPS'\n");
-  const Result r = bench("wide_matvec_q4_k --peer ggml --json " + path("out.json"));
+  const Result r = bench("wide_matvec_q4_k --peer ggml --json-file " + path("out.json"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("ggml GFLOP/s")) << r.out;
   const json one = json::parse(slurp(path("out.json"))).at("cases").at(0);
@@ -175,7 +183,7 @@ TEST_F(BenchPeer, ReadsWhatLlamaCppPrints) {
             "perf -o MUL_MAT -b Vulkan0 -p type_a=q4_K,type_b=f32,m=4096,n=1,k=14336 0\n");
 
   pretend("test-backend-ops", "echo '  MUL_MAT(type_a=q4_K,n=1): not supported'\n");
-  const Result none = bench("wide_matvec_q4_k --peer ggml --json " + path("out.json"));
+  const Result none = bench("wide_matvec_q4_k --peer ggml --json-file " + path("out.json"));
   ASSERT_EQ(none.code, 0) << none.err;
   EXPECT_TRUE(none.out.contains("ggml cannot do it on this device")) << none.out;
   EXPECT_FALSE(json::parse(slurp(path("out.json"))).at("cases").at(0).contains("peer_wall_ms"));

@@ -53,8 +53,9 @@ class CliTest : public ::testing::Test {
   CliResult rlx(const std::string& arguments, const std::string& environment = "") {
     const std::filesystem::path out = folder_ / "stdout";
     const std::filesystem::path err = folder_ / "stderr";
-    const std::string command = formatted("{} '{}' {} >'{}' 2>'{}' </dev/null", environment, RLX_CLI_PATH,
-                                          arguments, out.string(), err.string());
+    // What stands before may be a pipe into the program, and the arguments may redirect its input.
+    const std::string command = formatted("{{ {} '{}' {} >'{}' 2>'{}'; }} </dev/null", environment,
+                                          RLX_CLI_PATH, arguments, out.string(), err.string());
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
   }

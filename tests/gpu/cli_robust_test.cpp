@@ -72,10 +72,10 @@ TEST_F(CliRobust, AFullDiskIsASentence) {
   expect_nothing_left("run " + model + "--trace ", "trace.json");
   expect_nothing_left("profile " + model + "--trace ", "trace.json");
   expect_nothing_left("profile " + model + "--html ", "page.html");
-  expect_nothing_left("bench " + model + "--json ", "bench.json");
-  expect_nothing_left("info " + network + "--json ", "info.json");
+  expect_nothing_left("bench " + model + "--json-file ", "bench.json");
+  expect_nothing_left("info " + network + "--json-file ", "info.json");
   expect_nothing_left("convert " + network + "-o ", "model.rlx");
-  expect_nothing_left(formatted("conformance {} --suite microsoft --only fast_gelu_bias --json ",
+  expect_nothing_left(formatted("conformance {} --suite microsoft --only fast_gelu_bias --json-file ",
                                 source("tests/fixtures/onnx")),
                       "tests.json");
   // A folder is not a file: an empty one may stay.

@@ -39,7 +39,7 @@ class Spectrogram : public CliTest {
   }
 
   json draw(const std::string& file, const std::string& flags = "") {
-    const CliResult r = rlx(formatted("spectrogram {} -o {} --json - {}", file, path("out.png"), flags));
+    const CliResult r = rlx(formatted("spectrogram {} -o {} --json {}", file, path("out.png"), flags));
     EXPECT_EQ(r.code, 0) << r.err;
     image_ = vision::read_image(path("out.png"));
     return json::parse(r.out);
@@ -113,7 +113,7 @@ TEST_F(Spectrogram, SaysWhatIsWrong) {
   expect_complaint(rlx("spectrogram " + good), 2, "--output");
   expect_complaint(rlx("spectrogram " + good + out + " --frame 1"), 2, "--frame is '1'");
   expect_complaint(rlx("spectrogram " + good + out + " --range 0"), 2, "--range is '0'");
-  expect_complaint(rlx("spectrogram " + good + " -o /no/such/folder/out.png"), 1, "/no/such/folder/out.png");
+  expect_complaint(rlx("spectrogram " + good + " -o /no/such/folder/out.png"), 2, "/no/such/folder/out.png");
 }
 
 }  // namespace

@@ -87,12 +87,25 @@ TEST_F(Cli, BadDimsAndKernels) {
   expect_complaint(rlx("plan " + file + " --dim batch=4611686018427387904"), 2,
                    "--dim batch=4611686018427387904: node 'x'");
   expect_complaint(rlx("plan " + file + " --dim rows=2"), 2, "no symbol named 'rows'");
+  expect_complaint(rlx("info " + file + " --dim rows=2"), 2, "no symbol named 'rows'");
+  expect_complaint(rlx("run " + file + " --dim batch=2 --output-dir -"), 2, "--output-dir is '-'");
+  EXPECT_FALSE(std::filesystem::exists("-"));
+  const std::string wide = write("wide.rlx",
+                                 "graph g { %x = input : f32[2, n] %w = param : f32[n, 3]\n"
+                                 "  %y = matmul(%x, %w) output y = %y }\n");
+  expect_complaint(rlx("run " + wide + " --dim n=4 --capacity n=8"), 2,
+                   "the param 'w' has the dimension 'n'");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --dim batch=3"), 2, "twice");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel matmul=warp"), 2, "'warp'");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --precision half"), 2, "exact, mixed and fast");
   EXPECT_EQ(rlx("plan " + file + " --dim batch=2 --precision mixed").code, 0);
   expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel softmax=serial"), 0, "no dispatch uses it");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --limit buffers=1"), 1, "node");
+  expect_complaint(rlx("plan " + file + " --capacity batch=2"), 2, "--input x=FILE");
+  expect_complaint(rlx("plan " + file + " --dim batch=3 --capacity batch=2"), 2,
+                   "the symbol 'batch' is 3, more than --capacity batch=2");
+  expect_complaint(rlx("plan " + file + " --dim batch=3 --capacity batch=0"), 2, "at least 1");
+  expect_complaint(rlx("plan " + file + " --dim batch=3 --capacity rows=2"), 2, "no symbol named 'rows'");
 }
 
 TEST_F(Cli, FilesThatAreWrong) {
@@ -114,7 +127,7 @@ TEST_F(Cli, FilesThatAreWrong) {
 // Before any work: the graph does not even exist.
 TEST_F(Cli, ReportsThatCannotBeWrittenAreMisuse) {
   for (const char* call : {"run none.rlx --trace", "profile none.rlx --html", "profile none.rlx --trace",
-                           "info none.rlx --json", "bench add16 --json"}) {
+                           "info none.rlx --json-file", "bench add16 --json-file"}) {
     expect_complaint(rlx(formatted("{} {}", call, path("nowhere/out"))), 2,
                      "there is no folder " + path("nowhere"));
     expect_complaint(rlx(formatted("{} {}", call, folder_.string())), 2, "cannot be written: it is a folder");
@@ -285,7 +298,8 @@ TEST_F(Cli, EnvironmentFlagsAct) {
 
 TEST_F(Cli, BenchMeasuresAModel) {
   const std::string model = write("linear.onnx", linear_model());
-  const Result r = rlx("bench add16 " + model + " --dim batch=3 --seconds 0.01 --json " + path("bench.json"));
+  const Result r =
+      rlx("bench add16 " + model + " --dim batch=3 --seconds 0.01 --json-file " + path("bench.json"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("\nadd16") && r.out.contains("nine of ten within")) << r.out;
   const json cases = json::parse(slurp(path("bench.json"))).at("cases");
@@ -305,7 +319,7 @@ TEST_F(Cli, BenchMeasuresAModel) {
 TEST_F(Cli, BenchDrawsGrowth) {
   const std::string svg = path("growth.svg");
   const Result r = rlx("bench --growth sort scatter_add --largest 3000 --seconds 0.001 --plot " + svg +
-                       " --json " + path("growth.json"));
+                       " --json-file " + path("growth.json"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(r.out.contains("exponent") && r.out.contains("beside std::sort on one core")) << r.out;
   const json grown = json::parse(slurp(path("growth.json"))).at("cases");

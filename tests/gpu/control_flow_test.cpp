@@ -183,6 +183,39 @@ TEST_P(ControlFlow, TripsConditionsAndZeroIterations) {
   expect_reference(graph, runs);
 }
 
+// A loop that ends at any iteration: those that are made after it, before the host looks, change nothing.
+TEST_P(ControlFlow, EveryEndOfALoop) {
+  std::vector<NamedTensors> runs;
+  for (int end = 0; end <= 20; ++end) {
+    runs.push_back({{"end", floats({}, {static_cast<float>(end)})},
+                    {"go", boolean(end > 0)},
+                    {"x", floats({2}, {1, -1})}});
+  }
+  expect_reference(R"(
+    symbol n <= 40
+    %end = input : f32[]
+    %go = input : bool[]
+    %x = input : f32[2]
+    %y = loop(none, %go, %x, %end) {carried=1, count=dim(n), body=graph step {
+      %i = input : i32[]
+      %x = input : f32[2]
+      %end = input : f32[]
+      %f = cast(%i) {to=f32}
+      %z = add(%x, %f)
+      %next = add(%f, 1)
+      %more = less(%next, %end)
+      output more = %more
+      output z = %z
+      output f = %f
+    }}
+    %sum = sum(%y:1)
+    output y = %y
+    output all = %y:1
+    output sum = %sum
+  )",
+                   runs);
+}
+
 TEST_P(ControlFlow, LoopsInLoopsAndBranches) {
   expect_reference(R"(
     %x = input : f32[2]

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
+#include "ops/products/product.h"
 #include "rlx/rlx.h"
 #include "tests/support/compare.h"
 #include "tests/support/conv_cases.h"
@@ -205,6 +207,57 @@ TEST(ConvOnDevice, LargePaddingUnderSmallLimits) {
     const Leaves leaves(g);
     const auto want = run_reference(g, leaves.all);
     EXPECT_TRUE(close(run(exe, g, leaves).at("y"), want.at("y"), sums_of(4800))) << layout;
+  }
+}
+
+// A transposed convolution adds no zeros to x: a tap that reaches no element of it is no part of a sum,
+// whatever its weight. In convolutions the zeros of the padding are multiplied.
+TEST(ConvOnDevice, InfiniteWeightsOfTapsThatReachNothing) {
+  const auto inf = std::numeric_limits<float>::infinity();
+  const auto expect_alike = [&](const std::string& body, const std::string& op, const std::string& kernel,
+                                const Device& device) {
+    SCOPED_TRACE(body + ", " + kernel);
+    const Graph g = graph_of(body);
+    Leaves leaves(g);
+    std::vector<double> w = leaves.all.at("w").doubles();
+    w[0] = inf;
+    w[w.size() / 2] = -inf;
+    w.back() = std::numeric_limits<double>::quiet_NaN();
+    leaves.set(g, "w", Tensor::from_doubles(DType::f32, leaves.all.at("w").shape(), w));
+    CompileOptions options;
+    if (!kernel.empty()) options.kernels = {{op, kernel}};
+    Executable exe = compile(g, device, options);
+    const RefTensor want = run_reference(g, leaves.all).at("y");
+    const Tensor got = run(exe, g, leaves).at("y");
+    int64_t numbers = 0;
+    for (int64_t i = 0; i < got.elements(); ++i) {
+      const double a = got.real(i);
+      const double b = want.real[static_cast<size_t>(i)];
+      numbers += std::isfinite(b);
+      ASSERT_TRUE(std::isnan(b) ? std::isnan(a) : a == b || std::abs(a - b) < 1e-4)
+          << i << ": " << a << ", " << b;
+    }
+    EXPECT_GT(numbers, 0);
+    EXPECT_LT(numbers, got.elements());
+  };
+  const auto transposed = [](const std::string& attributes, const std::string& x = "f32[2, 5, 4, 3]") {
+    return "%x = input : " + x +
+           "\n%w = param : f32[5, 6, 3, 3]\n%b = param : f32[6]\n%y = conv_transpose(%x, %w, %b)" +
+           attributes + "\noutput y = %y";
+  };
+  for (const std::string& kernel : products::variant_names())
+    expect_alike(transposed(""), "conv_transpose", kernel, full_device());
+  expect_alike(transposed(" {strides=[2, 1], pads=[1, 0, 1, 2], output_padding=[1, 0]}"), "conv_transpose",
+               "", full_device());
+  expect_alike(transposed(" {layout=\"channels_last\", dilations=[1, 2]}", "f32[2, 4, 3, 5]"),
+               "conv_transpose", "", full_device());
+  expect_alike(transposed(" {strides=[3, 3]}"), "conv_transpose", "", full_device());
+  expect_alike(transposed(" {strides=[2, 2]}", "f32[1, 5, 60, 70]"), "conv_transpose", "", small_device());
+  for (const std::string kernel : {"rows", "tiled", "taps", "plain"}) {
+    expect_alike(
+        "%x = input : f32[2, 5, 4, 6]\n%w = param : f32[6, 5, 3, 3]\n%y = conv(%x, %w) {pads=[1, 1, 1, 1]}\n"
+        "output y = %y",
+        "conv", kernel, full_device());
   }
 }
 

@@ -485,6 +485,63 @@ TEST_F(CustomOps, RegistrationSaysWhatIsWrong) {
   EXPECT_TRUE(registering([](CustomOp& op) { op.tables = {{"nothing", {}}}; }).contains("has a table"));
 }
 
+// The rules of WGSL are checked without a device, and the op can be registered once it is mended.
+TEST_F(CustomOps, RegistrationReadsTheKernel) {
+  const auto replaced = [](CustomOp& op, std::string_view from, std::string_view to) {
+    op.file = "my_kernels/bad.wgsl";
+    op.wgsl.replace(op.wgsl.find(from), from.size(), to);
+  };
+  const std::string name =
+      registering([&](CustomOp& op) { replaced(op, "params.factor *", "params.fctor *"); });
+  EXPECT_TRUE(name.contains("my_kernels/bad.wgsl:7")) << name;
+  EXPECT_TRUE(name.contains("fctor")) << name;
+  const std::string type = registering([&](CustomOp& op) { replaced(op, "x_at(i)", "vec2f(x_at(i))"); });
+  EXPECT_TRUE(type.contains("my_kernels/bad.wgsl:7")) << type;
+  const std::string syntax =
+      registering([&](CustomOp& op) { replaced(op, "return params", "return return"); });
+  EXPECT_TRUE(syntax.contains("my_kernels/bad.wgsl:7")) << syntax;
+  const std::string operand = registering([&](CustomOp& op) { replaced(op, "bias_get(", "basis_get("); });
+  EXPECT_TRUE(operand.contains("unresolved call target 'basis_get'")) << operand;
+  EXPECT_TRUE(registering([&](CustomOp& op) {
+                replaced(op, "fn element", "fn elements");
+              }).contains("a function element(i: u32) -> y_t"));
+  EXPECT_TRUE(registering([&](CustomOp& op) {
+                op.groups = [](const CustomCall&) { return 1; };
+                op.wgsl = "//@ in x float\n//@ out y float\nfn mine() {}\n";
+              }).contains("does not define `@compute @workgroup_size(64) fn main(...)`"));
+
+  // Mended, under the same name.
+  CustomOp mended = scaled();
+  mended.name = "test_wrong";
+  register_op(std::move(mended));
+  EXPECT_EQ(registering([](CustomOp&) {}), "there is an op named 'test_wrong' already");
+}
+
+// What an operand of any type is, uses say: it is enough that one type makes sense, but input 0 has to make
+// sense as all that `types` says.
+TEST_F(CustomOps, OperandsOfAnyTypeAreReadAsWhatTheyCanBe) {
+  const auto compared = [](const std::string& name, const std::string& types, const std::string& expression) {
+    CustomOp op = scaled();
+    op.name = name;
+    op.types = types;
+    op.attributes = {};
+    op.params = {};
+    op.gradient = {};
+    op.wgsl =
+        "//@ in x any\n//@ in c any\n//@ out y any\n//@ use flat\nstruct Params { first: u32, end: u32, }\n"
+        "fn element(i: u32) -> y_t { return " +
+        expression + "; }\n";
+    op.reference = [](CustomReference& r) { r.out()[0] = 0; };
+    return message([&] { register_op(std::move(op)); });
+  };
+  EXPECT_EQ(compared("test_any_bool", "f32 i32 u8", "select(x_at(i) < x_t(3), c_at(i), x_at(i) > x_t(1))"),
+            "no error");
+  EXPECT_EQ(compared("test_any_mixed", "f32 f16", "u32(x_at(i)) << c_at(i)"), "no error");
+  const std::string wrong = compared("test_any_wrong", "f32 i32", "y_t(sin(x_at(i)))");
+  EXPECT_TRUE(wrong.starts_with("with i32 in x: ")) << wrong;
+  EXPECT_TRUE(wrong.contains("test_any_wrong.wgsl:6")) << wrong;
+}
+
 TEST_F(CustomOps, UsesSayWhatIsWrong) {
   Graph g;
   const Value x = g.input("x", DType::f32, {2, 3});
@@ -518,11 +575,6 @@ TEST_F(CustomOps, KernelsThatAreWrongSayWhere) {
       compile(g, full_device()).run({{"x", ramp(DType::f32, {2, 3})}, {"bias", ramp(DType::f32, {3})}});
     });
   };
-  const std::string syntax = running("test_bad_syntax", [](CustomOp& op) {
-    op.file = "my_kernels/bad.wgsl";
-    op.wgsl = op.wgsl.replace(op.wgsl.find("params.factor *"), 15, "params.fctor *");
-  });
-  EXPECT_TRUE(syntax.contains("my_kernels/bad.wgsl:7")) << syntax;
   EXPECT_TRUE(running("test_bad_output", [](CustomOp& op) {
                 op.infer = [](const CustomCall& c) {
                   return std::vector<TensorType>{{DType::i32, c.input(0).shape}};

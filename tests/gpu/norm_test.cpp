@@ -1,6 +1,7 @@
 // Norms of rows far from zero: a mean of 1e5 with a deviation of 1.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "ir/reference.h"
@@ -55,6 +56,42 @@ TEST(Norm, EveryVariantIsAccurateFarFromZero) {
         expect_close(both, {x, residual, gamma}, full_device(), variant);
     }
   }
+}
+
+// What exporters write out becomes one node, which is the more accurate of the two (docs/arithmetic.md).
+TEST(Norm, OneNodeIsMoreAccurateThanItsParts) {
+  const Graph g = parse_graph(R"(graph g {
+    %x = input : f32[35, 8]
+    %mean = mean(%x) {axes=[1], keepdims=true}
+    %c = sub(%x, %mean)
+    %s = square(%c)
+    %v = mean(%s) {axes=[1], keepdims=true}
+    %e = add(%v, 0.1)
+    %d = sqrt(%e)
+    %y = div(%c, %d)
+    output y = %y
+  })");
+  std::mt19937 random(6);
+  std::normal_distribution<float> deviation(100, 1);
+  std::vector<float> x(35 * 8);
+  for (float& v : x) v = deviation(random);
+  const NamedTensors inputs = {{"x", Tensor::of<float>({35, 8}, x)}};
+  const RefTensor want = run_reference(g, inputs).at("y");
+  const auto error = [&](bool optimize) {
+    Executable exe = compile(g, full_device(), {.optimize = optimize});
+    EXPECT_EQ(print(*exe.graph()).contains("layer_norm"), optimize);
+    const Tensor got = exe.run(inputs).at("y");
+    double worst = 0;
+    for (int64_t i = 0; i < got.elements(); ++i) {
+      const double off = std::abs(got.real(i) - want.real[static_cast<size_t>(i)]);
+      worst = off <= worst ? worst : off;  // NaN is the worst
+    }
+    return worst;
+  };
+  const double parts = error(false);
+  EXPECT_LT(error(true), 5e-7);
+  EXPECT_GT(parts, 1e-6);
+  EXPECT_LT(parts, 2e-5);
 }
 
 // Rows that no binding can hold are computed in whole-tensor steps.

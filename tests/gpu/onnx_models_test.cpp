@@ -8,6 +8,7 @@
 #include "import/onnx/model_file.h"
 #include "rlx/onnx.h"
 #include "rlx/rlx.h"
+#include "tests/support/compare.h"
 #include "tests/support/full.h"
 
 namespace rlx {
@@ -42,19 +43,8 @@ NamedTensors stored_inputs(const fs::path& folder, const Executable& exe) {
 // Both sides round what a layer adds to the residual stream some six times (norm, projections, attention, the
 // activation), each by half a unit of the largest value; the errors are independent.
 double allowed(const Tensor& want, int64_t layers = 2) {
-  double largest = 0;
-  for (const double v : want.doubles()) largest = std::max(largest, std::fabs(v));
   const double unit = want.dtype() == DType::f16 ? 0x1p-11 : 0x1p-22;
-  return 2 * std::sqrt(6.0 * static_cast<double>(layers) + 4) * unit * largest;
-}
-
-void expect_close(const Tensor& got, const Tensor& want, int64_t layers) {
-  ASSERT_EQ(got.type_text(), want.type_text());
-  const double most = allowed(want, layers);
-  double worst = 0;
-  for (int64_t i = 0; i < want.elements(); ++i)
-    worst = std::max(worst, std::fabs(got.real(i) - want.real(i)));
-  EXPECT_LE(worst, most);
+  return 2 * std::sqrt(6.0 * static_cast<double>(layers) + 4) * unit * testing::largest_size(want.doubles());
 }
 
 class ExportedModels : public ::testing::TestWithParam<Exported> {};
@@ -69,8 +59,9 @@ TEST_P(ExportedModels, AgreeWithOnnxruntime) {
   const NamedTensors outputs = exe.run(stored_inputs(folder, exe));
   for (size_t i = 0; i < model.graph.outputs().size(); ++i) {
     SCOPED_TRACE(model.graph.outputs()[i].name);
-    expect_close(outputs.at(model.graph.outputs()[i].name),
-                 stored(folder / ("test_data_set_0/output_" + std::to_string(i) + ".pb")), GetParam().layers);
+    const Tensor want = stored(folder / ("test_data_set_0/output_" + std::to_string(i) + ".pb"));
+    EXPECT_TRUE(
+        testing::within(outputs.at(model.graph.outputs()[i].name), want, allowed(want, GetParam().layers)));
   }
   EXPECT_LE(exe.dispatch_count(), GetParam().dispatches);
 }

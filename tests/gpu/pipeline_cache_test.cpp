@@ -1,10 +1,14 @@
 // Pipelines: compiled once, kept in memory within bounds, and on disk.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
+#include <string_view>
 
 #include "base/format.h"
+#include "gpu/disk_cache.h"
 #include "tests/gpu/device_harness.h"
 
 namespace rlx::gpu {
@@ -151,6 +155,65 @@ TEST(DeviceDiskCache, DamagedFilesAreReplaced) {
     io.put('\x5a');
   });
   EXPECT_EQ(Device::open(options)->stats().disk_misses, 0u);
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string loaded(DiskCache& cache, std::string_view key) {
+  std::vector<std::byte> value(cache.load(bytes_of(key), {}));
+  if (!value.empty()) cache.load(bytes_of(key), value);
+  return {reinterpret_cast<const char*>(value.data()), value.size()};
+}
+
+// Files are named by a hash, which two keys may share.
+TEST(DeviceDiskCache, AnEntryOfAnotherKeyIsNone) {
+  const TempFolder folder;
+  DiskCache cache(folder.string());
+  cache.store(bytes_of("first key"), bytes_of("first"));
+  const fs::path first = folder.files().at(0);
+  EXPECT_EQ(loaded(cache, "first key"), "first");
+  cache.store(bytes_of("other key"), bytes_of("other"));
+  for (const fs::path& file : folder.files()) {
+    if (file != first) fs::copy_file(first, file, fs::copy_options::overwrite_existing);
+  }
+  EXPECT_EQ(loaded(cache, "other key"), "");
+  EXPECT_EQ(loaded(cache, "first key"), "first");
+}
+
+// Half of the folder's bound is left, the newest, and what is not of the cache is nobody's to remove.
+TEST(DeviceDiskCache, TheOldestEntriesMakeRoom) {
+  const TempFolder folder;
+  const auto now = fs::file_time_type::clock::now();
+  const auto make = [&](const std::string& name, uintmax_t mebibytes, int hours) {
+    const fs::path path = fs::path(folder.string()) / name;
+    std::ofstream(path).close();
+    fs::resize_file(path, mebibytes << 20);  // takes no space
+    fs::last_write_time(path, now - std::chrono::hours(hours));
+  };
+  make("0000000000000001.bin", 100, 1);
+  make("0000000000000002.bin", 300, 3);
+  make("0000000000000003.bin", 150, 2);
+  make("a picture.bin", 1000, 4);
+  make("0000000000000004.txt", 1000, 4);
+  {
+    DiskCache(folder.string()).load(bytes_of("key"), {});
+  }
+  EXPECT_EQ(folder.files().size(), 5u) << "only a process that stored something looks";
+  {
+    DiskCache(folder.string()).store(bytes_of("key"), bytes_of("value"));
+  }
+  std::vector<std::string> left;
+  for (const fs::path& file : folder.files()) left.push_back(file.filename());
+  std::ranges::sort(left);
+  EXPECT_EQ(left.size(), 5u);
+  for (const char* name :
+       {"0000000000000001.bin", "0000000000000003.bin", "a picture.bin", "0000000000000004.txt"})
+    EXPECT_TRUE(std::ranges::contains(left, name)) << name;
+  DiskCache again(folder.string());
+  EXPECT_EQ(loaded(again, "key"), "value");
 }
 
 TEST(DeviceDiskCache, UnusableFolderIsNoCache) {

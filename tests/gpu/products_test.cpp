@@ -125,6 +125,8 @@ TEST_P(EveryLoop, StoresInEveryWay) {
   run(negated(plain_with([](Inputs& in) { return by_table(in, 2, 5, 11); })));
   run(negated(plain_with([](Inputs&) { return split(2, 5, {3, 6, 2}); })));
   run(plain_with([](Inputs&) { return split(2, 5, {8, 4}); }, 5, 12));
+  // Fours of columns, but not of all outputs: some would reach into the next one.
+  run(plain_with([](Inputs&) { return split(2, 5, {4, 7, 1}); }, 5, 12));
 }
 
 // Tiles beyond the first, in all directions.

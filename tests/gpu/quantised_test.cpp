@@ -28,9 +28,8 @@ void expect_close(const Tensor& got, const Tensor& want) {
     EXPECT_EQ(got.integers(), want.integers());
     return;
   }
-  double largest = 0;
-  for (const double v : want.doubles()) largest = std::max(largest, std::abs(v));
-  EXPECT_TRUE(close(got, RefTensor::from(want), {.ulps = 8, .terms = 16, .scale = largest}));
+  EXPECT_TRUE(
+      close(got, RefTensor::from(want), {.ulps = 8, .terms = 16, .scale = largest_size(want.doubles())}));
 }
 
 void expect_theirs(const Device* device) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "ir/reference.h"
 #include "rlx/compile.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/order.h"
@@ -38,6 +39,53 @@ TEST(Selection, CutsTriangles) {
   EXPECT_EQ(y.at("lower-1").integers(), (Ints{0, 0, 0, 4, 0, 0}));
   EXPECT_EQ(y.at("eye").integers(), (Ints{0, 1, 0, 0, 0, 1}));
   EXPECT_THROW(triu(g.input("v", DType::i32, {3})), Error);
+}
+
+// Overlaps and scores that are the bounds themselves, equal scores, corners in any order.
+TEST(Selection, ChoosesBoxesAtTheBounds) {
+  // The first two overlap by a half, the third is the second, the others lie apart and have the same score.
+  const Tensor corners =
+      Tensor::of<float>({1, 5, 4}, {0, 0, 1, 1, 0, 0, 1, 2, 1, 2, 0, 0, 5, 5, 6, 6, 8, 8, 9, 9});
+  const Tensor centers = Tensor::of<float>(
+      {1, 5, 4}, {0.5, 0.5, 1, 1, 0.5, 1, 1, 2, 0.5, 1, 1, 2, 5.5, 5.5, 1, 1, 8.5, 8.5, 1, 1});
+  const Tensor scores = Tensor::of<float>({1, 1, 5}, {0.875, 0.75, 0.625, 0.5, 0.5});
+  struct Case {
+    SuppressionOptions options;
+    Ints boxes;
+  };
+  const std::vector<Case> cases = {{{.most = 5, .overlap = 0.5}, {0, 1, 3, 4}},
+                                   {{.most = 5, .overlap = 0.5, .score = 0.5}, {0, 1}},
+                                   {{.most = 5, .overlap = 0.4375}, {0, 3, 4}},
+                                   {{.most = 3, .overlap = 0.5, .score = 0.25}, {0, 1, 3}},
+                                   {{.most = 5, .overlap = 1}, {0, 1, 2, 3, 4}}};
+  Graph g;
+  const Value c = g.input("corners", DType::f32, {1, 5, 4});
+  const Value m = g.input("centers", DType::f32, {1, 5, 4});
+  const Value s = g.input("scores", DType::f32, {1, 1, 5});
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SuppressionOptions o = cases[i].options;
+    for (const char* boxes : {" corners", " centers"}) {
+      o.centers = boxes == std::string_view(" centers");
+      const std::vector<Value> chosen = non_max_suppression(o.centers ? m : c, s, o);
+      g.output(std::to_string(i) + boxes, chosen[0]);
+      g.output(std::to_string(i) + boxes + " count", chosen[1]);
+    }
+  }
+  const NamedTensors in = {{"corners", corners}, {"centers", centers}, {"scores", scores}};
+  const NamedTensors got = run(g, in);
+  const auto reference = run_reference(g, in);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Ints want;
+    for (const int64_t box : cases[i].boxes) want.insert(want.end(), {0, 0, box});
+    want.resize(static_cast<size_t>(3 * cases[i].options.most));  // the room for all that could be chosen
+    for (const char* boxes : {" corners", " centers"}) {
+      const std::string name = std::to_string(i) + boxes;
+      EXPECT_EQ(got.at(name).integers(), want) << name;
+      EXPECT_EQ(got.at(name + " count").integer(0), std::ssize(cases[i].boxes)) << name;
+      EXPECT_EQ(reference.at(name).ints, want) << name;
+      EXPECT_EQ(reference.at(name + " count").ints, (Ints{std::ssize(cases[i].boxes)})) << name;
+    }
+  }
 }
 
 TEST(Selection, MarksIndices) {

@@ -18,7 +18,7 @@ int64_t bright_pixels(const vision::Image& image) {
 
 TEST_F(SplatCli, DrawsTheTestSceneAndItsFileAlike) {
   const CliResult made =
-      rlx(formatted("splat --test-scene 3000 --size 80x64 -o '{}' --ply '{}' --depth '{}' --json -",
+      rlx(formatted("splat --test-scene 3000 --size 80x64 -o '{}' --ply '{}' --depth '{}' --json",
                     path("a.png"), path("a.ply"), path("depth.png")));
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_EQ(made.err, "");

@@ -121,6 +121,28 @@ TEST(Threads, ParamsStatesAndRunsMayInterleave) {
   EXPECT_EQ(wrong, 0);
 }
 
+// A loop whose end the device decides is submitted in parts, the last of them by whoever asks for the result.
+TEST(Threads, AnInputIsFedBesideRunsInSegments) {
+  Graph body;
+  body.input("i", DType::i32, {});
+  const Value t = body.input("t", DType::f32, {4});
+  const Value next = t + 1.0;
+  body.output("more", less(max(next, {0}), body.input("limit", DType::f32, {})));
+  body.output("t", next);
+  Graph g;
+  const Value x = g.input("x", DType::f32, {4});
+  g.output("y", loop({x}, body, {.captured = {g.input("limit", DType::f32, {})}})[0]);
+  std::atomic<int64_t> wrong = 0;
+  Executable exe = compile(g, full_device());
+  const NamedTensors inputs = {{"x", Tensor::full(DType::f32, {4}, 0)}, {"limit", Tensor::scalar(20.f)}};
+  for (int i = 0; i < 20; ++i) {
+    rlx::Run run = exe.run_async(inputs);
+    const Repeater feeds([&] { exe.feed("x", "y"); });
+    wrong += run.get().at("y").real(3) != 20;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(Threads, ManyCompileForOneDevice) {
   std::atomic<int64_t> wrong = 0;
   std::vector<std::jthread> threads;

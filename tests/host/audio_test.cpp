@@ -4,8 +4,9 @@
 #include <cmath>
 #include <fstream>
 #include <numbers>
+#include <random>
 
-#include "audio/transcriber.h"
+#include "audio/speech_spans.h"
 #include "audio/vocabulary.h"
 #include "audio/wav.h"
 #include "tests/support/message.h"
@@ -59,7 +60,8 @@ TEST(Wav, OtherChunksAndOpenLengths) {
       parse(riff(chunk("LIST", "odd") + f + chunk("fact", "1234") + chunk("data", data)));
   EXPECT_EQ(sound.rate, 44100);
   EXPECT_EQ(sound.samples, std::vector<float>{0.5f});
-  EXPECT_EQ(parse(riff(f) + "data" + le(UINT32_MAX) + data).samples, std::vector<float>{0.5f});
+  for (const uint32_t open : {UINT32_MAX, 0x7ffff000U, 0U})
+    EXPECT_EQ(parse(riff(f) + "data" + le(open) + data).samples, std::vector<float>{0.5f}) << open;
   const std::string extended =
       chunk("fmt ", le<uint16_t>(0xfffe) + le<uint16_t>(1) + le(16000u) + le(64000u) + le<uint16_t>(4) +
                         le<uint16_t>(32) + le<uint16_t>(22) + le<uint16_t>(32) + le(0u) + le<uint16_t>(3) +
@@ -134,20 +136,78 @@ TEST(Vocabulary, IsReadFromTheScript) {
   EXPECT_SAYS(audio::Vocabulary::read(path + "x"), "tokenizer.jsx");
 }
 
-TEST(QuietCuts, LieWhereItIsQuiet) {
-  std::vector<float> samples(5000, 1.0f);
-  for (size_t i = 850; i < 900; ++i) samples[i] = 0;
-  const std::vector<int64_t> cuts = audio::quiet_cuts(samples, 100, 10);  // parts of at most 1000
-  ASSERT_GE(cuts.size(), 4u);
-  EXPECT_NEAR(static_cast<double>(cuts[0]), 875, 15);
-  int64_t before = 0;
-  for (const int64_t cut : cuts) {
-    EXPECT_GT(cut, before);
-    EXPECT_LE(cut - before, 1000);
-    before = cut;
+constexpr int64_t kRate = 16000;
+
+// Four syllables a second, or with `depth` 0 a hum.
+void add_tone(std::vector<float>& to, double begin, double end, double amplitude, double depth = 0.8) {
+  for (auto i = static_cast<size_t>(begin * kRate); i < static_cast<size_t>(end * kRate); ++i) {
+    const double t = static_cast<double>(i) / kRate;
+    const double loudness = 1 - depth + depth * std::abs(std::sin(4 * std::numbers::pi * t));
+    to[i] += static_cast<float>(amplitude * loudness * std::sin(900 * t));
   }
-  EXPECT_LE(5000 - before, 1000);
-  EXPECT_TRUE(audio::quiet_cuts(std::span(samples).first(1000), 100, 10).empty());
+}
+
+std::vector<float> noise(double seconds, double amplitude) {
+  std::vector<float> out(static_cast<size_t>(seconds * kRate));
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  for (float& v : out) v = static_cast<float>(amplitude * normal(random));
+  return out;
+}
+
+void expect_span(const audio::SampleSpan& span, double begin, double end) {
+  EXPECT_NEAR(static_cast<double>(span.begin) / kRate, begin, 0.05);
+  EXPECT_NEAR(static_cast<double>(span.end) / kRate, end, 0.05);
+}
+
+TEST(SpeechSpans, AreWhereItIsLoud) {
+  for (const double background : {0.0, 1e-4, 0.002}) {
+    SCOPED_TRACE(background);
+    std::vector<float> samples = noise(12, background);
+    add_tone(samples, 1, 2, 0.1);
+    add_tone(samples, 2.9, 4, 0.2);  // a pause within a sentence
+    add_tone(samples, 6, 8, 0.05);
+    const std::vector<audio::SampleSpan> spans = audio::speech_spans(samples, kRate, 30);
+    ASSERT_EQ(spans.size(), 2u);
+    expect_span(spans[0], 0.7, 4.3);
+    expect_span(spans[1], 5.7, 8.3);
+  }
+}
+
+TEST(SpeechSpans, AreNotTakenOutOfNoise) {
+  std::vector<float> samples = noise(12, 0.03);
+  add_tone(samples, 1, 4, 0.1);
+  add_tone(samples, 6, 11, 0.1);
+  EXPECT_EQ(audio::speech_spans(samples, kRate, 30), (std::vector<audio::SampleSpan>{{0, 12 * kRate}}));
+}
+
+TEST(SpeechSpans, AreNotThereWithoutSpeech) {
+  EXPECT_TRUE(audio::speech_spans({}, kRate, 30).empty());
+  for (const size_t size : {size_t{1}, size_t{100}, size_t{160'000}}) {
+    EXPECT_TRUE(audio::speech_spans(std::vector<float>(size), kRate, 30).empty()) << size;
+  }
+  EXPECT_TRUE(audio::speech_spans(noise(20, 1e-5), kRate, 30).empty());
+  EXPECT_TRUE(audio::speech_spans(noise(20, 0.1), kRate, 30).empty());
+  std::vector<float> hum(20 * kRate);
+  add_tone(hum, 0, 20, 0.3, 0);
+  EXPECT_TRUE(audio::speech_spans(hum, kRate, 30).empty());
+}
+
+TEST(SpeechSpans, AreCutWhereTheyAreQuiet) {
+  std::vector<float> samples = noise(60, 1e-4);
+  add_tone(samples, 1, 59, 0.2);
+  for (size_t i = 17 * kRate / 2; i < size_t{9} * kRate; ++i) samples[i] *= 0.01f;
+  const std::vector<audio::SampleSpan> spans = audio::speech_spans(samples, kRate, 10);
+  ASSERT_GE(spans.size(), 6u);
+  EXPECT_NEAR(static_cast<double>(spans[0].end) / kRate, 8.75, 0.15);
+  for (size_t i = 0; i < spans.size(); ++i) {
+    EXPECT_GT(spans[i].end, spans[i].begin);
+    EXPECT_LE(spans[i].end - spans[i].begin, 10 * kRate);
+    if (i > 0) {
+      EXPECT_EQ(spans[i].begin, spans[i - 1].end);
+    }
+  }
+  expect_span({spans.front().begin, spans.back().end}, 0, 60);
 }
 
 }  // namespace

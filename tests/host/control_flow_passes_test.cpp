@@ -119,6 +119,26 @@ TEST(ControlFlowPasses, ALoopWithoutIterationsIsItsInitialValues) {
   EXPECT_EQ(run_reference(g, {{"x", floats({3}, {1, 2, 3})}}).at("y").dims, (std::vector<int64_t>{0, 3}));
 }
 
+// Others name the symbol that its iterations determine, and it has a value only while the loop is there.
+TEST(ControlFlowPasses, ALoopWithoutIterationsStaysIfItCountsThem) {
+  const Graph g = optimize(checked(R"(
+    symbol n <= 4
+    %x = input : f32[3]
+    %t = constant {value=tensor i64[] fill 0}
+    %a = loop(%t, none, %x) {carried=1, count=dim(n), body=graph b {
+      %i = input : i32[] %x = input : f32[3] %go = constant {value=tensor bool[] fill 1} %y = neg(%x)
+      output go = %go output y = %y output s = %y }}
+    %z = exp(%a:1)
+    output y = %a
+    output z = %z
+  )"),
+                           {});
+  verify(g);
+  const auto got = run_reference(g, {{"x", floats({3}, {1, 2, 3})}});
+  EXPECT_EQ(got.at("y").real, (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(got.at("z").dims, (std::vector<int64_t>{0, 3}));
+}
+
 TEST(ControlFlowPasses, AKnownNumberOfTripsIsSaid) {
   // The bound is computed, and so is what the body returns; both fold.
   const std::string text = optimized(R"(
@@ -257,6 +277,32 @@ TEST(ControlFlowPasses, WeightsAreRearrangedOutsideOfBodies) {
   const std::vector<double> want = real(g, leaves);
   const std::vector<double> got = real(after, leaves);
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-9);
+}
+
+// What is passed in comes after the trips and the condition, also where the loop takes neither.
+TEST(ControlFlowPasses, WeightsArePassedIntoALoopWithoutInputs) {
+  const Graph g = checked(R"(
+    %y = loop() {exactly=3, body=graph step {
+      %i = input : i32[]
+      %w = param : f32[2]
+      %e = exp(%w)
+      %f = cast(%i) {to=f32}
+      %z = mul(%e, %f)
+      %go = constant {value=tensor bool[] fill 1}
+      output go = %go
+      output z = %z
+    }}
+    output y = %y
+  )");
+  const Graph after = optimize(g, {});
+  verify(after);
+  const Node& loop = after.node(after.find("y"));
+  ASSERT_EQ(loop.inputs.size(), 3u) << print(after);
+  EXPECT_TRUE(loop.inputs[0].is_absent() && loop.inputs[1].is_absent()) << print(after);
+  EXPECT_EQ(after.type(loop.inputs[2]).text(), "f32[2]") << print(after);
+  const NamedTensors leaves = {{"w", floats({2}, {0, 1})}};
+  EXPECT_EQ(real(after, leaves), real(g, leaves));
+  EXPECT_EQ(real(g, leaves).size(), 6u);
 }
 
 TEST(ControlFlowPasses, ASizeKeepsItsNodeAlive) {

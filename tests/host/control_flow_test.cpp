@@ -270,6 +270,30 @@ TEST(ControlFlow, BodiesSeeTheWritesBeforeThem) {
   }
 }
 
+// The same op twice, of the same inputs: what its bodies read is not the same.
+TEST(ControlFlow, BodiesAroundAWriteAreNotTheSame) {
+  Graph g = checked(R"(
+    %s = state : f32[2]
+    %u = input : f32[2]
+    %c = input : bool[]
+    %before = if(%c) {then=graph a { %s = state : f32[2] %y = mul(%s, 1) output y = %y },
+                      else=graph b { %s = state : f32[2] %y = neg(%s) output y = %y }}
+    %n = write_state(%s, %u)
+    output before = %before
+    output n = %n
+  )");
+  const Node before = g.node(g.find("before"));
+  g.output("after", g.value(g.add(before.op, before.inputs, "after")));
+  verify(g);
+  const NamedTensors leaves = {
+      {"u", floats({2}, {1, 2})}, {"s", floats({2}, {10, 20})}, {"c", Tensor::full(DType::bool_, {}, 1)}};
+  for (const Graph& graph : {g, merge_common_subexpressions(g), optimize(g, {})}) {
+    EXPECT_EQ(real(graph, leaves, "before"), (std::vector<double>{10, 20})) << print(graph);
+    EXPECT_EQ(real(graph, leaves, "after"), (std::vector<double>{1, 2})) << print(graph);
+    EXPECT_TRUE(find_schedule(graph).has_value());
+  }
+}
+
 TEST(ControlFlow, SymbolsOfTheCallerReachBodies) {
   const Graph g = checked(R"(
     %c = input : bool[]

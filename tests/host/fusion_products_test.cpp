@@ -203,6 +203,14 @@ std::string two_convolutions(const std::string& w, const std::string& u, const s
          "\noutput p = %p\noutput q = %q";
 }
 
+// The same with weights of these orders.
+std::string two_transposed(const std::string& p, const std::string& q) {
+  return "%x = input : f32[2, 4, 6, 7]\n%s = param : f32[4, 4, 4, 4]\n%t = param : f32[4, 4, 4, 4]\n%w = "
+         "transpose(%s) {perm=" +
+         p + "}\n%u = transpose(%t) {perm=" + q +
+         "}\n%p = conv(%x, %w)\n%q = conv(%x, %u)\noutput p = %p\noutput q = %q";
+}
+
 TEST(JoinConvs, JoinsFiltersOfOneInput) {
   const std::string w = "param : f32[3, 4, 3, 2]";
   const std::string u = "param : f32[5, 4, 3, 2]";
@@ -222,6 +230,11 @@ TEST(JoinConvs, JoinsFiltersOfOneInput) {
            "%p = conv(%x, %w) {layout=\"channels_last\"}\n%q = conv(%x, %u) {layout=\"channels_last\"}\n"
            "output p = %p\noutput q = %q",
            true},
+          // Each weight lies in memory in its own way.
+          {"transposed alike", two_transposed("[1, 0, 2, 3]", "[1, 0, 2, 3]"), true},
+          {"transposed differently", two_transposed("[1, 0, 2, 3]", "[1, 0, 3, 2]"), true},
+          {"one transposed", two_transposed("[2, 1, 0, 3]", "[0, 1, 2, 3]"), true},
+          {"the other transposed", two_transposed("[0, 1, 2, 3]", "[0, 3, 2, 1]"), true},
           {"a bias and none", two_convolutions(w, u, ", %b)", ")"), false},
           {"another kernel", two_convolutions(w, "param : f32[5, 4, 3, 3]", ")", ")"), false},
           {"other strides", two_convolutions(w, u, ")", ") {strides=[1, 2]}"), false},

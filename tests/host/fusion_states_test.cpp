@@ -128,6 +128,15 @@ TEST(Fusions, DoNotMoveReadsPastAWrite) {
                               "%v = reshape(%s) {shape=[1, 1, 4, 4]}\n%m = matmul(%v, %u)\n"
                               "%p = softmax(%m)\n%n = write_state(%s, %u) {start=0}\n"
                               "%y = matmul(%p, %n)\noutput y = %y")));
+  expect_schedule(
+      fuse_norms(graph_of("%s = state : f32[4]\n%u = input : f32[4]\n%q = square(%s)\n"
+                          "%m = mean(%q) {axes=[-1], keepdims=true}\n%e = add(%m, 1e-5)\n"
+                          "%d = sqrt(%e)\n%a = div(%s, %d)\n%n = write_state(%s, %u) {start=0}\n"
+                          "%y = mul(%a, %n)\noutput y = %y")));
+  expect_schedule(fuse_elementwise(graph_of("%s = state : f32[4]\n%u = input : f32[4]\n%a = exp(%s)\n"
+                                            "%n = write_state(%s, %u) {start=0}\n%y = add(%a, %n)\n"
+                                            "output y = %y"),
+                                   7));
 }
 
 // Two writes, of %s and %t.

@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <sstream>
 
 #include "import/new_file.h"
 #include "rlx/npy.h"
+#include "tests/support/compare.h"
 #include "tests/support/message.h"
 #include "vision/draw.h"
 #include "vision/image.h"
@@ -40,14 +42,12 @@ std::vector<std::string> names_of(std::string_view prefix) {
   return out;
 }
 
-// The largest difference of any colour from what the picture shows.
-int difference(const Image& got, const std::string& name) {
+// The colours are those that the picture shows, but for so many steps of 256.
+void expect_shows(const Image& got, const std::string& name, double allowed) {
   const Tensor& want = fixtures().at(name + ".rgb");
   EXPECT_EQ(want.shape(), (std::vector<int64_t>{got.height, got.width, 3})) << name;
-  int worst = 0;
-  for (size_t i = 0; i < got.rgb.size(); ++i)
-    worst = std::max(worst, std::abs(got.rgb[i] - static_cast<int>(want.integer(static_cast<int64_t>(i)))));
-  return worst;
+  const std::vector<double> colours(got.rgb.begin(), got.rgb.end());
+  EXPECT_TRUE(testing::within(colours, want.doubles(), allowed)) << name;
 }
 
 bool is_jpeg(const std::string& name) { return name.starts_with("jpeg"); }
@@ -58,7 +58,7 @@ TEST(Image, EveryKindOfPngShowsWhatItHolds) {
     if (is_jpeg(name)) continue;
     ++count;
     // 16 bits become 8 by rounding, in one way or another.
-    EXPECT_LE(difference(decode_image(file(name), name), name), name.contains("16") ? 1 : 0) << name;
+    expect_shows(decode_image(file(name), name), name, name.contains("16") ? 1 : 0);
   }
   EXPECT_EQ(count, 15);
 }
@@ -68,7 +68,7 @@ TEST(Image, EveryKindOfJpegShowsWhatItHolds) {
   for (const std::string& name : names_of("jpeg")) {
     if (name == "jpeg_cmyk") continue;
     ++count;
-    EXPECT_LE(difference(decode_image(file(name), name), name), 6) << name;  // at quality 97
+    expect_shows(decode_image(file(name), name), name, 6);  // at quality 97
   }
   EXPECT_EQ(count, 11);
 }
@@ -154,6 +154,11 @@ TEST(Image, SizesThatAreOnlyClaimedTakeNoMemory) {
     frame.begin()[side + 1] = std::byte{0xd8};
   }
   EXPECT_SAYS(decode_image(jpeg, "a"), "the picture is 65496 x 65496; at most 64 megapixels");
+  for (const int side : {5, 7}) {
+    frame.begin()[side] = std::byte{8000 >> 8};
+    frame.begin()[side + 1] = std::byte{8000 & 0xff};
+  }
+  EXPECT_SAYS(decode_image(jpeg, "a"), "bytes cannot hold 8000 x 8000 pixels");
 }
 
 TEST(Image, AnOrientationThatIsNoneIsIgnored) {
@@ -223,6 +228,34 @@ TEST(Image, UnfinishedFilesCanBeRemoved) {
   EXPECT_TRUE(std::filesystem::exists(folder / "done"));
   remove_unfinished_files();  // of a file that is done, nothing is remembered
   EXPECT_EQ(files(), 1);
+  std::filesystem::remove_all(folder);
+}
+
+// Whoever puts a link where the temporary file would be does not have another file written.
+TEST(Image, TemporaryFilesAreNew) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / std::format("rlx-new-{}", getpid());
+  std::filesystem::create_directories(folder);
+  const auto text = [&](const char* name) {
+    std::ostringstream out;
+    out << std::ifstream(folder / name).rdbuf();
+    return out.str();
+  };
+  std::ofstream(folder / "other") << "precious";
+  std::ofstream(folder / "private") << "old";
+  std::filesystem::permissions(folder / "private", std::filesystem::perms::owner_read);
+  std::filesystem::create_symlink(folder / "other", folder / std::format("a.{}.tmp", getpid()));
+  for (const char* name : {"a", "private"}) {
+    NewFile first((folder / name).string());
+    NewFile second((folder / name).string());  // as another thread may
+    first.write("first");
+    second.write("second");
+    first.commit();
+    second.commit();
+    EXPECT_EQ(text(name), "second");
+  }
+  EXPECT_EQ(text("other"), "precious");
+  EXPECT_EQ(std::filesystem::status(folder / "private").permissions(), std::filesystem::perms::owner_read);
   std::filesystem::remove_all(folder);
 }
 

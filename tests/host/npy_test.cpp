@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -237,10 +238,18 @@ TEST_F(Npy, ArchivesThatAreNotWhole) {
     EXPECT_SAYS(open_npz(write("x.npz", whole.substr(0, n))), "x.npz: ");
   }
   // Any byte may be wrong: either that is noticed, or it is one that does not matter.
+  const std::map<std::string, NpyArray> arrays = open_npz(kFixture);
   for (size_t i = 0; i < whole.size(); i += 61) {
     std::string broken = whole;
     broken[i] = static_cast<char>(broken[i] ^ 0x55);
-    const std::string said = testing::message([&] { open_npz(write("x.npz", broken)); });
+    const std::string said = testing::message([&] {
+      for (const auto& [name, array] : open_npz(write("x.npz", broken))) {
+        const auto same = arrays.find(name);
+        if (same == arrays.end()) continue;  // its name was the byte
+        EXPECT_EQ(array.shape, same->second.shape) << name << " with byte " << i;
+        EXPECT_TRUE(std::ranges::equal(array.data, same->second.data)) << name << " with byte " << i;
+      }
+    });
     EXPECT_TRUE(said == "no error" || said.contains("x.npz")) << said;
   }
 }
@@ -249,6 +258,31 @@ std::string little_endian(uint64_t number, size_t bytes) {
   std::string out;
   for (size_t i = 0; i < bytes; ++i) out += static_cast<char>(i < 8 ? number >> (8 * i) : 0);
   return out;
+}
+
+// Of every byte of the array itself, stored as it is, the checksum knows.
+TEST_F(Npy, ArchivesHaveChecksums) {
+  write_npy(path("t.npy"), Tensor::of<float>({2}, {1, 2}));
+  const std::string npy = slurp(path("t.npy"));
+  const auto archive = [&](const std::string& data) {
+    const uint64_t sum = crc32_z(0, reinterpret_cast<const Bytef*>(npy.data()), npy.size());
+    const std::string sizes =
+        little_endian(sum, 4) + little_endian(npy.size(), 4) + little_endian(npy.size(), 4);
+    std::string out =
+        "PK\3\4" + little_endian(20, 10) + sizes + little_endian(5, 2) + little_endian(0, 2) + "t.npy" + data;
+    const size_t at = out.size();
+    out += "PK\1\2" + little_endian(20, 12) + sizes + little_endian(5, 2) + little_endian(0, 16) + "t.npy";
+    const size_t bytes = out.size() - at;
+    return out + "PK\5\6" + little_endian(0, 4) + little_endian(1, 2) + little_endian(1, 2) +
+           little_endian(bytes, 4) + little_endian(at, 4) + little_endian(0, 2);
+  };
+  EXPECT_EQ(read_npz(write("x.npz", archive(npy))).at("t").to_vector<float>(), (std::vector<float>{1, 2}));
+  for (size_t i = 0; i < npy.size(); ++i) {
+    std::string broken = npy;
+    broken[i] = static_cast<char>(broken[i] ^ 1);
+    EXPECT_SAYS(read_npz(write("x.npz", archive(broken))),
+                "the member 't.npy' is damaged: its checksum is wrong");
+  }
 }
 
 // As archives beyond 4 GiB are: the sizes and offsets are in the fields of 64 bits.
@@ -290,6 +324,20 @@ TEST_F(Npy, ArchivesThatLie) {
   ASSERT_EQ(bytes[deflated + 10], 8);
   bytes.replace(deflated + 24, 4, "\xf0\xff\xff\x7f");
   EXPECT_SAYS(open_npz(write("x.npz", bytes)), "cannot have 2147483632 bytes");
+}
+
+// Together they could claim any size.
+TEST_F(Npy, ArchivesWhoseMembersOverlap) {
+  const std::string whole = slurp(kFixture);
+  const size_t first = whole.find("PK\1\2", 0, 4);
+  ASSERT_NE(first, std::string::npos);
+  const size_t second = whole.find("PK\1\2", first + 4, 4);
+  std::string twice = whole;
+  twice.replace(second + 42, 4, whole, first + 42, 4);  // where the member's header is
+  EXPECT_SAYS(open_npz(write("x.npz", twice)), "overlap: one ends at ");
+  std::string longer = whole;
+  ++longer[first + 20];  // its length in the file
+  EXPECT_SAYS(open_npz(write("x.npz", longer)), "overlap: one ends at ");
 }
 
 TEST_F(Npy, FilesThatCannotBeWritten) {

@@ -122,6 +122,15 @@ TEST(OnnxHostile, LongChainsOfNumbersTakeLinearTime) {
   EXPECT_EQ(says(computed), "no error");
 }
 
+TEST(OnnxHostile, LongChainsThatAreBackwardsTakeLinearTime) {
+  OnnxModel model;
+  model.graph.input("x0", {2});
+  for (int i = kLong; i > 0; --i)
+    model.graph.node("Neg", {"x" + std::to_string(i - 1)}, {"x" + std::to_string(i)});
+  model.graph.output("x" + std::to_string(kLong));
+  EXPECT_EQ(says(model), "no error");
+}
+
 TEST(OnnxHostile, ManyInputsAndInitializersTakeLinearTime) {
   OnnxModel named;
   for (int i = 0; i < kLong / 4; ++i) {

@@ -1,9 +1,11 @@
 // ONNX models become graphs: names, types, sizes, functions, sub-graphs, and what is refused.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
+#include "ir/op.h"
 #include "ir/reference.h"
 #include "rlx/onnx.h"
 #include "tests/support/message.h"
@@ -27,6 +29,63 @@ TEST(OnnxImport, NodesBecomeNodesAndKeepTheirNames) {
   output y = %y
 }
 )");
+}
+
+// Not all writers sort. What has to move moves, and nothing else.
+TEST(OnnxImport, NodesMayComeInAnyOrder) {
+  const auto branch = [](const std::string& op) {
+    return OnnxGraph().node("Neg", {"t"}, {"y"}).node(op, {"late"}, {"t"}).output("y");
+  };
+  OnnxGraph body;
+  body.node("Sub", {"h", "b"}, {"r"}).node("Exp", {"a"}, {"h"});
+  OnnxModel model;
+  model.function("f", "F", {"a", "b"}, {"r"}, body);
+  model.graph.input("x", {2}).input("c", {}, ElementType::boolean);
+  model.graph.node("If", {"c"}, {"y"}, {{"then_branch", branch("Relu")}, {"else_branch", branch("Abs")}})
+      .node("Sin", {"x"}, {"s"})
+      .node("F", {"s", "x"}, {"late"}, {}, "f")
+      .output("y")
+      .output("s");
+  const Graph graph = onnx::parse(model.bytes()).graph;
+  std::string ops;
+  for (const Node& n : graph.nodes()) ops += std::string(n.op->name()) + " ";
+  EXPECT_EQ(ops, "input input sin exp sub if ");
+  const Tensor x = Tensor::of<float>({2}, {0.5F, -2});
+  for (const bool yes : {true, false}) {
+    const auto out = run_reference(graph, {{"x", x}, {"c", Tensor::scalar(yes)}}).at("y").real;
+    for (size_t i = 0; i < 2; ++i) {
+      const double v = x.real(static_cast<int64_t>(i));
+      const double late = std::exp(std::sin(v)) - v;
+      EXPECT_NEAR(out[i], -(yes ? std::max(late, 0.0) : std::abs(late)), 1e-6);
+    }
+  }
+}
+
+// What the importer says is what the documents say.
+TEST(OnnxImport, OpsetsAreStatedTheSameEverywhere) {
+  OnnxModel model(1000);
+  model.graph.input("x", {2}).node("Relu", {"x"}, {"y"}).output("y");
+  const std::string said = testing::message([&] { static_cast<void>(onnx::parse(model.bytes())); });
+  const size_t start = said.find("; ") + 2;
+  const std::string range = said.substr(start, said.find(" are supported") - start);
+  ASSERT_TRUE(range.starts_with("1 to ")) << said;
+  for (const char* const file : {"docs/onnx.md", "include/rlx/onnx.h", "CHANGELOG.md"}) {
+    std::ifstream in(std::filesystem::path(RLX_SOURCE_DIR) / file);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    EXPECT_TRUE(text.contains("psets " + range + " ") || text.contains("psets " + range + ","))
+        << file << range;
+    for (size_t at = text.find("psets 1 to "); at != std::string::npos; at = text.find("psets 1 to ", at + 1))
+      EXPECT_EQ(text.substr(at + 6, range.size()), range) << file;
+  }
+}
+
+TEST(OnnxImport, ASortedFileKeepsItsOrder) {
+  OnnxModel model;  // of which sorting by need from the outputs on would make another
+  model.graph.input("x", {2}).node("Sin", {"x"}, {"a"}).node("Cos", {"x"}, {"b"}).node("Exp", {"x"}, {"c"});
+  model.graph.node("Add", {"c", "a"}, {"d"}).node("Sub", {"d", "b"}, {"y"}).output("y");
+  std::string ops;
+  for (const Node& n : onnx::parse(model.bytes()).graph.nodes()) ops += std::string(n.op->name()) + " ";
+  EXPECT_EQ(ops, "input sin cos exp add sub ");
 }
 
 // x halved by a pool and doubled again, as an encoder and its decoder do.

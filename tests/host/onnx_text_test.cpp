@@ -14,13 +14,20 @@ namespace fs = std::filesystem;
 
 constexpr auto kNodeTests = "/usr/share/libonnx-testdata/data/node";  // Debian's libonnx-testdata
 
-// Those inputs of a test that are tensors.
+// Those inputs of a test that are tensors, or sequences of them.
 NamedTensors inputs_of(const fs::path& folder, const onnx::GraphProto& graph) {
   NamedTensors out;
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const fs::path path = folder / "test_data_set_0" / formatted("input_{}.pb", i);
-    if (!fs::exists(path) || graph.inputs[i].kind != onnx::ValueInfo::Kind::tensor) continue;
+    if (!fs::exists(path) || graph.inputs[i].optional) continue;
     const auto bytes = std::make_shared<const FileBytes>(path.string());
+    if (graph.inputs[i].kind == onnx::ValueInfo::Kind::sequence) {
+      int64_t index = 0;
+      for (const onnx::TensorProto& proto : onnx::parse_sequence(bytes->bytes(), path.string()))
+        out.emplace(onnx::element_name(graph.inputs[i].name, index++),
+                    onnx::TensorData(bytes, "").tensor(proto));
+      continue;
+    }
     const onnx::TensorProto proto = onnx::parse_tensor(bytes->bytes(), path.string());
     if (proto.strings == 0 && onnx::carrier(proto.type))
       out.emplace(graph.inputs[i].name, onnx::TensorData(bytes, "").tensor(proto));

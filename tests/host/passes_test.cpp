@@ -104,6 +104,19 @@ TEST(FoldConstants, ComputesSmallOnesOnly) {
               )g");
 }
 
+// The device refuses such a number when it is uploaded; what is made of it must not pass for a result.
+TEST(FoldConstants, LeavesNumbersThatTheDeviceCannotHold) {
+  const auto folded = [](const std::string& number) {
+    return print(fold_constants(parse_graph("graph g {\n%c = constant {value=tensor i64[2] (" + number +
+                                            ", 4)}\n%y = div(%c, 4)\noutput y = %y\n}"),
+                                4));
+  };
+  EXPECT_FALSE(folded("2147483647").contains("div(")) << folded("2147483647");
+  EXPECT_FALSE(folded("-2147483648").contains("div(")) << folded("-2147483648");
+  EXPECT_TRUE(folded("2147483648").contains("div(")) << folded("2147483648");
+  EXPECT_TRUE(folded("-2147483649").contains("div(")) << folded("-2147483649");
+}
+
 TEST(Canonicalize, DropsViewsThatChangeNothingAndMergesOthers) {
   const auto tidy = [](const Graph& g) { return remove_dead_code(canonicalize(g)); };
   expect_pass(tidy,
@@ -408,6 +421,28 @@ TEST(MaterializeViews, CopiesOnlyWhereStridesCanNotSayIt) {
                  output n = %n
                  output t = %t.copy
               )g");
+}
+
+TEST(Passes, CapacitiesSettleMinima) {
+  const Graph g = parse_graph(R"(graph g {
+    symbol n <= 64
+    %x = input : f32[n, 2]
+    %y = slice(%x) {axis=0, start=0, length=dim(min(100,n))}
+    %z = slice(%x) {axis=0, start=0, length=dim(min(3,n))}
+    %c = constant {value=tensor bool[] fill 1}
+    %b = if(%c, %y) {then=graph a { %y = input : f32[min(100,n), 2] %r = neg(%y) output r = %r },
+                     else=graph e { %y = input : f32[min(100,n), 2] output r = %y }}
+    output y = %y
+    output z = %z
+    output b = %b
+  })");
+  const Graph settled = settle_minima(g);
+  const auto shape = [&](const char* name) {
+    return settled.node(settled.find(name)).outputs[0].shape.text();
+  };
+  EXPECT_EQ(shape("y"), "[n, 2]");
+  EXPECT_EQ(shape("z"), "[min(3,n), 2]");
+  EXPECT_EQ(shape("b"), "[n, 2]");
 }
 
 }  // namespace

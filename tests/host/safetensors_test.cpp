@@ -95,6 +95,15 @@ TEST(Safetensors, AcceptsPaddingAndAnEmptyFile) {
       error_of(file_of(
           R"({"a":)" + entry("F32", "[1]", "[0,4]") + R"(,"b":)" + entry("F32", "[0]", "[4,4]") + "}  ", 4)),
       "no error");
+  // Where one begins, an empty one may be too, whatever their names are.
+  for (const auto& [full, empty] : {std::pair("a", "b"), std::pair("b", "a")}) {
+    const SafetensorsFile file =
+        SafetensorsFile::parse(file_of(formatted(R"({{"{}":{},"{}":{}}})", full, entry("U8", "[3]", "[0,3]"),
+                                                 empty, entry("U8", "[0]", "[0,0]")),
+                                       3));
+    EXPECT_EQ(file.tensor(full).integers(), (std::vector<int64_t>{0, 1, 0}));
+    EXPECT_EQ(file.tensor(empty).elements(), 0);
+  }
 }
 
 struct Malformed {

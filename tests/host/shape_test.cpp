@@ -81,6 +81,12 @@ TEST(View, RangeCoversWhatIsTouched) {
   EXPECT_EQ(x.slice(1, 2, 2).range().end, 19);
   EXPECT_FALSE(x.slice(1, 0, 4).is_contiguous());
   EXPECT_TRUE(x.slice(0, 1, 2).is_contiguous());
+  // Nothing of x, from its end or from beyond: that is still in x.
+  for (const int64_t start : {4, 7, -1}) {
+    const View none = x.slice(0, start, 0);
+    EXPECT_EQ(none.offset, 0) << start;
+    EXPECT_EQ(none.range().begin, none.range().end) << start;
+  }
 }
 
 TEST(Dim, SumsAndProductsHaveAnEnd) {

@@ -14,6 +14,7 @@
 #include "vision/strip.h"
 #include "vision/text_boxes.h"
 #include "vision/text_reader.h"
+#include "vision/tiles.h"
 
 namespace rlx::vision {
 namespace {
@@ -149,6 +150,49 @@ TEST(TextBoxes, AreSortedAsOneReads) {
   for (size_t i = 0; i < boxes.size(); ++i) EXPECT_EQ(boxes[i].score, static_cast<double>(i + 1));
 }
 
+// A small box whose middle is above that of a high one comes first, although the high one reaches beside it.
+TEST(TextBoxes, OfTwoHeightsTheSmallerMakesARow) {
+  const TextBox high{{0, 0}, {90, 0}, {0, 80}, 2};
+  const TextBox small{{100, 10}, {60, 0}, {0, 12}, 1};
+  std::vector<TextBox> boxes = {high, small};
+  sort_for_reading(boxes);
+  EXPECT_EQ(boxes[0].score, 1);
+  EXPECT_EQ(boxes[1].score, 2);
+}
+
+// Lines of a page that is turned, of unequal lengths, and the last in two pieces.
+TEST(TextBoxes, ATurnedPageIsReadLineByLine) {
+  for (const double degrees : {0.0, 15.0, -15.0, 40.0, 90.0, 180.0, -90.0, 172.0}) {
+    const double a = degrees * std::numbers::pi / 180;
+    const auto turned = [&](Point p) {
+      return Point{p.x * std::cos(a) - p.y * std::sin(a), p.x * std::sin(a) + p.y * std::cos(a)};
+    };
+    const auto box = [&](double x, double y, double wide, double number) {
+      return TextBox{turned({x, y}), turned({wide, 0}), turned({0, 16}), number};
+    };
+    std::vector<TextBox> boxes = {box(300, 61, 200, 4), box(0, 20, 80, 1), box(0, 60, 280, 3),
+                                  box(0, 0, 500, 0), box(0, 40, 490, 2)};
+    sort_for_reading(boxes);
+    for (size_t i = 0; i < boxes.size(); ++i) EXPECT_EQ(boxes[i].score, static_cast<double>(i)) << degrees;
+  }
+}
+
+TEST(TextBoxes, LargeLinesReplaceTheBitsOfTheirLetters) {
+  const TextBox title{{0, 0}, {3000, 0}, {0, 400}, 1};
+  const TextBox bit{{100, 100}, {200, 0}, {0, 150}, 2};
+  const TextBox elsewhere{{0, 500}, {200, 0}, {0, 20}, 3};
+  const std::vector<TextBox> found = with_large_lines({bit, elsewhere}, {title});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].score, 3);
+  EXPECT_EQ(found[1].score, 1);
+  // A box around a whole paragraph does not replace its lines, and a line is not there twice.
+  std::vector<TextBox> paragraph;
+  for (int i = 0; i < 10; ++i) paragraph.push_back({{0, i * 40.0}, {3000, 0}, {0, 24}, 4});
+  EXPECT_EQ(with_large_lines(paragraph, {title}).size(), 10u);
+  EXPECT_EQ(with_large_lines({title}, {title}).size(), 1u);
+  EXPECT_EQ(with_large_lines({}, {title}).size(), 1u);
+}
+
 // --- Strips ---
 
 // Red says where across, green where down.
@@ -218,16 +262,131 @@ TEST(Strip, ItsWidthKeepsProportions) {
   EXPECT_GT(strip_width({.along = {100, 0}, .down = {0, 0}}, 48), 1e6);  // not a division by 0
 }
 
-TEST(DetectorSize, IsInMultiplesOf32) {
-  const auto size = [](int64_t w, int64_t h, int64_t longest = 960) {
-    const DetectorSize s = detector_size(w, h, longest);
-    return std::pair(s.width, s.height);
+// Keys' cubic through single bright pixels, by its formula.
+TEST(Strip, EnlargedItIsACubic) {
+  Image dots{.width = 9, .height = 9, .rgb = std::vector<uint8_t>(9 * 9 * 3, 100)};
+  for (size_t c = 0; c < 3; ++c) dots.pixel(4, 4)[c] = 200;
+  const auto kernel = [](double d) {
+    d = std::fabs(d);
+    return d < 1 ? 1.5 * d * d * d - 2.5 * d * d + 1 : d < 2 ? -0.5 * d * d * d + 2.5 * d * d - 4 * d + 2 : 0;
   };
-  EXPECT_EQ(size(800, 560), std::pair(int64_t{800}, int64_t{576}));  // 17.5 rounds up
-  EXPECT_EQ(size(1920, 1080), std::pair(int64_t{960}, int64_t{544}));
-  EXPECT_EQ(size(1, 1), std::pair(int64_t{32}, int64_t{32}));
-  EXPECT_EQ(size(10'000'000, 1), std::pair(int64_t{960}, int64_t{32}));
-  EXPECT_EQ(size(4000, 3000, 2048), std::pair(int64_t{2048}, int64_t{1536}));
+  const Strip s = cut(dots, {.origin = {0, 0}, .along = {9, 0}, .down = {0, 9}}, 36, 45);
+  for (int64_t y = 0; y < 45; ++y) {
+    for (int64_t x = 0; x < 36; ++x) {
+      const double across = (static_cast<double>(x) + 0.5) / 4 - 4.5;
+      const double down = (static_cast<double>(y) + 0.5) / 5 - 4.5;
+      EXPECT_NEAR(s.red(x, y), 100 + 100 * kernel(across) * kernel(down), 1e-3) << x << " " << y;
+    }
+  }
+}
+
+TEST(Strip, NothingIsDarkerThanBlackOrLighterThanWhite) {
+  Image edge{.width = 8, .height = 4};
+  for (int64_t i = 0; i < 8 * 4; ++i) edge.rgb.insert(edge.rgb.end(), 3, i % 8 < 4 ? 0 : 255);
+  const Strip s = cut(edge, {.origin = {0, 0}, .along = {8, 0}, .down = {0, 4}}, 64, 32);
+  for (int64_t x = 0; x < 64; ++x) {
+    EXPECT_GE(s.red(x, 9), -1e-3);
+    EXPECT_LE(s.red(x, 9), 255 + 1e-3);
+  }
+}
+
+TEST(Strip, MarginsArePartsOfTheHeightOnAllSides) {
+  const TextBox down{.origin = {50, 10}, .along = {0, 100}, .down = {-20, 0}, .score = 0.7};
+  const TextBox wider = with_margins(down);
+  EXPECT_NEAR(wider.origin.x, 52, 1e-9);
+  EXPECT_NEAR(wider.origin.y, 7, 1e-9);
+  EXPECT_NEAR(wider.along.y, 106, 1e-9);
+  EXPECT_NEAR(wider.down.x, -24, 1e-9);
+  EXPECT_EQ(wider.score, 0.7);
+  EXPECT_EQ(with_margins({.origin = {1, 1}}).origin.x, 1);  // no division by 0
+}
+
+TEST(Strip, ALongLineHasABeginning) {
+  const TextBox line{.origin = {5, 7}, .along = {300, 0}, .down = {0, 20}};
+  EXPECT_NEAR(beginning(line, 4).along.x, 80, 1e-9);
+  EXPECT_EQ(beginning(line, 4).origin.x, 5);
+  EXPECT_EQ(beginning(line, 15).along.x, 300);
+  EXPECT_EQ(beginning(line, 40).along.x, 300);
+}
+
+// --- Tiles ---
+
+TEST(Tiles, SmallPicturesAreEnlargedAndOthersAreNot) {
+  EXPECT_NEAR(detector_scale(400, 70, kAnySide), 2, 1e-9);
+  EXPECT_NEAR(detector_scale(500, 300, kAnySide), std::sqrt(2.0), 1e-9);
+  EXPECT_EQ(detector_scale(800, 560, kAnySide), 1);
+  EXPECT_EQ(detector_scale(6000, 4000, kAnySide), 1);
+  EXPECT_NEAR(detector_scale(6000, 4000, 960), 0.16, 1e-9);
+  EXPECT_NEAR(detector_scale(400, 70, 100), 0.25, 1e-9);
+}
+
+TEST(Tiles, OneIsInMultiplesOf32) {
+  const auto map = [](int64_t length, double scale) {
+    const TileAxis axis = tile_axis(length, scale);
+    EXPECT_EQ(axis.starts.size(), 1u) << length;
+    EXPECT_EQ(axis.tile, length);
+    EXPECT_EQ(axis.whole, axis.map);
+    return axis.map;
+  };
+  EXPECT_EQ(map(800, 1), 800);
+  EXPECT_EQ(map(560, 1), 576);  // 17.5 rounds up
+  EXPECT_EQ(map(1, 1), 32);
+  EXPECT_EQ(map(70, 2), 128);
+  EXPECT_EQ(map(975, 1), 960);
+  EXPECT_EQ(map(10'000'000, 960.0 / 10'000'000), 960);
+}
+
+// Put together, the maps of tiles are the map of the whole, each place from a tile that sees beyond it.
+TEST(Tiles, TogetherTheyAreTheWhole) {
+  for (const int64_t length : {977, 1000, 1793, 2400, 8192}) {
+    const TileAxis x = tile_axis(length, 1);
+    const TileAxis y = tile_axis(3, 1);
+    ASSERT_GT(x.starts.size(), 1u);
+    EXPECT_EQ(x.map % 32, 0);
+    EXPECT_LE(x.map, kLongestTile);
+    EXPECT_EQ(x.whole, length);
+    std::vector<float> whole(static_cast<size_t>(x.whole * y.whole), -1.0F);
+    for (size_t i = 0; i < x.starts.size(); ++i) {
+      ASSERT_LE(x.starts[i] + x.tile, length);
+      std::vector<float> tile(static_cast<size_t>(x.map * y.map));
+      for (int64_t v = 0; v < y.map; ++v) {
+        for (int64_t u = 0; u < x.map; ++u) {
+          const bool seam = (i > 0 && u < 48) || (i + 1 < x.starts.size() && u >= x.map - 48);
+          tile[static_cast<size_t>(v * x.map + u)] = seam ? -2.0F : static_cast<float>(x.starts[i] + u);
+        }
+      }
+      place_tile(tile, x, i, y, 0, whole);
+    }
+    for (int64_t v = 0; v < y.whole; ++v) {
+      for (int64_t u = 0; u < length; ++u)
+        ASSERT_EQ(whole[static_cast<size_t>(v * length + u)], static_cast<float>(u)) << length;
+    }
+  }
+}
+
+TEST(Tiles, ScaledOnesStayInThePicture) {
+  for (const double scale : {0.3, 0.77, 1.3, 2.0}) {
+    for (const int64_t length : {1200, 4001, 9000}) {
+      const TileAxis x = tile_axis(length, scale);
+      EXPECT_EQ(x.starts.front(), 0);
+      EXPECT_EQ(x.starts.back() + x.tile, length);
+      EXPECT_EQ(x.map_starts.back() + x.map, x.whole);
+      EXPECT_NEAR(1 / x.scale(), scale, 0.05);
+      for (size_t i = 0; i < x.starts.size(); ++i)
+        EXPECT_NEAR(static_cast<double>(x.starts[i]) / x.scale(), static_cast<double>(x.map_starts[i]), 1.5);
+    }
+  }
+}
+
+TEST(Tiles, APartAndWhetherItIsBlank) {
+  Image image = gradient(40, 30);
+  const Image part = part_of(image, 7, 3, 5, 4);
+  ASSERT_EQ(part.rgb.size(), 60u);
+  EXPECT_EQ(part.pixel(4, 3)[0], 22);
+  EXPECT_EQ(part.pixel(4, 3)[1], 12);
+  EXPECT_TRUE(is_blank(part));
+  EXPECT_FALSE(is_blank(image));
+  EXPECT_TRUE(is_blank(Image{}));
 }
 
 // --- Characters ---
@@ -243,6 +402,18 @@ TEST(Ctc, RepeatsAreOneAndNothingPartsThem) {
   const Reading r = decode_steps(classes, sure, letters());
   EXPECT_EQ(r.text, "aab é");
   EXPECT_NEAR(r.confidence, (0.5 + 0.7 + 0.8 + 1 + 1) / 5, 1e-6);
+}
+
+// Class 4 is the space: margins are read as one.
+TEST(Ctc, SpacesAroundATextAreNoneOfIt) {
+  const std::vector<int64_t> classes = {4, 0, 4, 1, 4, 2, 0, 4, 4};
+  const std::vector<float> sure = {0.1F, 1, 0.1F, 1, 0.8F, 0.6F, 1, 0.1F, 0.1F};
+  const Reading r = decode_steps(classes, sure, letters());
+  EXPECT_EQ(r.text, "a b");
+  EXPECT_EQ(r.characters, 3);
+  EXPECT_NEAR(r.confidence, 0.8, 1e-6);
+  const std::vector<int64_t> spaces = {4, 0, 4};
+  EXPECT_EQ(decode_steps(spaces, std::span(sure).first(3), letters()).confidence, 0);
 }
 
 TEST(Ctc, NothingIsNothing) {

@@ -129,8 +129,13 @@ TEST(FoldPads, WhatCountsOtherwiseStays) {
   EXPECT_EQ(after_pads("before=[0,0,-1,2], after=[0,0,3,0]", "conv(%p, %w)"), "pad conv");
   EXPECT_EQ(after_pads("before=[1,0,0,0], after=[0,0,0,0]", "conv(%p, %w)"), "pad conv");
   EXPECT_EQ(after_pads(zeros, "max_pool(%p) {kernel=[4,3]}"), "pad max_pool");
-  // A window of the pad alone, whose largest is 0.
-  EXPECT_EQ(after_pads(zeros, "max_pool(%p) {kernel=[3,2]}", "%r = relu(%x)\n"), "relu pad max_pool");
+  // A window of the pad alone, whose largest is 0: before x, after it, or on both sides of a short one.
+  EXPECT_EQ(after_pads(zeros, "max_pool(%p) {kernel=[4,2]}", "%r = relu(%x)\n"), "relu pad max_pool");
+  EXPECT_EQ(after_pads(zeros, "max_pool(%p) {kernel=[3,3]}", "%r = relu(%x)\n"), "relu pad max_pool");
+  EXPECT_EQ(after_pads(zeros, "max_pool(%p) {kernel=[2,3], dilations=[9,1]}", "%r = relu(%x)\n"),
+            "relu pad max_pool");
+  EXPECT_EQ(after_pads(zeros, "max_pool(%p) {kernel=[2,3], dilations=[8,1]}", "%r = relu(%x)\n"),
+            "relu max_pool pads=[1, 2, 3, 0]");
   EXPECT_EQ(after_pads(zeros, "avg_pool(%p) {kernel=[4,3], pads=[1,1,1,1]}"),
             "pad avg_pool pads=[1, 1, 1, 1]");
   EXPECT_EQ(after_pads(zeros, "sum_pool(%p) {kernel=[4,3], strides=[2,2], ceil_mode=true}"), "pad sum_pool");

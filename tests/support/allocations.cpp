@@ -17,6 +17,7 @@ namespace {
 
 thread_local bool counting = false;
 thread_local int64_t allocations = 0;
+thread_local int64_t until_failure = -1;  // -1: none will fail
 
 }  // namespace
 
@@ -25,6 +26,7 @@ namespace {
 
 void* counted(std::size_t size) {
   if (counting && !rlx::gpu::inside_call()) ++allocations;
+  if (until_failure >= 0 && !rlx::gpu::inside_call() && until_failure-- == 0) throw std::bad_alloc();
   if (void* p = std::malloc(size)) return p;
   throw std::bad_alloc();
 }
@@ -48,5 +50,9 @@ AllocationCounter::AllocationCounter() {
 AllocationCounter::~AllocationCounter() { counting = false; }
 int64_t AllocationCounter::count() const { return allocations; }
 bool AllocationCounter::available() { return RLX_OWN_NEW; }
+
+FailingAllocation::FailingAllocation(int64_t others) { until_failure = others; }
+FailingAllocation::~FailingAllocation() { until_failure = -1; }
+bool FailingAllocation::happened() const { return until_failure < 0; }
 
 }  // namespace rlx::testing

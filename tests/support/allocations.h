@@ -16,4 +16,13 @@ class AllocationCounter {
   static bool available();
 };
 
+// Lets one allocation of this thread fail, the one after this many others; those inside src/gpu do not count.
+class FailingAllocation {
+ public:
+  explicit FailingAllocation(int64_t others);
+  ~FailingAllocation();
+  FailingAllocation(const FailingAllocation&) = delete;
+  bool happened() const;
+};
+
 }  // namespace rlx::testing

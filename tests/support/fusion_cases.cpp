@@ -9,6 +9,7 @@
 #include "ir/op.h"
 #include "ir/reference.h"
 #include "passes/passes.h"
+#include "tests/support/compare.h"
 #include "tests/support/sample.h"
 
 namespace rlx::testing {
@@ -31,12 +32,7 @@ void expect_equal(const RefTensor& got, const RefTensor& want) {
   ASSERT_EQ(got.dims, want.dims);
   EXPECT_EQ(got.dtype, want.dtype);
   EXPECT_EQ(got.ints, want.ints);
-  for (size_t i = 0; i < want.real.size(); ++i) {
-    const double g = got.real[i];
-    const double w = want.real[i];
-    const bool same = std::isnan(w) ? std::isnan(g) : g == w || std::fabs(g - w) <= 1e-9 * (1 + std::fabs(w));
-    ASSERT_TRUE(same) << "element " << i << " is " << g << " instead of " << w;
-  }
+  ASSERT_TRUE(within(got.real, want.real, 1e-9, 1e-9));
 }
 
 }  // namespace

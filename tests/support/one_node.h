@@ -10,6 +10,7 @@
 #include "ir/reference.h"
 #include "passes/passes.h"
 #include "rlx/onnx.h"
+#include "tests/support/compare.h"
 #include "tests/support/onnx_model.h"
 
 namespace rlx::testing {
@@ -129,8 +130,7 @@ inline std::vector<std::string> optimized(const onnx::Model& model) {
 }
 
 inline void expect_near(const Reals& got, const Reals& want, double allowed = 1e-6) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], allowed) << "at " << i;
+  EXPECT_TRUE(within(got, want, allowed));
 }
 
 }  // namespace rlx::testing

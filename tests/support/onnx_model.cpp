@@ -8,27 +8,49 @@ namespace {
 
 using protozero::pbf_writer;
 
-std::string value_info(const std::string& name, ElementType type, const std::vector<OnnxGraph::Dim>* dims) {
+// A type within another, in the field of this number.
+std::string wrapped_type(const std::string& type, uint32_t field) {
+  std::string out;
+  pbf_writer outer(out);
+  pbf_writer holder(outer, field);
+  holder.add_message(1, type);
+  holder.commit();
+  return out;
+}
+
+std::string tensor_type(ElementType type, const std::vector<OnnxGraph::Dim>* dims) {
+  std::string out;
+  pbf_writer type_proto(out);
+  pbf_writer tensor(type_proto, 1);
+  tensor.add_int32(1, static_cast<int32_t>(type));
+  if (dims) {
+    std::string message;  // a scalar has an empty one, which a nested writer would leave out
+    pbf_writer shape(message);
+    for (const OnnxGraph::Dim& d : *dims) {
+      pbf_writer dim(shape, 1);
+      if (const int64_t* number = std::get_if<int64_t>(&d)) {
+        dim.add_int64(1, *number);
+      } else {
+        dim.add_string(2, std::get<std::string>(d));
+      }
+    }
+    tensor.add_message(2, message);
+  }
+  tensor.commit();
+  return out;
+}
+
+std::string value_info(const std::string& name, ElementType type, const std::vector<OnnxGraph::Dim>* dims,
+                       OnnxKind kind) {
+  std::string type_proto = tensor_type(type, dims);
+  if (kind == OnnxKind::sequence || kind == OnnxKind::optional_sequence)
+    type_proto = wrapped_type(type_proto, 4);
+  if (kind == OnnxKind::optional || kind == OnnxKind::optional_sequence)
+    type_proto = wrapped_type(type_proto, 9);
   std::string out;
   pbf_writer info(out);
   info.add_string(1, name);
-  pbf_writer type_proto(info, 2);
-  pbf_writer tensor(type_proto, 1);
-  tensor.add_int32(1, static_cast<int32_t>(type));
-  if (!dims) return (tensor.commit(), type_proto.commit(), out);
-  std::string message;  // a scalar has an empty one, which a nested writer would leave out
-  pbf_writer shape(message);
-  for (const OnnxGraph::Dim& d : *dims) {
-    pbf_writer dim(shape, 1);
-    if (const int64_t* number = std::get_if<int64_t>(&d)) {
-      dim.add_int64(1, *number);
-    } else {
-      dim.add_string(2, std::get<std::string>(d));
-    }
-  }
-  tensor.add_message(2, message);
-  tensor.commit();
-  type_proto.commit();
+  info.add_message(2, type_proto);
   return out;
 }
 
@@ -85,13 +107,14 @@ std::string onnx_tensor(const std::string& name, ElementType type, const std::ve
   return out;
 }
 
-OnnxGraph& OnnxGraph::input(const std::string& name, const std::vector<Dim>& dims, ElementType type) {
-  pbf_writer(fields_).add_message(11, value_info(name, type, &dims));
+OnnxGraph& OnnxGraph::input(const std::string& name, const std::vector<Dim>& dims, ElementType type,
+                            OnnxKind kind) {
+  pbf_writer(fields_).add_message(11, value_info(name, type, &dims, kind));
   return *this;
 }
 
-OnnxGraph& OnnxGraph::output(const std::string& name, ElementType type) {
-  pbf_writer(fields_).add_message(12, value_info(name, type, nullptr));
+OnnxGraph& OnnxGraph::output(const std::string& name, ElementType type, OnnxKind kind) {
+  pbf_writer(fields_).add_message(12, value_info(name, type, nullptr, kind));
   return *this;
 }
 

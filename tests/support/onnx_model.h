@@ -18,6 +18,9 @@ namespace rlx::testing {
 
 using onnx::ElementType;
 
+// What an input or an output is: a tensor, or something of tensors.
+enum class OnnxKind { tensor, sequence, optional, optional_sequence };
+
 class OnnxGraph {
  public:
   using Dim = std::variant<int64_t, std::string>;  // a number, or the name of a symbol
@@ -26,8 +29,9 @@ class OnnxGraph {
   using Attributes = std::vector<std::pair<std::string, Attribute>>;
 
   OnnxGraph& input(const std::string& name, const std::vector<Dim>& dims,
-                   ElementType type = ElementType::float32);
-  OnnxGraph& output(const std::string& name, ElementType type = ElementType::float32);
+                   ElementType type = ElementType::float32, OnnxKind kind = OnnxKind::tensor);
+  OnnxGraph& output(const std::string& name, ElementType type = ElementType::float32,
+                    OnnxKind kind = OnnxKind::tensor);
   OnnxGraph& initializer(const std::string& name, const Tensor& value);
   // Any bytes as a TensorProto, for those that no writer would make.
   OnnxGraph& initializer_message(const std::string& message);

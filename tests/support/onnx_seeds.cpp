@@ -125,6 +125,36 @@ OnnxGraph branch(const std::string& op) {
   return graph;
 }
 
+// Lists that a loop makes longer and a body maps, out of order, and an optional.
+void add_sequences(Seeds& seeds) {
+  OnnxGraph longer;
+  longer.input("i", {}, ElementType::int64).input("on", {}, ElementType::boolean);
+  longer.input("l", {2}, ElementType::float32, OnnxKind::sequence);
+  longer.node("SequenceAt", {"s", "i"}, {"row"})
+      .node("SequenceInsert", {"l", "row", "zero"}, {"m"})
+      .output("on", ElementType::boolean)
+      .output("m", ElementType::float32, OnnxKind::sequence);
+  OnnxGraph minus;
+  minus.input("e", {2}).node("Neg", {"e"}, {"f"}).output("f");
+  OnnxModel model;
+  model.graph.input("x", {3, 2}).input("o", {2}, ElementType::float32, OnnxKind::optional);
+  model.graph.initializer("three", Tensor::scalar<int64_t>(3))
+      .initializer("zero", Tensor::scalar<int64_t>(0));
+  model.graph.node("ConcatFromSequence", {"n"}, {"y"}, {{"axis", 0}, {"new_axis", 1}})
+      .node("SequenceMap", {"k"}, {"n"}, {{"body", minus}})
+      .node("SequenceErase", {"j"}, {"k"})
+      .node("Loop", {"three", "", "empty"}, {"j"}, {{"body", longer}})
+      .node("SequenceEmpty", {}, {"empty"})
+      .node("SplitToSequence", {"x"}, {"s"}, {{"keepdims", 0}})
+      .node("SequenceLength", {"k"}, {"count"})
+      .node("OptionalHasElement", {"o"}, {"has"})
+      .output("y")
+      .output("n", ElementType::float32, OnnxKind::sequence)
+      .output("count", ElementType::int64)
+      .output("has", ElementType::boolean);
+  seeds.add("sequences", model);
+}
+
 void add_control_flow(Seeds& seeds) {
   OnnxModel choice;
   choice.graph.input("x", {3})
@@ -211,6 +241,7 @@ std::vector<OnnxSeed> onnx_seeds() {
   add_products(seeds);
   add_shapes(seeds);
   add_control_flow(seeds);
+  add_sequences(seeds);
   add_functions(seeds);
   add_tensors(seeds);
   return std::move(seeds.all);
