@@ -68,13 +68,19 @@ fn found_nothing() -> Found { return Found(nothing(), vec4u(), NOT_FOUND); }
 fn joined(a: Found, b: Found) -> Found {
   var f = a;
   if (KIND == MAX || KIND == MIN) {
-    if (indices_present) {
-      let better = is_nan_magnitude(b.magnitude) |
-                   (!is_nan_magnitude(a.magnitude) & ((b.all > a.all) | (a.index == NOT_FOUND)));
-      f.index = select(a.index, b.index, better & (b.index != NOT_FOUND));
-    }
     if (FLOAT) { f.magnitude = max(a.magnitude, b.magnitude); }
-    if (KIND == MAX) { f.all = max(a.all, b.all); } else { f.all = min(a.all, b.all); }
+    if (KIND == MIN) {
+      f.all = min(a.all, b.all);
+    } else if (indices_present) {
+      // Not max(): beside the comparison, lavapipe (LLVM 21, AVX-512, 8 lanes) returns other elements of f16.
+      let larger = b.all > a.all;
+      let better = is_nan_magnitude(b.magnitude) |
+                   (!is_nan_magnitude(a.magnitude) & (larger | (a.index == NOT_FOUND)));
+      f.index = select(a.index, b.index, better & (b.index != NOT_FOUND));
+      f.all = select(a.all, b.all, larger);
+    } else {
+      f.all = max(a.all, b.all);
+    }
   } else if (KIND == PROD) {
     f.all = a.all * b.all;
   } else {
