@@ -15,6 +15,7 @@
 #include "rlx/executable.h"
 #include "rlx/graph.h"
 #include "rlx/precision.h"
+#include "rlx/store.h"
 
 namespace rlx {
 
@@ -70,8 +71,10 @@ struct CompileOptions {
 
 // Verifies, optimises and plans the graph, which is copied. With unbound symbols, planning waits for the
 // first run. Any number of graphs may be compiled for one device, from any threads; executables share nothing
-// but the device.
+// but the device, unless they are compiled for one store.
 Executable compile(const Graph& graph, const Device& device = Device::open(),
                    const CompileOptions& options = {});
+// The params of the graph are the tensors of the store.
+Executable compile(const Graph& graph, const Store& store, const CompileOptions& options = {});
 
 }  // namespace rlx

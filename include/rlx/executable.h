@@ -10,14 +10,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "rlx/device.h"
+#include "rlx/device_tensor.h"
 #include "rlx/graph.h"
 #include "rlx/list.h"
 #include "rlx/report.h"
@@ -26,6 +29,8 @@
 namespace rlx {
 
 struct CompileOptions;
+class Context;
+class Store;
 
 // Data for an input, read during the call only.
 struct InputRef {
@@ -35,6 +40,7 @@ struct InputRef {
   size_t bytes = 0;
   // May stay empty where the graph has a static shape, or one symbol that the length determines.
   std::vector<int64_t> shape = {};
+  const DeviceTensor* on_device = nullptr;  // if given, in the place of data and bytes
 };
 
 // Memory for an output; its size must be the output's, also where only the run knows that: another size is
@@ -44,6 +50,7 @@ struct OutputRef {
   DType dtype = DType::f32;
   void* data = nullptr;
   size_t bytes = 0;
+  DeviceTensor* on_device = nullptr;  // if given, in the place of data and bytes
 };
 
 // rlx::input("x", values) and rlx::output("y", results), of vectors, arrays or spans.
@@ -57,6 +64,48 @@ OutputRef output(std::string_view name, R&& values) {
   return {name, DTypeOf<std::ranges::range_value_t<R>>::value, std::ranges::data(values),
           std::ranges::size(values) * sizeof(std::ranges::range_value_t<R>)};
 }
+
+// The same with tensors of the device: their elements do not pass through the host.
+inline InputRef input(std::string_view name, const DeviceTensor& tensor) {
+  return {.name = name, .dtype = tensor.dtype(), .shape = tensor.shape(), .on_device = &tensor};
+}
+inline OutputRef output(std::string_view name, DeviceTensor& tensor) {
+  return {.name = name, .dtype = tensor.dtype(), .on_device = &tensor};
+}
+
+// What a run is given by name, tensors of the host and of the device: {{"x", x}, {"hidden", on_device}}. A view
+// of the tensors, for the time of a call: a NamedTensors, a NamedDeviceTensors, or a list of both kinds.
+class RunInputs {
+ public:
+  struct Item {
+    std::string name;
+    std::variant<Tensor, DeviceTensor> value;
+  };
+  RunInputs() = default;
+  // NOLINTBEGIN(google-explicit-constructor): these are what they are made of
+  RunInputs(std::initializer_list<Item> items) : items_(items.begin(), items.size()) {}
+  RunInputs(const std::vector<Item>& items) : items_(items) {}
+  RunInputs(const NamedTensors& tensors) : host_(&tensors) {}
+  RunInputs(const NamedDeviceTensors& tensors) : device_(&tensors) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  // f(name, tensor), with a Tensor or a DeviceTensor.
+  template <class F>
+  void for_each(F&& f) const {
+    if (host_) {
+      for (const auto& [name, tensor] : *host_) f(name, tensor);
+    }
+    if (device_) {
+      for (const auto& [name, tensor] : *device_) f(name, tensor);
+    }
+    for (const Item& item : items_) std::visit([&](const auto& tensor) { f(item.name, tensor); }, item.value);
+  }
+
+ private:
+  const NamedTensors* host_ = nullptr;
+  const NamedDeviceTensors* device_ = nullptr;
+  std::span<const Item> items_;
+};
 
 // Values for symbols that no input's shape determines, such as the length of a cache: {{"pos", 2}}.
 using SymbolList = List<std::pair<std::string_view, int64_t>>;
@@ -111,25 +160,42 @@ class Executable {
   // has failed, those that have lost their values have to be set again: a run says which.)
   void set_params(const NamedTensors& values);
 
-  // Runs and waits: auto outputs = exe.run({{"x", x}}, {{"pos", 2}}).
-  NamedTensors run(const NamedTensors& inputs, SymbolList symbols = {});
+  // Runs and waits: auto outputs = exe.run({{"x", x}}, {{"pos", 2}}). With a context, in its states and not in
+  // those of the executable itself (context()).
+  NamedTensors run(const RunInputs& inputs, SymbolList symbols = {});
+  NamedTensors run(const Context& context, const RunInputs& inputs, SymbolList symbols = {});
   // The same with the caller's memory: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
   // outputs are read back, whole (Graph::Output::count), each as often as it is named. Allocates nothing once
   // a plan for the shapes exists.
   void run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
+  void run(const Context& context, List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
   // Returns once the work has been handed to the device. No names: all outputs.
-  Run run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs = {},
+  Run run_async(const RunInputs& inputs, const std::vector<std::string>& outputs = {},
                 SymbolList symbols = {});
+  Run run_async(const Context& context, const RunInputs& inputs, const std::vector<std::string>& outputs = {},
+                SymbolList symbols = {});
+  // The outputs stay on the device, in memory of their own, whole (Graph::Output::count). No names: all
+  // outputs. Waits only where the run must be looked at: branches, loops, sizes that only it knows, and i64
+  // that may not fit.
+  NamedDeviceTensors run_on_device(const RunInputs& inputs, const std::vector<std::string>& outputs = {},
+                                   SymbolList symbols = {});
+  NamedDeviceTensors run_on_device(const Context& context, const RunInputs& inputs,
+                                   const std::vector<std::string>& outputs = {}, SymbolList symbols = {});
 
-  // After each run from now on, copies an output into an input on the device; that input then needs no data.
-  // A second call for the same input takes the place of the first.
+  // After each run from now on, keeps an output on the device for the next run, whose input then needs no
+  // data. A second call for the same input takes the place of the first.
   void feed(std::string_view input, std::string_view output);
+
+  // The states of runs that name no context, and the same by name.
+  Context context() const;
   Tensor read_state(std::string_view name) const;
   void write_state(std::string_view name, const Tensor& value);
   void reset_states();  // all of them to zeros
 
-  // Starts over on another device, after a loss: params must be set again, states are zero, feeds stay.
+  // Starts over on another device, after a loss: params must be set again, states are zero, feeds stay. With a
+  // store, its tensors are the params.
   void rebuild(const Device& device);
+  void rebuild(const Store& store);
 
   // The graph after optimisation.
   std::shared_ptr<const Graph> graph() const;
@@ -145,12 +211,13 @@ class Executable {
   MemoryReport memory() const;
 
   // One run with a timestamp around each dispatch.
-  std::vector<DispatchReport> profile(const NamedTensors& inputs, SymbolList symbols = {});
+  std::vector<DispatchReport> profile(const RunInputs& inputs, SymbolList symbols = {});
   // With CompileOptions::keep_intermediates: what a node of graph() had in the last run.
   Tensor value(std::string_view node, int32_t output = 0) const;
 
  private:
   friend Executable compile(const Graph& graph, const Device& device, const CompileOptions& options);
+  friend Executable compile(const Graph& graph, const Store& store, const CompileOptions& options);
   struct Impl;
   explicit Executable(std::unique_ptr<Impl> impl);
   Impl& impl() const;  // an error after a move

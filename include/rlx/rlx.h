@@ -3,7 +3,9 @@
 #pragma once
 
 #include "rlx/compile.h"
+#include "rlx/context.h"
 #include "rlx/device.h"
+#include "rlx/device_tensor.h"
 #include "rlx/diagnostics.h"
 #include "rlx/error.h"
 #include "rlx/executable.h"
@@ -13,5 +15,6 @@
 #include "rlx/npy.h"
 #include "rlx/ops.h"
 #include "rlx/safetensors.h"
+#include "rlx/store.h"
 #include "rlx/tensor.h"
 #include "rlx/version.h"

@@ -54,6 +54,14 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   return *this;
 }
 
+void Buffer::destroy() {
+  if (!impl_) return;
+  const CallScope scope;
+  impl_->buffer.Destroy();
+  impl_.reset();
+  size_ = 0;
+}
+
 BindGroup::BindGroup() = default;
 BindGroup::~BindGroup() {
   const CallScope scope;

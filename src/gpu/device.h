@@ -44,6 +44,10 @@ class Buffer {
   explicit operator bool() const { return impl_ != nullptr; }
   uint64_t size() const { return size_; }  // a multiple of 4, at least what was asked for
 
+  // Lets go of the memory itself, which bind groups would keep otherwise; they can no longer be used. Work
+  // that was submitted is done first.
+  void destroy();
+
   struct Impl;
   const Impl* impl() const { return impl_.get(); }
 

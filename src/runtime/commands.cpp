@@ -33,8 +33,11 @@ Commands::Step Commands::next_step(const BoundDispatch& d, uint64_t& bytes) {
 }
 
 Commands::Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatch> dispatches,
-                   FindBuffer buffer)
-    : device_(std::move(device)), buffer_(std::move(buffer)), dispatches_(std::move(dispatches)) {
+                   FindBuffer buffer, StateIds states)
+    : device_(std::move(device)),
+      buffer_(std::move(buffer)),
+      dispatches_(std::move(dispatches)),
+      state_ids_(states) {
   std::vector<gpu::PipelineRequest> requests;
   uint64_t size = 0;
   for (const BoundDispatch& d : dispatches_) {
@@ -49,16 +52,54 @@ Commands::Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatc
   std::vector<gpu::Pipeline> pipelines = device_->pipelines(requests);
   for (size_t i = 0; i < steps_.size(); ++i) {
     steps_[i].pipeline = std::move(pipelines[i]);
-    steps_[i].group = make_group(steps_[i], dispatches_[i]);
+    if (!uses_states(dispatches_[i])) steps_[i].group = make_group(steps_[i], dispatches_[i]);
   }
   list_commands();
 }
 
+bool Commands::uses_states(const BoundDispatch& d) const {
+  return std::ranges::any_of(
+      d.ranges, [&](const BoundRange& r) { return r.buffer >= state_ids_.first && r.buffer < state_ids_.end; });
+}
+
+// Those of all contexts: they are for other dispatches than the ones there are now.
+void Commands::drop_state_groups() {
+  states_.reset();
+  parked_.clear();
+}
+
+void Commands::select(const std::shared_ptr<const StateBuffers>& states) {
+  if (states_ == states || state_steps_.empty()) return;
+  // Groups may name memory that is gone: of a context that is gone, or that has other memory now.
+  const std::shared_ptr<Context::Impl> context = states->context.lock();
+  std::erase_if(parked_, [&](const Parked& p) {
+    const std::shared_ptr<Context::Impl> other = p.states->context.lock();
+    return !other || (other == context && p.states != states);
+  });
+  auto known = std::ranges::find(parked_, states, &Parked::states);
+  if (known == parked_.end()) {
+    Parked made{states, {}};
+    for (const size_t i : state_steps_) made.groups.push_back(make_group(steps_[i], dispatches_[i]));
+    parked_.push_back(std::move(made));
+    known = parked_.end() - 1;
+  }
+  // What was bound so far takes the place of what is bound now.
+  for (size_t i = 0; i < state_steps_.size(); ++i) std::swap(steps_[state_steps_[i]].group, known->groups[i]);
+  if (states_) {
+    known->states = states_;
+  } else {
+    parked_.erase(known);
+  }
+  states_ = states;
+}
+
 void Commands::list_commands() {
   commands_.clear();
+  state_steps_.clear();
   for (size_t i = 0; i < steps_.size(); ++i) {
     const BoundDispatch& d = dispatches_[i];
     commands_.push_back({&steps_[i].pipeline, &steps_[i].group, d.grid[0], d.grid[1], d.grid[2]});
+    if (uses_states(d)) state_steps_.push_back(i);
   }
 }
 
@@ -75,7 +116,7 @@ void Commands::replace(size_t first, size_t count, std::vector<BoundDispatch> di
   std::vector<gpu::Pipeline> pipelines = device_->pipelines(requests);
   for (size_t i = 0; i < steps.size(); ++i) {
     steps[i].pipeline = std::move(pipelines[i]);
-    steps[i].group = make_group(steps[i], dispatches[i]);
+    if (!uses_states(dispatches[i])) steps[i].group = make_group(steps[i], dispatches[i]);
   }
   const auto exchange = [&](auto& all, auto& with) {
     const auto at = all.begin() + static_cast<int64_t>(first);
@@ -86,6 +127,7 @@ void Commands::replace(size_t first, size_t count, std::vector<BoundDispatch> di
   exchange(steps_, steps);
   exchange(dispatches_, dispatches);
   for (size_t i = first; i < first + added; ++i) put(i);
+  drop_state_groups();
   list_commands();
 }
 
@@ -139,7 +181,11 @@ void Commands::update(size_t i, BoundDispatch now) {
   if (holds) now.ranges = std::move(d.ranges);
   const bool same_words = now.views == d.views && now.params == d.params;
   d = std::move(now);
-  if (!holds) step.group = make_group(step, d);
+  if (!holds && uses_states(d)) {
+    drop_state_groups();
+  } else if (!holds) {
+    step.group = make_group(step, d);
+  }
   commands_[i] = {&step.pipeline, &step.group, d.grid[0], d.grid[1], d.grid[2]};
   if (!same_words) put(i);
 }

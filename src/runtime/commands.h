@@ -8,6 +8,7 @@
 
 #include "gpu/device.h"
 #include "kernels/binder.h"
+#include "runtime/context.h"
 
 namespace rlx {
 
@@ -15,7 +16,16 @@ class Commands {
  public:
   // `buffer` finds the buffers of the bound ranges, which must outlive the commands.
   using FindBuffer = std::function<const gpu::Buffer&(int32_t id)>;
-  Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatch> dispatches, FindBuffer buffer);
+  // Numbers of buffers that change from context to context.
+  struct StateIds {
+    int32_t first, end;
+  };
+  Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatch> dispatches, FindBuffer buffer,
+           StateIds states = {0, 0});
+
+  // Before a submit: the dispatches that use states are bound to those of this context. What is bound to
+  // others is kept for the next time.
+  void select(const std::shared_ptr<const StateBuffers>& states);
 
   std::span<const gpu::DispatchCommand> all() const { return commands_; }
   const std::vector<BoundDispatch>& dispatches() const { return dispatches_; }
@@ -40,6 +50,8 @@ class Commands {
   static Step next_step(const BoundDispatch& dispatch, uint64_t& uniform_bytes);
   static gpu::PipelineRequest request(const BoundDispatch& dispatch);
   void list_commands();
+  bool uses_states(const BoundDispatch& dispatch) const;
+  void drop_state_groups();
   gpu::BindGroup make_group(const Step& step, const BoundDispatch& dispatch);
   void put(size_t i);
 
@@ -51,6 +63,15 @@ class Commands {
   uint64_t changed_begin_ = 0, changed_end_ = 0;  // of uniform_bytes_, since the last flush
   std::vector<Step> steps_;
   std::vector<gpu::DispatchCommand> commands_;
+
+  StateIds state_ids_;
+  std::vector<size_t> state_steps_;  // those that use states
+  std::shared_ptr<const StateBuffers> states_;  // that they are bound to; null if some are not bound
+  struct Parked {
+    std::shared_ptr<const StateBuffers> states;
+    std::vector<gpu::BindGroup> groups;  // of state_steps_
+  };
+  std::vector<Parked> parked_;
 };
 
 }  // namespace rlx

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fail.h"
+#include "ir/dtype.h"
 #include "ir/op.h"
 #include "ir/reference.h"
 #include "runtime/run_values.h"
@@ -14,7 +15,7 @@ namespace rlx {
 DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, const Target& target,
                        LoweredGraph lowered, Plan plan)
     : device_(std::move(device)),
-      fixed_(weights.buffers()),
+      weights_(weights),
       target_(target),
       lowered_(std::move(lowered)),
       plan_(std::move(plan)) {
@@ -34,8 +35,9 @@ DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weigh
       bound.starts.push_back(plan_.first_bound[work.first + i] - bound.first);
     has_segments_ |= !work.code.empty();
   }
-  commands_ = std::make_unique<Commands>(device_, std::move(plan_.dispatches),
-                                         [this](int32_t id) -> const gpu::Buffer& { return buffer(id); });
+  commands_ = std::make_unique<Commands>(
+      device_, std::move(plan_.dispatches), [this](int32_t id) -> const gpu::Buffer& { return buffer(id); },
+      Commands::StateIds{weights.weight_buffers(), weights.fixed_buffers()});
   make_slots();
 }
 
@@ -62,8 +64,14 @@ void LoweredGraph::bind(const SymbolValues& now, const std::vector<int32_t>& nod
 }
 
 const gpu::Buffer& DevicePlan::buffer(int32_t id) const {
-  return id < plan_.fixed_buffers ? fixed_[static_cast<size_t>(id)]
-                                  : buffers_[static_cast<size_t>(id - plan_.fixed_buffers)];
+  if (id >= plan_.fixed_buffers) return buffers_[static_cast<size_t>(id - plan_.fixed_buffers)];
+  if (id < weights_.weight_buffers()) return weights_.buffer(id);
+  return *states_->buffers[static_cast<size_t>(id - weights_.weight_buffers())];
+}
+
+void DevicePlan::select(const std::shared_ptr<const StateBuffers>& states) {
+  states_ = states;
+  commands_->select(states);
 }
 
 void DevicePlan::make_slots() {
@@ -81,7 +89,9 @@ void DevicePlan::make_slots() {
 void DevicePlan::size_slots() {
   for (InputSlot& slot : inputs_) {
     slot.type = lowered_.graph.type(slot.value);
-    slot.host_bytes = host_bytes_of(slot.type.dtype, slot.type.shape.elements().value());
+    const int64_t elements = slot.type.shape.elements().value();
+    slot.host_bytes = host_bytes_of(slot.type.dtype, elements);
+    slot.device_bytes = static_cast<uint64_t>(device_bytes_of(slot.type.dtype, elements));
   }
   for (OutputSlot& slot : outputs_) {
     const Operand& o = lowered_.program.values.at(slot.value);
@@ -95,12 +105,6 @@ void DevicePlan::size_slots() {
     slot.device_bytes = elements * device_bytes(o.dtype);
     slot.host_bytes = elements * host_bytes(o.dtype);
   }
-}
-
-DevicePlan::InputSlot& DevicePlan::input(std::string_view name) {
-  const auto it = std::ranges::find(inputs_, name, &InputSlot::name);
-  check(it != inputs_.end(), "the graph has an input of that name");
-  return *it;
 }
 
 const DevicePlan::OutputSlot& DevicePlan::output(std::string_view name) const {
@@ -326,6 +330,7 @@ void DevicePlan::set_run_symbol(const std::string& symbol, int64_t value) {
     fail(ErrorKind::internal, "the plan was made for every value of '{}' up to its capacity, but for {} {}",
          symbol, value, *reason);
   }
+  commands_->select(states_);  // some may be bound anew
   known = value;
 }
 

@@ -47,6 +47,9 @@ class DevicePlan {
              LoweredGraph lowered, Plan plan);
   DevicePlan(const DevicePlan&) = delete;
 
+  // Before a run: it takes place in the context that has these states.
+  void select(const std::shared_ptr<const StateBuffers>& states);
+
   // Lowers what depends on symbols again, for these values, and rewrites its parameters and grids. If that
   // needs another plan, the reason, and this one must be retargeted before it runs again.
   std::optional<std::string> retarget(const SymbolValues& values);
@@ -59,7 +62,7 @@ class DevicePlan {
     TensorType type = {};
     Placement place;
     size_t host_bytes = 0;
-    bool resident = false;  // fed by an output of an earlier run
+    uint64_t device_bytes = 0;  // without padding
   };
   struct OutputSlot {
     std::string name;
@@ -72,8 +75,7 @@ class DevicePlan {
     uint64_t host_bytes = 0;
   };
 
-  std::vector<InputSlot>& inputs() { return inputs_; }
-  InputSlot& input(std::string_view name);                // there is one
+  const std::vector<InputSlot>& inputs() const { return inputs_; }
   const OutputSlot& output(std::string_view name) const;  // an error when there is none
   const gpu::Buffer& buffer(int32_t id) const;
 
@@ -120,7 +122,8 @@ class DevicePlan {
   void adopt(Relowered::Node& node);
 
   std::shared_ptr<gpu::Device> device_;
-  const std::vector<gpu::Buffer>& fixed_;
+  const Weights& weights_;
+  std::shared_ptr<const StateBuffers> states_;  // of the last run
   Target target_;
   LoweredGraph lowered_;
   Plan plan_;

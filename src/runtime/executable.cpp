@@ -14,25 +14,39 @@ namespace rlx {
 
 // --- Compiling ---
 
-LoadedGraph::LoadedGraph(CompiledGraph compiled_graph)
+LoadedGraph::LoadedGraph(CompiledGraph compiled_graph, std::shared_ptr<Store::Impl> params)
     : compiled(std::move(compiled_graph)),
-      weights(compiled.device, compiled.split, compiled.target),
+      store(std::move(params)),
+      weights(store, compiled.split, compiled.target),
       symbols(*compiled.graph),
       plans(compiled, weights) {}
 
 namespace {
 
-std::shared_ptr<LoadedGraph> load_graph(const Device& device, const Graph& source,
+std::shared_ptr<LoadedGraph> load_graph(std::shared_ptr<Store::Impl> store, const Graph& source,
                                         const CompileOptions& options) {
-  auto loaded = std::make_shared<LoadedGraph>(compile_graph(DeviceAccess::get(device), source, options));
+  auto loaded = std::make_shared<LoadedGraph>(compile_graph(store->device, source, options), store);
   if (loaded->symbols.empty()) loaded->last = loaded->plan_for(SymbolValues{});
   return loaded;
+}
+
+// Of one executable.
+std::shared_ptr<Store::Impl> own_store(const Device& device) {
+  return std::make_shared<Store::Impl>(DeviceAccess::get(device), false);
 }
 
 }  // namespace
 
 Executable compile(const Graph& graph, const Device& device, const CompileOptions& options) try {
-  return Executable(std::make_unique<Executable::Impl>(graph, options, load_graph(device, graph, options)));
+  return Executable(
+      std::make_unique<Executable::Impl>(graph, options, load_graph(own_store(device), graph, options)));
+} catch (...) {
+  throw_as_error("compiling a graph");
+}
+
+Executable compile(const Graph& graph, const Store& store, const CompileOptions& options) try {
+  return Executable(std::make_unique<Executable::Impl>(
+      graph, options, load_graph(StoreAccess::get(store), graph, options)));
 } catch (...) {
   throw_as_error("compiling a graph");
 }
@@ -63,17 +77,42 @@ Executable::Impl::Impl(const Graph& source_graph, const CompileOptions& compile_
   const DebugOptions& debug = loaded->compiled.options.debug;
   if (Diagnostics::wanted(debug)) diagnostics = std::make_unique<Diagnostics>(debug, source.name);
   if (loaded->last) report_if_new(*loaded->last);
+  const std::lock_guard lock(loaded->store->mutex);
+  loaded->store->users.push_back(this);
+}
+
+Executable::Impl::Lock Executable::Impl::lock() {
+  std::unique_lock own(mutex);
+  std::unique_lock store(loaded->store->mutex);
+  return {std::move(own), std::move(store)};
+}
+
+void Executable::Impl::replace(std::shared_ptr<LoadedGraph> fresh) {
+  const std::lock_guard own(mutex);
+  const std::shared_ptr<LoadedGraph> before = loaded;
+  {
+    const std::lock_guard lock(before->store->mutex);
+    finish_active();
+    std::erase(before->store->users, this);
+    plans_before += before->plans.made();
+    plans_reported = 0;
+    own_context.reset();
+    for (Feed& feed : feeds) feed.value = feed.next = std::nullopt;
+  }
+  const std::lock_guard lock(fresh->store->mutex);
+  loaded = fresh;
+  loaded->store->users.push_back(this);
+  if (loaded->last) report_if_new(*loaded->last);
 }
 
 void Executable::rebuild(const Device& device) try {
-  Impl& self = impl();
-  auto fresh = load_graph(device, self.source, self.options);
-  const std::lock_guard lock(self.mutex);
-  self.finish_active();
-  self.plans_before += self.loaded->plans.made();
-  self.plans_reported = 0;
-  self.loaded = std::move(fresh);
-  if (self.loaded->last) self.report_if_new(*self.loaded->last);
+  impl().replace(load_graph(own_store(device), impl().source, impl().options));
+} catch (...) {
+  throw_as_error("rebuilding an executable");
+}
+
+void Executable::rebuild(const Store& store) try {
+  impl().replace(load_graph(StoreAccess::get(store), impl().source, impl().options));
 } catch (...) {
   throw_as_error("rebuilding an executable");
 }
@@ -91,7 +130,8 @@ std::shared_ptr<DevicePlan> LoadedGraph::plan_for(List<InputRef> inputs, SymbolL
 }
 
 std::shared_ptr<DevicePlan> Executable::Impl::plan_for_run(List<InputRef> inputs, SymbolList given) {
-  finish_active();
+  loaded->store->finish_active();  // its own, and those of others that may write the same params
+  before.clear();
   copies.clear();
   loaded->last = loaded->plan_for(inputs, given);
   report_if_new(*loaded->last);
@@ -159,7 +199,11 @@ Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Executable::Executable(Executable&&) noexcept = default;
 Executable& Executable::operator=(Executable&&) noexcept = default;
 Executable::~Executable() = default;
-Executable::Impl::~Impl() { finish_active(); }
+Executable::Impl::~Impl() {
+  const std::lock_guard lock(loaded->store->mutex);
+  finish_active();
+  std::erase(loaded->store->users, this);
+}
 
 Executable::Impl& Executable::impl() const {
   if (!impl_) fail(ErrorKind::invalid_argument, "an Executable was used after it was moved from");
@@ -191,28 +235,44 @@ void Executable::Impl::check_param_shape(std::string_view name, const Tensor& va
   }
 }
 
+void Executable::Impl::check_state(std::string_view name) {
+  const Lock held = lock();
+  loaded->weights.state_type(name);
+}
+
 // A pass may have found a param unused; it is still the graph's, and setting it is not a mistake.
 bool Executable::Impl::is_unused(std::string_view param) const {
-  return !loaded->weights.has_param(param) && std::ranges::contains(params, param, &TensorInfo::name);
+  if (loaded->weights.param_type(param)) return false;
+  if (std::ranges::contains(params, param, &TensorInfo::name)) return true;
+  const std::string known = excerpt(joined(params, &TensorInfo::name), 200);
+  fail(ErrorKind::invalid_argument, "the graph has no param named '{}' (it has: {})", param,
+       known.empty() ? "none" : known);
 }
 
 void Executable::set_param(std::string_view name, const Tensor& value) try {
   Impl& self = impl();
   self.check_param_shape(name, value);
-  const std::lock_guard lock(self.mutex);
-  if (self.is_unused(name)) return;
-  self.finish_active();
-  self.loaded->weights.set_params({{name, value}});
+  const Impl::Lock lock = self.lock();
+  Store::Impl& store = *self.loaded->store;
+  if (!self.is_unused(name) || store.keeps_sources) store.set({{name, value}});
 } catch (...) {
   throw_as_error("setting a param");
 }
 
 void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) try {
   Impl& self = impl();
-  const std::lock_guard lock(self.mutex);
+  const Impl::Lock lock = self.lock();
+  Store::Impl& store = *self.loaded->store;
   if (self.is_unused(name)) return;
-  self.finish_active();
-  self.loaded->weights.set_param(name, dtype, bytes);
+  const TensorType& type = *self.param_type(name);
+  if (const size_t wanted = host_bytes_of(dtype, type.shape.elements().value()); bytes.size() != wanted) {
+    fail(ErrorKind::invalid_argument, "the param '{}' is {}, {} bytes, but {} bytes were given", name,
+         type.text(), wanted, bytes.size());
+  }
+  // The caller's memory is read during this call only.
+  store.set({{name, store.keeps_sources
+                        ? Tensor(dtype, type.shape.values(), std::vector(bytes.begin(), bytes.end()))
+                        : Tensor(dtype, type.shape.values(), bytes, nullptr)}});
 } catch (...) {
   throw_as_error("setting a param");
 }
@@ -220,20 +280,20 @@ void Executable::set_param(std::string_view name, DType dtype, std::span<const s
 void Executable::set_params(const NamedTensors& values) try {
   Impl& self = impl();
   for (const auto& [name, value] : values) self.check_param_shape(name, value);
-  const std::lock_guard lock(self.mutex);
-  std::vector<Weights::NewParam> used;
+  const Impl::Lock lock = self.lock();
+  Store::Impl& store = *self.loaded->store;
+  std::vector<Store::Impl::NewValue> used;
   for (const auto& [name, value] : values) {
-    if (!self.is_unused(name)) used.push_back({name, value});
+    if (!self.is_unused(name) || store.keeps_sources) used.push_back({name, value});
   }
-  self.finish_active();
-  self.loaded->weights.set_params(std::move(used));
+  store.set(std::move(used));
 } catch (...) {
   throw_as_error("setting params");
 }
 
 void Executable::feed(std::string_view input, std::string_view output) try {
   Impl& self = impl();
-  const std::lock_guard lock(self.mutex);
+  const Impl::Lock lock = self.lock();
   const Graph& g = *self.loaded->compiled.graph;
   const int32_t node = g.find(input);
   if (node < 0 || !g.node(node).op->is(LeafKind::input)) {
@@ -258,37 +318,53 @@ void Executable::feed(std::string_view input, std::string_view output) try {
   throw_as_error("feeding an input");
 }
 
+const std::shared_ptr<Context::Impl>& Executable::Impl::context_of(const Context* context) {
+  if (context) {
+    const std::shared_ptr<Context::Impl>& given = ContextAccess::get(*context);
+    if (given->device != loaded->store->device)
+      fail(ErrorKind::invalid_argument, "the context is on another device than the executable");
+    return given;
+  }
+  if (!own_context) own_context = std::make_shared<Context::Impl>(loaded->store->device);
+  return own_context;
+}
+
+Context Executable::context() const try {
+  const Impl::Lock lock = impl().lock();
+  const std::shared_ptr<Context::Impl>& own = impl().context_of(nullptr);
+  impl().loaded->weights.states_in(own);
+  return ContextAccess::make(own);
+} catch (...) {
+  throw_as_error("making a context");
+}
+
 Tensor Executable::read_state(std::string_view name) const try {
-  const std::lock_guard lock(impl().mutex);
-  impl().finish_active();
-  return impl().loaded->weights.read_state(name);
+  impl().check_state(name);
+  return context().read(name);
 } catch (...) {
   throw_as_error("reading a state");
 }
 
 void Executable::write_state(std::string_view name, const Tensor& value) try {
-  const std::lock_guard lock(impl().mutex);
-  impl().finish_active();
-  impl().loaded->weights.write_state(name, value);
+  impl().check_state(name);
+  context().write(name, value);
 } catch (...) {
   throw_as_error("writing a state");
 }
 
 void Executable::reset_states() try {
-  const std::lock_guard lock(impl().mutex);
-  impl().finish_active();
-  impl().loaded->weights.reset_states();
+  context().reset();
 } catch (...) {
   throw_as_error("resetting states");
 }
 
 std::shared_ptr<const Graph> Executable::graph() const {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   return impl().loaded->compiled.graph;
 }
 
 std::string Executable::plan_text(const SymbolValues& symbols) const try {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   impl().finish_active();
   const auto plan = impl().loaded->plan_for(symbols);
   return impl().plan_text(*plan);
@@ -297,7 +373,7 @@ std::string Executable::plan_text(const SymbolValues& symbols) const try {
 }
 
 PlanReport Executable::plan_report(const SymbolValues& symbols) const try {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   impl().finish_active();
   return impl().plan_report(*impl().loaded->plan_for(symbols));
 } catch (...) {
@@ -305,40 +381,40 @@ PlanReport Executable::plan_report(const SymbolValues& symbols) const try {
 }
 
 int64_t Executable::dispatch_count() const {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   impl().finish_active();
   return impl().loaded->last ? std::ssize(impl().loaded->last->dispatches()) : 0;
 }
 
 int64_t Executable::load_dispatch_count() const {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   return std::ssize(impl().loaded->weights.load_dispatches());
 }
 
 int64_t Executable::submit_count() const {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   return impl().submits;
 }
 
 int64_t Executable::plan_count() const {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   return impl().plans_before + impl().loaded->plans.made();
 }
 
 int64_t Executable::relowered_count() const {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   impl().finish_active();
   return impl().loaded->plans.relowered();
 }
 
 MemoryReport Executable::memory() const {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   impl().finish_active();
   return impl().memory_report(impl().loaded->last.get());
 }
 
 Tensor Executable::value(std::string_view node, int32_t output) const try {
-  const std::lock_guard lock(impl().mutex);
+  const Impl::Lock lock = impl().lock();
   impl().finish_active();
   if (!impl().loaded->compiled.options.keep_intermediates || !impl().loaded->last) {
     fail(ErrorKind::invalid_argument,

@@ -12,16 +12,28 @@ namespace rlx {
 
 namespace {
 
-void check_input(const DevicePlan::InputSlot& slot, const InputRef& given) {
+bool is_shape(const Shape& shape, const std::vector<int64_t>& sizes) {
+  return std::ranges::equal(sizes, shape, [](int64_t size, const Dim& dim) { return dim.is(size); });
+}
+
+void check_input(const DevicePlan::InputSlot& slot, const InputRef& given, const gpu::Device& device) {
   if (given.dtype != slot.type.dtype) {
     fail(ErrorKind::invalid_argument, "the input '{}' has type {}, but {} values were given", slot.name,
          to_string(slot.type.dtype), to_string(given.dtype));
   }
-  const bool same_shape = std::ranges::equal(given.shape, slot.type.shape,
-                                             [](int64_t size, const Dim& dim) { return dim.is(size); });
-  if (!given.shape.empty() && !same_shape) {
+  if (!given.shape.empty() && !is_shape(slot.type.shape, given.shape)) {
     fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", slot.name,
          slot.type.shape.text(), Shape(given.shape).text());
+  }
+  if (given.on_device) {
+    const DeviceTensor::Impl& tensor = DeviceTensorAccess::get(*given.on_device);
+    if (tensor.device.get() != &device)
+      fail(ErrorKind::invalid_argument, "the tensor for the input '{}' is on another device", slot.name);
+    if (!is_shape(slot.type.shape, tensor.shape)) {
+      fail(ErrorKind::invalid_argument, "the input '{}' is {}, but {} was given", slot.name,
+           slot.type.shape.text(), Shape(tensor.shape).text());
+    }
+    return;
   }
   if (given.bytes != slot.host_bytes) {
     fail(ErrorKind::invalid_argument, "the input '{}' is {}, {} bytes, but {} bytes were given", slot.name,
@@ -38,26 +50,49 @@ std::span<const std::byte> bytes_of(const InputRef& given) {
 
 }  // namespace
 
-void Executable::Impl::prepare(DevicePlan& plan, List<InputRef> inputs) {
+void Executable::Impl::prepare(DevicePlan& plan, List<InputRef> inputs,
+                               const std::shared_ptr<Context::Impl>& context) {
   const auto given = [&](const DevicePlan::InputSlot& slot) {
     return std::ranges::find(inputs, slot.name, &InputRef::name);
   };
+  const auto copy = [&](const DeviceTensor& tensor, const DevicePlan::InputSlot& slot) {
+    const DeviceTensor::Impl& from = DeviceTensorAccess::get(tensor);
+    if (from.bytes() == 0) return;
+    before.push_back({&from.buffer, 0, &plan.buffer(slot.place.buffer),
+                      static_cast<uint64_t>(slot.place.offset), from.bytes()});
+  };
   for (const DevicePlan::InputSlot& slot : plan.inputs()) {
     if (const auto it = given(slot); it != inputs.end()) {
-      check_input(slot, *it);
-      check_elements(slot.type.dtype, bytes_of(*it), slot.name);
-    } else if (!slot.resident || loaded->compiled.options.force_input_upload) {
+      check_input(slot, *it, *loaded->store->device);
+      if (it->on_device) {
+        copy(*it->on_device, slot);
+      } else {
+        check_elements(slot.type.dtype, bytes_of(*it), slot.name);
+      }
+    } else if (const DeviceTensor* const fed = fed_to(slot)) {
+      copy(*fed, slot);
+    } else {
       fail(ErrorKind::invalid_argument, "the input '{}' ({}) was not given", slot.name, slot.type.text());
     }
   }
   loaded->weights.finish_loading();
-  for (DevicePlan::InputSlot& slot : plan.inputs()) {
+  plan.select(loaded->weights.states_in(context));
+  for (const DevicePlan::InputSlot& slot : plan.inputs()) {
     const auto it = given(slot);
-    if (it == inputs.end()) continue;
-    slot.resident = false;  // what an earlier run has fed is gone, should this one fail from here on
+    if (it == inputs.end() || it->on_device) continue;
     write_elements(*loaded->compiled.device, plan.buffer(slot.place.buffer), slot.place.offset,
                    slot.type.dtype, bytes_of(*it));
   }
+  loaded->weights.wrote_params();  // whoever reads them next does so after this run
+}
+
+// What an earlier run has left for the input, if it has the size of this run's.
+const DeviceTensor* Executable::Impl::fed_to(const DevicePlan::InputSlot& slot) const {
+  if (loaded->compiled.options.force_input_upload) return nullptr;
+  const auto feed = std::ranges::find(feeds, slot.name, &Feed::input);
+  const bool fits = feed != feeds.end() && feed->value && feed->value->dtype() == slot.type.dtype &&
+                    is_shape(slot.type.shape, feed->value->shape());
+  return fits ? &*feed->value : nullptr;
 }
 
 void Executable::Impl::add_readback(const DevicePlan& plan, const DevicePlan::OutputSlot& slot,
@@ -73,38 +108,44 @@ uint64_t Executable::Impl::add_overflow(const DevicePlan& plan, uint64_t& total)
   return std::exchange(total, total + words.bytes);
 }
 
-void Executable::Impl::add_feeds(DevicePlan& plan) {
-  for (const Feed& feed : feeds) {
+void Executable::Impl::add_on_device(const DevicePlan& plan, const DevicePlan::OutputSlot& slot,
+                                     const DeviceTensor& tensor) {
+  const uint64_t bytes = readback_bytes(slot.device_bytes);
+  if (bytes > 0)
+    copies.push_back(
+        {&plan.buffer(slot.buffer), slot.offset, &DeviceTensorAccess::get(tensor).buffer, 0, bytes});
+}
+
+void Executable::Impl::add_feeds(const DevicePlan& plan) {
+  for (Feed& feed : feeds) {
     const DevicePlan::OutputSlot& from = plan.output(feed.output);
-    const DevicePlan::InputSlot& to = plan.input(feed.input);
-    const uint64_t bytes = readback_bytes(from.device_bytes);
-    if (bytes == 0) continue;
-    copies.push_back({&plan.buffer(from.buffer), from.offset, &plan.buffer(to.place.buffer),
-                      static_cast<uint64_t>(to.place.offset), bytes});
+    if (!feed.next || feed.next->dtype() != from.type.dtype || !std::ranges::equal(feed.next->shape(), from.dims))
+      feed.next = DeviceTensorAccess::make(loaded->store->device, from.type.dtype,
+                                           {from.dims.begin(), from.dims.end()});
+    add_on_device(plan, from, *feed.next);
   }
 }
 
-void Executable::Impl::mark_fed(DevicePlan& plan) const {
-  for (const Feed& feed : feeds) plan.input(feed.input).resident = true;
+void Executable::Impl::note_run(const DevicePlan& plan) {
+  for (Feed& feed : feeds) std::swap(feed.value, feed.next);
+  report_run(plan);
 }
 
-void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback) {
+void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback, std::vector<DispatchReport>* times) {
   add_feeds(plan);
-  const OverflowWords words = plan.overflow();
-  const gpu::Copy clear = words.clearing();
-  const gpu::Work work{.before = {&clear, words.buffer ? 1u : 0u},
-                       .dispatches = plan.commands(),
-                       .after = copies,
-                       .readback = readback};
+  if (const OverflowWords words = plan.overflow(); words.buffer) before.push_back(words.clearing());
+  const gpu::Work work{
+      .before = before, .dispatches = plan.commands(), .after = copies, .readback = readback};
   ++submits;
-  if (diagnostics && diagnostics->traces()) {
+  if (times) {
+    *times = submit_timed(plan, {}, work);
+  } else if (diagnostics && diagnostics->traces()) {
     const double start_us = diagnostics->now_us();
     diagnostics->timed(start_us, submit_timed(plan, {}, work));
   } else {
     loaded->compiled.device->submit(work);
   }
-  mark_fed(plan);
-  report_run(plan);
+  note_run(plan);
 }
 
 void Executable::Impl::report_run(const DevicePlan& plan) {
@@ -139,12 +180,29 @@ void Executable::Impl::finish_active() {
   }
 }
 
+template <class Read>
+std::shared_ptr<Runner> Executable::Impl::launch(const std::shared_ptr<DevicePlan>& plan,
+                                                 List<InputRef> inputs,
+                                                 const std::shared_ptr<Context::Impl>& context,
+                                                 std::vector<DispatchReport>* times, Read read) {
+  if (plan->has_segments()) {
+    prepare(*plan, inputs, context);
+    return start(plan, context, times, std::move(read));
+  }
+  gpu::Readback* const into = read();
+  prepare(*plan, inputs, context);
+  submit(*plan, into, times);
+  return nullptr;
+}
+
 std::shared_ptr<Runner> Executable::Impl::start(const std::shared_ptr<DevicePlan>& plan,
+                                                const std::shared_ptr<Context::Impl>& context,
                                                 std::vector<DispatchReport>* times,
                                                 std::function<gpu::Readback*()> read) {
   const bool timed = times || (diagnostics && diagnostics->traces());
-  const auto submit_part = [this, plan, times, timed](std::span<const size_t> commands,
-                                                      const gpu::Work& work) {
+  // The context is kept: its states are used until the last submit.
+  const auto submit_part = [this, plan, context, times, timed](std::span<const size_t> commands,
+                                                               const gpu::Work& work) {
     ++submits;
     if (!timed || commands.empty()) {
       loaded->compiled.device->submit(work);
@@ -169,123 +227,162 @@ std::shared_ptr<Runner> Executable::Impl::start(const std::shared_ptr<DevicePlan
     add_feeds(*plan);
     work.after = copies;
     submit_part(commands, work);
-    mark_fed(*plan);
-    report_run(*plan);
+    note_run(*plan);
   };
-  active = std::make_shared<Runner>(loaded->compiled.device, plan, submit_part, finish);
+  active = std::make_shared<Runner>(loaded->compiled.device, plan, before, submit_part, finish);
   active->advance(false);
   return active;
 }
 
 namespace {
 
-// Without their data: a uniform tensor is written out only when its size is known to be right.
-std::vector<InputRef> input_refs(const Graph& graph, const NamedTensors& inputs) {
+InputRef ref_to(std::string_view name, const Tensor& tensor) {
+  return {.name = name, .dtype = tensor.dtype(), .bytes = tensor.byte_size(), .shape = tensor.shape()};
+}
+InputRef ref_to(std::string_view name, const DeviceTensor& tensor) { return input(name, tensor); }
+
+// Without the data of the host's: a uniform tensor is written out only when its size is known to be right.
+std::vector<InputRef> input_refs(const Graph& graph, const RunInputs& inputs) {
   std::vector<InputRef> refs;
-  for (const auto& [name, tensor] : inputs) {
+  inputs.for_each([&](const std::string& name, const auto& tensor) {
+    if (std::ranges::contains(refs, name, &InputRef::name))
+      fail(ErrorKind::invalid_argument, "the input '{}' was given twice", name);
     // In an InputRef no axes mean that the caller does not say; a tensor always does.
-    const int32_t node = tensor.rank() == 0 ? graph.find(name) : -1;
+    const int32_t node = tensor.shape().empty() ? graph.find(name) : -1;
     if (node >= 0 && graph.node(node).outputs[0].shape.rank() != 0) {
       fail(ErrorKind::invalid_argument, "the input '{}' is {}, but [] was given", name,
            graph.node(node).outputs[0].shape.text());
     }
-    refs.push_back({name, tensor.dtype(), nullptr, tensor.byte_size(), tensor.shape()});
-  }
+    refs.push_back(ref_to(name, tensor));
+  });
   return refs;
 }
 
-void add_data(std::vector<InputRef>& refs, const NamedTensors& inputs) {
-  for (InputRef& ref : refs) ref.data = inputs.find(ref.name)->second.bytes().data();
+const void* data_of(const Tensor& tensor) { return tensor.bytes().data(); }
+const void* data_of(const DeviceTensor&) { return nullptr; }
+
+void add_data(std::vector<InputRef>& refs, const RunInputs& inputs) {
+  size_t i = 0;
+  inputs.for_each([&](const std::string&, const auto& tensor) { refs[i++].data = data_of(tensor); });
 }
 
 }  // namespace
 
-NamedTensors Executable::run(const NamedTensors& inputs, SymbolList symbols) try {
-  return run_async(inputs, {}, symbols).get();
-} catch (...) {
-  throw_as_error("running a graph");
-}
+// --- Outputs as new tensors of the host ---
 
-Run Executable::run_async(const NamedTensors& inputs, const std::vector<std::string>& outputs,
-                          SymbolList symbols) try {
-  Impl& self = impl();
-  const std::lock_guard lock(self.mutex);
-  std::vector<InputRef> refs = input_refs(*self.loaded->compiled.graph, inputs);
-  const std::shared_ptr<DevicePlan> plan = self.plan_for_run(refs, symbols);
+Run Executable::Impl::run_async(const Context* context, const RunInputs& inputs,
+                                const std::vector<std::string>& outputs, SymbolList symbols) {
+  const Lock held = lock();
+  std::vector<InputRef> refs = input_refs(*loaded->compiled.graph, inputs);
+  const std::shared_ptr<DevicePlan> plan = plan_for_run(refs, symbols);
   add_data(refs, inputs);
-  auto run = std::make_shared<Run::Impl>(self.loaded->compiled.graph->outputs(), outputs);
+  auto run = std::make_shared<Run::Impl>(loaded->compiled.graph->outputs(), outputs);
   for (const std::string& name : run->names()) plan->output(name);  // an error if there is none
-  run->zeros = self.loaded->compiled.options.debug.dispatch_only;
+  run->zeros = loaded->compiled.options.debug.dispatch_only;
   // Sizes are final when all but the last submit have been made.
-  const auto read = [&self, plan, run = run.get()]() -> gpu::Readback* {
+  const auto read = [this, plan, run]() -> gpu::Readback* {
     uint64_t total = 0;
     for (const std::string& name : run->names()) {
       const DevicePlan::OutputSlot& slot = plan->output(name);
       run->slots.push_back(
           {slot.name, slot.type.dtype, slot.dims, total, slot.device_bytes, slot.host_bytes});
-      self.add_readback(*plan, slot, total);
+      add_readback(*plan, slot, total);
     }
     if (plan->overflow().buffer) run->plan = plan;
-    run->overflow_offset = self.add_overflow(*plan, total);
-    if (run->zeros) self.copies.clear();
-    if (total > 0 && !run->zeros) run->readback = self.loaded->compiled.device->readback(total);
+    run->overflow_offset = add_overflow(*plan, total);
+    if (run->zeros) copies.clear();
+    if (total > 0 && !run->zeros) run->readback = loaded->compiled.device->readback(total);
     return run->readback ? &run->readback : nullptr;
   };
-  if (plan->has_segments()) {
-    self.prepare(*plan, refs);
-    run->runner = self.start(plan, nullptr, [read, run] { return read(); });
-  } else {
-    gpu::Readback* const readback = read();
-    self.prepare(*plan, refs);
-    self.submit(*plan, readback);
-  }
+  run->runner = launch(plan, refs, context_of(context), nullptr, read);
   return Run(std::move(run));
+}
+
+NamedTensors Executable::run(const RunInputs& inputs, SymbolList symbols) try {
+  return impl().run_async(nullptr, inputs, {}, symbols).get();
 } catch (...) {
   throw_as_error("running a graph");
 }
 
-void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols) try {
-  Impl& self = impl();
+NamedTensors Executable::run(const Context& context, const RunInputs& inputs, SymbolList symbols) try {
+  return impl().run_async(&context, inputs, {}, symbols).get();
+} catch (...) {
+  throw_as_error("running a graph");
+}
+
+Run Executable::run_async(const RunInputs& inputs, const std::vector<std::string>& outputs,
+                          SymbolList symbols) try {
+  return impl().run_async(nullptr, inputs, outputs, symbols);
+} catch (...) {
+  throw_as_error("running a graph");
+}
+
+Run Executable::run_async(const Context& context, const RunInputs& inputs,
+                          const std::vector<std::string>& outputs, SymbolList symbols) try {
+  return impl().run_async(&context, inputs, outputs, symbols);
+} catch (...) {
+  throw_as_error("running a graph");
+}
+
+// --- Outputs in memory of the caller ---
+
+namespace {
+
+void check_output(const DevicePlan::OutputSlot& slot, const OutputRef& out, const gpu::Device& device) {
+  if (out.on_device) {
+    const DeviceTensor::Impl& into = DeviceTensorAccess::get(*out.on_device);
+    if (into.dtype != slot.type.dtype || !std::ranges::equal(into.shape, slot.dims)) {
+      fail(ErrorKind::invalid_argument, "the output '{}' is {}, but a tensor of {} was given for it", slot.name,
+           slot.type.text(), out.on_device->type_text());
+    }
+    if (into.device.get() != &device)
+      fail(ErrorKind::invalid_argument, "the tensor for the output '{}' is on another device", slot.name);
+    return;
+  }
+  if (out.dtype != slot.type.dtype || out.bytes != slot.host_bytes) {
+    fail(ErrorKind::invalid_argument,
+         "the output '{}' is {}, {} bytes, but memory for {} bytes of {} was given", slot.name,
+         slot.type.text(), slot.host_bytes, out.bytes, to_string(out.dtype));
+  }
+  if (!out.data && out.bytes > 0) {
+    fail(ErrorKind::invalid_argument, "the output '{}' would have its {} bytes at a null pointer", slot.name,
+         out.bytes);
+  }
+}
+
+}  // namespace
+
+void Executable::Impl::run(const Context* context, List<InputRef> inputs, List<OutputRef> outputs,
+                           SymbolList symbols) {
   gpu::Readback readback;
   std::shared_ptr<DevicePlan> plan;
   uint64_t overflow_offset = 0;
   {
-    const std::lock_guard lock(self.mutex);
-    plan = self.plan_for_run(inputs, symbols);
-    const auto check_outputs = [&] {
-      for (const OutputRef& out : outputs) {
-        const DevicePlan::OutputSlot& slot = plan->output(out.name);
-        if (out.dtype != slot.type.dtype || out.bytes != slot.host_bytes) {
-          fail(ErrorKind::invalid_argument,
-               "the output '{}' is {}, {} bytes, but memory for {} bytes of {} was given", slot.name,
-               slot.type.text(), slot.host_bytes, out.bytes, to_string(out.dtype));
-        }
-        if (!out.data && out.bytes > 0) {
-          fail(ErrorKind::invalid_argument, "the output '{}' would have its {} bytes at a null pointer",
-               slot.name, out.bytes);
-        }
-      }
-    };
+    const Lock held = lock();
+    plan = plan_for_run(inputs, symbols);
     const auto read = [&]() -> gpu::Readback* {
       uint64_t total = 0;
-      check_outputs();
-      for (const OutputRef& out : outputs) self.add_readback(*plan, plan->output(out.name), total);
-      overflow_offset = self.add_overflow(*plan, total);
-      if (self.loaded->compiled.options.debug.dispatch_only) {
-        self.copies.clear();
+      for (const OutputRef& out : outputs) check_output(plan->output(out.name), out, *loaded->store->device);
+      for (const OutputRef& out : outputs) {
+        const DevicePlan::OutputSlot& slot = plan->output(out.name);
+        if (out.on_device) {
+          add_on_device(*plan, slot, *out.on_device);
+        } else {
+          add_readback(*plan, slot, total);
+        }
+      }
+      overflow_offset = add_overflow(*plan, total);
+      if (loaded->compiled.options.debug.dispatch_only) {
+        copies.clear();
       } else if (total > 0) {
-        readback = self.loaded->compiled.device->readback(total);
+        readback = loaded->compiled.device->readback(total);
       }
       return readback ? &readback : nullptr;
     };
-    if (plan->has_segments()) {
-      self.prepare(*plan, inputs);
-      self.start(plan, nullptr, read)->advance(true);
-      self.active.reset();
-    } else {
-      gpu::Readback* const into = read();
-      self.prepare(*plan, inputs);
-      self.submit(*plan, into);
+    if (const std::shared_ptr<Runner> runner =
+            launch(plan, inputs, context_of(context), nullptr, std::ref(read))) {
+      runner->advance(true);
+      active.reset();
     }
   }
   if (!readback) {
@@ -298,29 +395,95 @@ void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList 
   check_overflow(bytes.subspan(overflow_offset), plan->names());
   uint64_t offset = 0;
   for (const OutputRef& out : outputs) {
+    if (out.on_device) continue;
     const uint64_t size = out.bytes / host_bytes(out.dtype) * device_bytes(out.dtype);
     from_device(out.dtype, bytes.subspan(offset, size), {static_cast<std::byte*>(out.data), out.bytes});
     offset += readback_bytes(size);
   }
+}
+
+void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols) try {
+  impl().run(nullptr, inputs, outputs, symbols);
 } catch (...) {
   throw_as_error("running a graph");
 }
 
-std::vector<DispatchReport> Executable::profile(const NamedTensors& inputs, SymbolList symbols) try {
+void Executable::run(const Context& context, List<InputRef> inputs, List<OutputRef> outputs,
+                     SymbolList symbols) try {
+  impl().run(&context, inputs, outputs, symbols);
+} catch (...) {
+  throw_as_error("running a graph");
+}
+
+// --- Outputs that stay on the device ---
+
+NamedDeviceTensors Executable::Impl::run_on_device(const Context* context, const RunInputs& inputs,
+                                                   const std::vector<std::string>& outputs,
+                                                   SymbolList symbols) {
+  NamedDeviceTensors out;
+  gpu::Readback readback;
+  std::shared_ptr<DevicePlan> plan;
+  {
+    const Lock held = lock();
+    std::vector<InputRef> refs = input_refs(*loaded->compiled.graph, inputs);
+    plan = plan_for_run(refs, symbols);
+    add_data(refs, inputs);
+    std::vector<std::string> names = outputs;
+    if (names.empty()) {
+      for (const Graph::Output& o : loaded->compiled.graph->outputs()) names.push_back(o.name);
+    }
+    for (const std::string& name : names) plan->output(name);  // an error if there is none
+    const auto read = [&]() -> gpu::Readback* {
+      for (const std::string& name : names) {
+        const DevicePlan::OutputSlot& slot = plan->output(name);
+        const auto [it, fresh] = out.try_emplace(
+            name, DeviceTensorAccess::make(loaded->store->device, slot.type.dtype, slot.dims));
+        if (fresh) add_on_device(*plan, slot, it->second);
+      }
+      uint64_t total = 0;
+      add_overflow(*plan, total);
+      if (total > 0) readback = loaded->compiled.device->readback(total);
+      return readback ? &readback : nullptr;
+    };
+    if (const std::shared_ptr<Runner> runner =
+            launch(plan, refs, context_of(context), nullptr, std::ref(read))) {
+      runner->advance(true);
+      active.reset();
+    }
+  }
+  if (readback) check_overflow(readback.wait(), plan->names());
+  return out;
+}
+
+NamedDeviceTensors Executable::run_on_device(const RunInputs& inputs, const std::vector<std::string>& outputs,
+                                             SymbolList symbols) try {
+  return impl().run_on_device(nullptr, inputs, outputs, symbols);
+} catch (...) {
+  throw_as_error("running a graph");
+}
+
+NamedDeviceTensors Executable::run_on_device(const Context& context, const RunInputs& inputs,
+                                             const std::vector<std::string>& outputs, SymbolList symbols) try {
+  return impl().run_on_device(&context, inputs, outputs, symbols);
+} catch (...) {
+  throw_as_error("running a graph");
+}
+
+// --- Times ---
+
+std::vector<DispatchReport> Executable::profile(const RunInputs& inputs, SymbolList symbols) try {
   Impl& self = impl();
-  const std::lock_guard lock(self.mutex);
+  const Impl::Lock held = self.lock();
   std::vector<InputRef> refs = input_refs(*self.loaded->compiled.graph, inputs);
   const std::shared_ptr<DevicePlan> plan = self.plan_for_run(refs, symbols);
   add_data(refs, inputs);
-  self.prepare(*plan, refs);
-  if (plan->has_segments()) {
-    std::vector<DispatchReport> times;
-    self.start(plan, &times, []() -> gpu::Readback* { return nullptr; })->advance(true);
+  std::vector<DispatchReport> times;
+  const auto read_nothing = []() -> gpu::Readback* { return nullptr; };
+  if (const auto runner = self.launch(plan, refs, self.context_of(nullptr), &times, read_nothing)) {
+    runner->advance(true);
     self.active.reset();
-    return times;
   }
-  ++self.submits;
-  return self.submit_timed(*plan, {}, {.dispatches = plan->commands()});
+  return times;
 } catch (...) {
   throw_as_error("profiling a graph");
 }

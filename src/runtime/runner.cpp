@@ -15,12 +15,13 @@ constexpr int64_t kMostUnread = 64;
 
 }  // namespace
 
-Runner::Runner(std::shared_ptr<gpu::Device> device, std::shared_ptr<DevicePlan> plan, Submit submit,
-               Finish finish)
+Runner::Runner(std::shared_ptr<gpu::Device> device, std::shared_ptr<DevicePlan> plan,
+               std::vector<gpu::Copy> before, Submit submit, Finish finish)
     : device_(std::move(device)),
       plan_(std::move(plan)),
       submit_(std::move(submit)),
-      finish_(std::move(finish)) {
+      finish_(std::move(finish)),
+      before_(std::move(before)) {
   if (const OverflowWords words = plan_->overflow(); words.buffer) before_.push_back(words.clearing());
 }
 

@@ -20,7 +20,9 @@ class Runner {
   // Makes the last submit: that of `work`, with what comes after the commands.
   using Finish = std::function<void(std::span<const size_t> commands, gpu::Work work)>;
 
-  Runner(std::shared_ptr<gpu::Device> device, std::shared_ptr<DevicePlan> plan, Submit submit, Finish finish);
+  // `before` are copies that come first of all.
+  Runner(std::shared_ptr<gpu::Device> device, std::shared_ptr<DevicePlan> plan, std::vector<gpu::Copy> before,
+         Submit submit, Finish finish);
 
   // Goes on as far as possible, waiting for words if `wait`. True once everything has been submitted. After
   // an error, which is thrown once more by each further call, the run has ended.

@@ -1,38 +1,58 @@
 #include "runtime/weights.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/fail.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
 #include "kernels/lowering.h"
+#include "runtime/derivation.h"
 #include "runtime/transfer.h"
 
 namespace rlx {
 
-// Fills buffers one after the other, each up to the device's limit.
+// Gives out parts of new buffers, one after the other, each up to the device's limit. The buffers are empty
+// until they are made.
 class Weights::Packer {
  public:
   explicit Packer(int64_t max_bytes) : max_bytes_(max_bytes) {}
-  Placement place(int64_t bytes, std::string_view name) {
+  Allocation place(int64_t bytes, std::string_view name) {
     const int64_t padded = round_up(bytes, kBindingAlignment);
     if (padded > max_bytes_) {
       fail(ErrorKind::out_of_memory, "'{}' needs {} bytes, but the largest buffer of the device has {}", name,
            bytes, max_bytes_);
     }
-    if (sizes.empty() || sizes.back() + padded > max_bytes_) sizes.push_back(0);
-    const Placement p{static_cast<int32_t>(sizes.size()) - 1, sizes.back(), bytes};
-    sizes.back() += padded;
-    return p;
+    if (parts_.empty() || parts_.back().bytes + padded > max_bytes_)
+      parts_.push_back({std::make_shared<gpu::Buffer>(), 0});
+    const Allocation out{parts_.back().buffer, parts_.back().bytes, bytes};
+    parts_.back().bytes += padded;
+    return out;
+  }
+  // In a buffer of its own.
+  Allocation place_alone(int64_t bytes, std::string_view name) {
+    close();
+    Allocation out = place(bytes, name);
+    close();
+    return out;
   }
   // What follows goes into a new buffer.
   void close() {
-    if (!sizes.empty() && sizes.back() > 0) sizes.push_back(0);
+    if (!parts_.empty() && parts_.back().bytes > 0) parts_.push_back({std::make_shared<gpu::Buffer>(), 0});
   }
-  std::vector<int64_t> sizes;
+  void make(gpu::Device& device) {
+    for (const Part& part : parts_) {
+      if (part.bytes > 0) *part.buffer = create_storage(device, part.bytes, "weights");
+    }
+  }
 
  private:
+  struct Part {
+    std::shared_ptr<gpu::Buffer> buffer;
+    int64_t bytes;
+  };
   int64_t max_bytes_;
+  std::vector<Part> parts_;
 };
 
 namespace {
@@ -65,8 +85,8 @@ std::vector<size_t> users(const Program& program, const std::vector<Cone>& cones
 
 }  // namespace
 
-Weights::Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, const Target& target)
-    : device_(std::move(device)) {
+Weights::Weights(std::shared_ptr<Store::Impl> store, const LoadSplit& split, const Target& target)
+    : store_(std::move(store)), device_(store_->device) {
   add_leaves(split.main);
   for (const LoadSplit::Joined& joined : split.joined) {
     for (const LoadSplit::Joined::Part& part : joined.parts)
@@ -74,28 +94,29 @@ Weights::Weights(std::shared_ptr<gpu::Device> device, const LoadSplit& split, co
     entries_.at(joined.name).derived = true;
   }
   for (const Graph::Output& out : split.load.outputs()) entries_.at(out.name).derived = true;
-
-  Packer packer(static_cast<int64_t>(device_->caps().max_buffer_bytes));
-  place_leaves(packer, split);
   const Program program = lower(split.load, for_loading(target));
   load_names_ = program.names;
   const std::vector<Cone> cones = find_cones(program, split.load);
+
+  const std::lock_guard lock(store_->mutex);
+  Packer packer(static_cast<int64_t>(device_->caps().max_buffer_bytes));
+  place_leaves(packer, split);
   add_leaves(split.load);
+  for (const auto& [name, e] : entries_) {
+    if (e.kind == LeafKind::param && !e.derived) store_->check_type(name, e.type);
+  }
   std::vector<Placement> placements = place_load_phase(packer, program, cones);
   packer.close();  // what follows is written by kernels, weights are not: they must not share a buffer
+  Allocation words;
   if (program.overflow >= 0) {
-    const auto words = static_cast<size_t>(program.overflow);
-    placements[words] = packer.place(program.storages[words].bytes, "overflow");
-    packer.close();
+    const auto storage = static_cast<size_t>(program.overflow);
+    words = packer.place(program.storages[storage].bytes, "overflow");
+    placements[storage] = placement(words);
   }
-  for (auto& [name, e] : entries_) {
-    if (e.kind == LeafKind::state) state_bytes_ += place(packer, name, e);
-  }
-  for (int64_t bytes : packer.sizes) buffers_.push_back(create_storage(*device_, bytes, "weights"));
-  if (program.overflow >= 0) {
-    const Placement& place = placements[static_cast<size_t>(program.overflow)];
-    overflow_ = {&buffer(place.buffer), static_cast<uint64_t>(place.offset),
-                 static_cast<uint64_t>(place.bytes)};
+  packer.make(*device_);
+  if (words.buffer) {
+    overflow_ = {words.buffer.get(), static_cast<uint64_t>(words.offset),
+                 static_cast<uint64_t>(words.bytes)};
   }
   for (const Cone& cone : cones) bind_cone(program, cone, placements);
   for (size_t s = 0; s < placements.size(); ++s) {
@@ -110,25 +131,80 @@ const std::string& Weights::name_of(const Storage& storage) const {
   return load_names_[static_cast<size_t>(storage.node)].name;
 }
 
-int64_t Weights::place(Packer& packer, std::string_view name, Entry& e) {
-  e.place = packer.place(bytes_of(e.type), name);
-  return e.place.bytes;
+Placement Weights::placement(const Allocation& memory) {
+  auto known = std::ranges::find(buffers_, memory.buffer);
+  if (known == buffers_.end()) known = buffers_.insert(known, memory.buffer);
+  return {static_cast<int32_t>(known - buffers_.begin()), memory.offset, memory.bytes};
+}
+
+// A param that stays on the device: where the store has it already, or in new memory.
+void Weights::place_param(Packer& packer, const std::string& name, Entry& e) {
+  if (const auto found = store_->find_copies({{name, e.type}}); !found.empty()) {
+    e.copy = found[0];
+  } else {
+    // What kernels write must not share a buffer with what they only read. In a store that is used by others
+    // they may write any param, and each is let go of on its own.
+    const bool alone = e.written || store_->keeps_sources;
+    const int64_t bytes = bytes_of(e.type);
+    e.copy = std::make_shared<ParamCopy>(
+        e.type, alone ? packer.place_alone(bytes, name) : packer.place(bytes, name));
+    store_->add_copy(name, e.copy);
+  }
+  e.place = placement(e.copy->place);
+  weight_bytes_ += e.place.bytes;
+}
+
+void Weights::place_joined(Packer& packer, const LoadSplit::Joined& joined) {
+  std::vector<std::pair<std::string, TensorType>> parts;
+  for (const LoadSplit::Joined::Part& part : joined.parts) parts.emplace_back(part.name, part.type);
+  auto copies = store_->find_copies(parts);
+  Entry& whole = entries_.at(joined.name);
+  if (copies.empty()) {
+    Allocation rest = packer.place(bytes_of(whole.type), joined.name);
+    for (const auto& [name, type] : parts) {
+      Allocation own = rest;
+      own.bytes = bytes_of(type);
+      rest.offset += own.bytes;
+      copies.push_back(std::make_shared<ParamCopy>(type, own));
+      store_->add_copy(name, copies.back());
+    }
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Entry& e = entries_.at(parts[i].first);
+    e.copy = copies[i];
+    e.place = placement(copies[i]->place);
+  }
+  whole.place = entries_.at(parts[0].first).place;
+  whole.place.bytes = bytes_of(whole.type);
+  weight_bytes_ += whole.place.bytes;
+}
+
+// What the load phase makes: where another executable has made the same, or in new memory.
+void Weights::place_derived(Packer& packer, const std::string& name, Entry& e, const std::string& recipe) {
+  if (!recipe.empty()) e.made = store_->derived[recipe].lock();
+  if (!e.made) {
+    e.made = std::make_shared<DerivedTensor>(packer.place(bytes_of(e.type), name));
+    if (!recipe.empty()) store_->derived[recipe] = e.made;
+  }
+  e.place = placement(e.made->place);
+  derived_bytes_ += e.place.bytes;
 }
 
 // Params and constants that runs read, and what the load phase makes.
 void Weights::place_leaves(Packer& packer, const LoadSplit& split) {
-  for (const LoadSplit::Joined& joined : split.joined) {
-    Entry& whole = entries_.at(joined.name);
-    weight_bytes_ += place(packer, joined.name, whole);
-    int64_t offset = whole.place.offset;
-    for (const LoadSplit::Joined::Part& part : joined.parts) {
-      entries_.at(part.name).place = {whole.place.buffer, offset, bytes_of(part.type)};
-      offset += bytes_of(part.type);
-    }
+  for (const LoadSplit::Joined& joined : split.joined) place_joined(packer, joined);
+  for (const Graph::Output& out : split.load.outputs()) {
+    const std::string recipe = store_->keeps_sources ? derivation(split.load, out.value) : "";
+    place_derived(packer, out.name, entries_.at(out.name), recipe);
   }
   for (auto& [name, e] : entries_) {
-    if (e.kind != LeafKind::state && e.place.buffer < 0)
-      (e.derived ? derived_bytes_ : weight_bytes_) += place(packer, name, e);
+    if (e.place.buffer >= 0) continue;
+    if (e.kind == LeafKind::param) {
+      place_param(packer, name, e);
+    } else {
+      e.place = placement(packer.place(bytes_of(e.type), name));
+      weight_bytes_ += e.place.bytes;
+    }
   }
 }
 
@@ -148,11 +224,17 @@ std::vector<Placement> Weights::place_load_phase(Packer& packer, const Program& 
       if (is_param && cone) e.cone = user[s];
       // On the device for its cone only, if that needs no other param: it is then given anew when it changes.
       e.staged = e.place.buffer < 0 && cone && cone->params.size() == (is_param ? 1 : 0);
-      if (e.place.buffer < 0 && !e.staged && user[s] != kNoCone)
-        weight_bytes_ += place(packer, name_of(storage), e);
+      if (e.place.buffer < 0 && !e.staged && user[s] != kNoCone) {
+        if (is_param) {
+          place_param(packer, name_of(storage), e);
+        } else {
+          e.place = placement(packer.place(bytes_of(e.type), name_of(storage)));
+          weight_bytes_ += e.place.bytes;
+        }
+      }
       placements[s] = e.place;
     } else if (placements[s].buffer < 0 && !storage.overflow && (user[s] == kSeveralCones || storage.table)) {
-      placements[s] = packer.place(storage.bytes, name_of(storage));
+      placements[s] = placement(packer.place(storage.bytes, name_of(storage)));
       derived_bytes_ += storage.bytes;
     }
   }
@@ -162,17 +244,31 @@ std::vector<Placement> Weights::place_load_phase(Packer& packer, const Program& 
 // What depends on constants alone runs first of all.
 void Weights::bind_cone(const Program& program, const Cone& cone, std::vector<Placement> placements) {
   const std::vector<int64_t> sizes =
-      place_cone(program, cone, static_cast<int32_t>(buffers_.size()), device_->caps(), placements);
+      place_cone(program, cone, weight_buffers(), device_->caps(), placements);
   loading_sizes_.resize(std::max(loading_sizes_.size(), sizes.size()));
   for (size_t i = 0; i < sizes.size(); ++i) loading_sizes_[i] = std::max(loading_sizes_[i], sizes[i]);
-  LoadCone& made = cones_.emplace_back(load_dispatches_.size(), 0, cone.params.empty());
+  LoadCone& made = cones_.emplace_back(load_dispatches_.size(), 0);
+  for (const int32_t param : cone.params)
+    made.params.push_back(name_of(program.storages[static_cast<size_t>(param)]));
+  std::set<int32_t> written;
   for (size_t i : cone.dispatches) {
-    for (BoundDispatch& d : bind_dispatch(program.dispatches[i], placements, device_->caps()))
-      load_dispatches_.push_back(std::move(d));
-    if (overflow_.buffer)
-      made.before.push_back(overflow_.clearing(static_cast<size_t>(program.dispatches[i].node), 1));
+    const Dispatch& d = program.dispatches[i];
+    for (size_t o = 0; o < d.operands.size(); ++o) {
+      if (d.operands[o].present() && d.kernel->operands[o].out) written.insert(d.operands[o].storage);
+    }
+    for (BoundDispatch& b : bind_dispatch(d, placements, device_->caps()))
+      load_dispatches_.push_back(std::move(b));
+    if (overflow_.buffer) made.before.push_back(overflow_.clearing(static_cast<size_t>(d.node), 1));
   }
   made.count = load_dispatches_.size() - made.first;
+  for (const Program::Output& out : program.outputs) {
+    if (written.contains(program.operand(out).storage))
+      made.made.push_back(entries_.at(out.name).made.get());
+  }
+  // Room for the versions: when they are noted, nothing may fail.
+  for (DerivedTensor* derived : made.made) {
+    for (const std::string& param : made.params) derived->made_of.try_emplace(param, 0);
+  }
   for (size_t s = 0; s < placements.size(); ++s) {
     if (!program.storages[s].leaf || placements[s].buffer < 0) continue;
     Entry& e = entries_.at(name_of(program.storages[s]));
@@ -188,6 +284,7 @@ void Weights::add_leaves(const Graph& top) {
       if (named || (n.op->is(LeafKind::constant) && &graph == &top)) add_leaf(n);
     }
   });
+  std::ranges::sort(states_, {}, &State::name);
 }
 
 void Weights::add_leaf(const Node& n) {
@@ -196,31 +293,37 @@ void Weights::add_leaf(const Node& n) {
     fail("the {} '{}' has the symbolic shape {}; bind its symbols when compiling", n.op->name(), n.name,
          type.shape.text());
   }
-  entries_.try_emplace(n.name, Entry{.type = type, .kind = *n.op->leaf()});
+  if (!n.op->is(LeafKind::state)) {
+    entries_.try_emplace(n.name, Entry{.type = type, .kind = *n.op->leaf()});
+  } else if (!std::ranges::contains(states_, n.name, &State::name)) {
+    states_.push_back({n.name, type});
+  }
 }
 
+// What depends on constants alone is made here, once and for all.
 void Weights::load_constants(const LoadSplit& split) {
-  if (std::ranges::contains(cones_, true, &LoadCone::dirty)) begin_loading();
+  if (std::ranges::any_of(cones_, [](const LoadCone& c) { return c.params.empty(); })) begin_loading();
+  std::set<std::string_view> done;
   for (const Graph* graph : {&split.main, &split.load}) {
     for (const Node& n : graph->nodes()) {
       const auto* constant = op_cast<Constant>(*n.op);
-      if (!constant) continue;
-      Entry& e = entries_.at(n.name);
-      if (!e.set && e.place.buffer >= 0) upload(e, constant->value, n.name);
-      e.set = true;
+      if (!constant || !done.insert(n.name).second) continue;
+      const Entry& e = entries_.at(n.name);
+      if (e.place.buffer >= 0)
+        rlx::upload(*device_, any_buffer(e.place.buffer), e.place.offset, e.type.dtype, constant->value,
+                    n.name);
     }
   }
-  for (const auto& [name, e] : entries_) missing_ += e.kind == LeafKind::param && !e.derived;
-  end_loading();
+  for (LoadCone& cone : cones_) {
+    if (cone.params.empty()) run_cone(cone);
+  }
+  if (loading_) end_loading();
 }
 
-void Weights::upload(const Entry& entry, const Tensor& value, std::string_view what) {
-  rlx::upload(*device_, buffer(entry.place.buffer), entry.place.offset, entry.type.dtype, value, what);
-}
+const gpu::Buffer& Weights::buffer(int32_t id) const { return *buffers_[static_cast<size_t>(id)]; }
 
-const gpu::Buffer& Weights::buffer(int32_t id) const {
-  const auto fixed = static_cast<int32_t>(buffers_.size());
-  return id < fixed ? buffers_[static_cast<size_t>(id)] : loading_buffers_[static_cast<size_t>(id - fixed)];
+const gpu::Buffer& Weights::any_buffer(int32_t id) const {
+  return id < weight_buffers() ? buffer(id) : loading_buffers_[static_cast<size_t>(id - weight_buffers())];
 }
 
 void Weights::begin_loading() {
@@ -229,40 +332,108 @@ void Weights::begin_loading() {
   for (int64_t bytes : loading_sizes_) made.push_back(create_storage(*device_, bytes, "loading"));
   loading_buffers_ = std::move(made);
   loading_ = std::make_unique<Commands>(device_, load_dispatches_,
-                                        [this](int32_t id) -> const gpu::Buffer& { return buffer(id); });
+                                        [this](int32_t id) -> const gpu::Buffer& { return any_buffer(id); });
 }
 
-void Weights::run_cone(size_t cone) {
-  const LoadCone& c = cones_[cone];
-  device_->submit({.before = c.before, .dispatches = loading_->all().subspan(c.first, c.count)});
+bool Weights::is_stale(const LoadCone& cone) const {
+  return std::ranges::any_of(cone.made, [&](const DerivedTensor* made) {
+    return std::ranges::any_of(cone.params, [&](const std::string& param) {
+      return made->made_of.find(param)->second != store_->version(param);
+    });
+  });
 }
 
-// Runs the cones that wait, and lets go of what is needed for loading only. After an error it can be called
-// again, and goes on where it was.
-void Weights::end_loading() {
-  for (size_t c = 0; c < cones_.size(); ++c) {
-    if (!cones_[c].dirty) continue;
-    run_cone(c);
-    cones_[c].dirty = false;
+void Weights::run_cone(LoadCone& cone) {
+  device_->submit({.before = cone.before, .dispatches = loading_->all().subspan(cone.first, cone.count)});
+  cone.ran = true;
+  for (DerivedTensor* made : cone.made) {
+    for (const std::string& param : cone.params) made->made_of.find(param)->second = store_->version(param);
   }
+}
+
+// Brings everything up to date. After an error it can be called again, and goes on where it was.
+void Weights::load() {
+  for (const auto& [name, e] : entries_) {
+    if (e.kind != LeafKind::param || e.derived) continue;
+    if (store_->version(name) == 0 || (e.copy && !store_->refresh(name, *e.copy))) fail_missing();
+  }
+  for (LoadCone& cone : cones_) {
+    if (cone.params.empty() || !is_stale(cone)) continue;
+    begin_loading();
+    for (const std::string& param : cone.params) {
+      const Entry& e = entries_.at(param);
+      if (e.staged && !store_->fill(param, e.type, any_buffer(e.place.buffer), e.place.offset))
+        fail_missing();
+    }
+    run_cone(cone);
+  }
+  if (loading_) end_loading();
+  seen_ = store_->clock;
+}
+
+// Lets go of what is needed for loading only.
+void Weights::end_loading() {
   std::vector<std::byte> words(overflow_.bytes);
   if (overflow_.buffer) device_->read(*overflow_.buffer, overflow_.offset, words);
-  if (std::ranges::all_of(words, [](std::byte b) { return b == std::byte{0}; })) words.clear();
+  const bool overflowed = std::ranges::any_of(words, [](std::byte b) { return b != std::byte{0}; });
+  if (!overflowed) words.clear();
   overflowed_ = std::move(words);
+  for (LoadCone& cone : cones_) {
+    // Other executables would not know that it is wrong: they make it themselves, and see it.
+    if (overflowed && cone.ran) {
+      for (DerivedTensor* made : cone.made) {
+        for (auto& [param, version] : made->made_of) version = 0;
+      }
+    }
+    cone.ran = false;
+  }
   loading_.reset();
   loading_buffers_.clear();
 }
 
 void Weights::finish_loading() {
-  if (missing_ > 0) fail_missing();
-  if (loading_) end_loading();
+  if (seen_ != store_->clock || loading_) load();
   check_overflow(overflowed_, load_names_);
+}
+
+void Weights::wrote_params() {
+  if (!writes_params_) return;
+  for (const auto& [name, e] : entries_) {
+    if (e.written) store_->wrote(name, e.copy);
+  }
+}
+
+const TensorType* Weights::param_type(std::string_view name) const {
+  const auto it = entries_.find(name);
+  const bool is_param = it != entries_.end() && it->second.kind == LeafKind::param && !it->second.derived;
+  return is_param ? &it->second.type : nullptr;
+}
+
+void Weights::expect_param(std::string_view name) {
+  if (const auto it = entries_.find(name); it != entries_.end() && it->second.staged) begin_loading();
+}
+
+void Weights::take_param(std::string_view name, const Tensor& value) {
+  const auto it = entries_.find(name);
+  if (it == entries_.end() || !it->second.staged) return;
+  const Entry& e = it->second;
+  LoadCone& cone = cones_[*e.cone];
+  if (!is_stale(cone)) return;  // another executable has made the same
+  rlx::upload(*device_, any_buffer(e.place.buffer), e.place.offset, e.type.dtype, value, name);
+  ++store_->uploads;
+  run_cone(cone);
 }
 
 std::vector<Placement> Weights::placements(const Program& program, const Graph& graph) const {
   std::vector<Placement> out(program.storages.size());
-  for (const auto& [name, storage] : program.leaves)
-    out[static_cast<size_t>(storage)] = entries_.at(name).place;
+  for (const auto& [name, storage] : program.leaves) {
+    Placement& place = out[static_cast<size_t>(storage)];
+    const auto state = std::ranges::find(states_, name, &State::name);
+    place = state == states_.end()
+                ? entries_.at(name).place
+                : Placement{weight_buffers() + static_cast<int32_t>(state - states_.begin()), 0,
+                            bytes_of(state->type)};
+  }
   for (size_t s = 0; s < out.size(); ++s) {
     const Storage& storage = program.storages[s];
     if (storage.leaf == LeafKind::constant) out[s] = entries_.at(graph.node(storage.node).name).place;
@@ -270,121 +441,57 @@ std::vector<Placement> Weights::placements(const Program& program, const Graph& 
   return out;
 }
 
-bool Weights::has_param(std::string_view name) const {
-  const auto it = entries_.find(name);
-  return it != entries_.end() && it->second.kind == LeafKind::param && !it->second.derived;
+// --- States ---
+
+int64_t Weights::state_bytes() const {
+  int64_t out = 0;
+  for (const State& state : states_) out += bytes_of(state.type);
+  return out;
 }
 
-Weights::Entry& Weights::require(std::string_view name, LeafKind kind) {
-  const auto wanted = [&](const Entry& e) { return e.kind == kind && !e.derived; };
-  const auto it = entries_.find(name);
-  if (it != entries_.end() && wanted(it->second)) return it->second;
-  std::vector<std::string> names;
-  for (const auto& [n, e] : entries_) {
-    if (wanted(e)) names.push_back(n);
-  }
-  const std::string known = excerpt(joined(names), 200);
-  fail(ErrorKind::invalid_argument, "the graph has no {} named '{}' (it has: {})",
-       kind == LeafKind::state ? "state" : "param", name, known.empty() ? "none" : known);
+const TensorType& Weights::state_type(std::string_view name) const {
+  const auto it = std::ranges::find(states_, name, &State::name);
+  if (it != states_.end()) return it->type;
+  const std::string known = excerpt(joined(states_, &State::name), 200);
+  fail(ErrorKind::invalid_argument, "the graph has no state named '{}' (it has: {})", name,
+       known.empty() ? "none" : known);
 }
 
-Weights::Entry& Weights::require_param(std::string_view name, DType given) {
-  Entry& entry = require(name, LeafKind::param);
-  const DType wanted = entry.type.dtype;
-  const bool rounds = given == DType::f32 && (wanted == DType::f16 || wanted == DType::bf16);
-  if (given != wanted && !rounds) {
-    fail(ErrorKind::invalid_argument, "the param '{}' has type {}, but {} values were given", name,
-         to_string(wanted), to_string(given));
-  }
-  return entry;
-}
-
-void Weights::set_param(std::string_view name, DType dtype, std::span<const std::byte> host) {
-  const TensorType& type = require_param(name, dtype).type;
-  if (const size_t bytes = host_bytes_of(dtype, type.shape.elements().value()); host.size() != bytes) {
-    fail(ErrorKind::invalid_argument, "the param '{}' is {}, {} bytes, but {} bytes were given", name,
-         type.text(), bytes, host.size());
-  }
-  set_params({{name, Tensor(dtype, type.shape.values(), host, nullptr)}});
-}
-
-Weights::Entry& Weights::require_param(const NewParam& param) {
-  Entry& entry = require_param(param.name, param.value.dtype());
-  if (param.value.shape() != entry.type.shape.values()) {
-    fail(ErrorKind::invalid_argument, "the param '{}' is {}, but {} was given", param.name, entry.type.text(),
-         param.value.type_text());
-  }
-  return entry;
-}
-
-void Weights::put(std::string_view name, const Entry& entry, const Tensor& value) {
-  if (entry.place.buffer >= 0) upload(entry, value, name);
-  if (entry.staged) {
-    run_cone(*entry.cone);
-  } else if (entry.cone) {
-    cones_[*entry.cone].dirty = true;
-  }
-}
-
-void Weights::set_params(std::vector<NewParam> params) {
-  for (const NewParam& p : params) require_param(p);
-  const auto entry = [&](const NewParam& p) -> Entry& { return entries_.find(p.name)->second; };
-  // Those without a value come first: as long as they can still fail to be read, no value has been replaced.
-  std::ranges::stable_partition(params, [&](const NewParam& p) { return !entry(p).set; });
-  for (NewParam& p : params) {
-    if (entry(p).set) p.value = ready_to_upload(p.value, p.name);
-  }
-  if (std::ranges::any_of(params, [&](const NewParam& p) { return entry(p).cone.has_value(); }))
-    begin_loading();
-  size_t tried = 0;
-  try {
-    while (tried < params.size()) {
-      const NewParam& p = params[tried++];
-      put(p.name, entry(p), p.value);
-    }
-  } catch (...) {
-    for (const NewParam& p : std::span(params).first(tried)) missing_ += std::exchange(entry(p).set, false);
-    throw;
-  }
-  for (const NewParam& p : params) missing_ -= !std::exchange(entry(p).set, true);
-}
-
-void Weights::write_state(std::string_view name, const Tensor& value) {
-  const Entry& entry = require(name, LeafKind::state);
-  if (value.dtype() != entry.type.dtype || value.shape() != entry.type.shape.values()) {
-    fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name, entry.type.text(),
-         value.type_text());
-  }
-  upload(entry, ready_to_upload(value, name), name);
-}
-
-Tensor Weights::read_state(std::string_view name) {
-  const Entry& entry = require(name, LeafKind::state);
-  const auto elements = static_cast<size_t>(entry.type.shape.elements().value());
-  std::vector<std::byte> device(elements * device_bytes(entry.type.dtype));
-  device_->read(buffers_[static_cast<size_t>(entry.place.buffer)], static_cast<uint64_t>(entry.place.offset),
-                device);
-  std::vector<std::byte> host(elements * host_bytes(entry.type.dtype));
-  from_device(entry.type.dtype, device, host);
-  return Tensor(entry.type.dtype, entry.type.shape.values(), std::move(host));
-}
-
-void Weights::reset_states() {
-  for (const auto& [name, e] : entries_) {
-    if (e.kind != LeafKind::state) continue;
-    device_->clear(buffers_[static_cast<size_t>(e.place.buffer)], static_cast<uint64_t>(e.place.offset),
-                   static_cast<uint64_t>(round_up(e.place.bytes, 4)));
-  }
+std::shared_ptr<const StateBuffers> Weights::states_in(const std::shared_ptr<Context::Impl>& context) {
+  const std::lock_guard lock(context->mutex);
+  context->ran_in = store_;
+  const auto known = std::ranges::find_if(known_states_, [&](const auto& states) {
+    return states->generation == context->generation && states->context.lock() == context;
+  });
+  if (known != known_states_.end()) return *known;
+  std::erase_if(known_states_, [&](const auto& states) {
+    const std::shared_ptr<Context::Impl> other = states->context.lock();
+    return !other || other == context;
+  });
+  auto made = std::make_shared<StateBuffers>();
+  for (const State& state : states_) context->require(state.name, state.type);  // some may be new
+  for (const State& state : states_)
+    made->buffers.push_back(&context->require(state.name, state.type).buffer);
+  made->context = context;
+  made->generation = context->generation;
+  return known_states_.emplace_back(std::move(made));
 }
 
 void Weights::fail_missing() const {
   std::string names;
+  int64_t missing = 0;
   for (const auto& [name, e] : entries_) {
-    const bool waits = e.kind == LeafKind::param && !e.derived && !e.set;
-    if (waits && names.size() < 200) names += (names.empty() ? "'" : ", '") + name + "'";
+    if (e.kind != LeafKind::param || e.derived || store_->version(name) > 0) continue;
+    ++missing;
+    if (names.size() < 200) names += (names.empty() ? "'" : ", '") + name + "'";
   }
-  fail(ErrorKind::invalid_argument, "{} of the graph's params ha{} no value yet: {}; call set_param",
-       missing_, missing_ == 1 ? "s" : "ve", names);
+  if (missing == 0) {
+    fail(ErrorKind::invalid_argument,
+         "the values of some params are no longer on the device, and the store does not keep them; set them "
+         "again");
+  }
+  fail(ErrorKind::invalid_argument, "{} of the graph's params ha{} no value yet: {}; call set_param", missing,
+       missing == 1 ? "s" : "ve", names);
 }
 
 }  // namespace rlx
