@@ -73,8 +73,8 @@ inline OutputRef output(std::string_view name, DeviceTensor& tensor) {
   return {.name = name, .dtype = tensor.dtype(), .on_device = &tensor};
 }
 
-// What a run is given by name, tensors of the host and of the device: {{"x", x}, {"hidden", on_device}}. A view
-// of the tensors, for the time of a call: a NamedTensors, a NamedDeviceTensors, or a list of both kinds.
+// What a run is given by name, tensors of the host and of the device: {{"x", x}, {"hidden", on_device}}. A
+// view of the tensors, for the time of a call: a NamedTensors, a NamedDeviceTensors, or a list of both kinds.
 class RunInputs {
  public:
   struct Item {
@@ -160,8 +160,8 @@ class Executable {
   // has failed, those that have lost their values have to be set again: a run says which.)
   void set_params(const NamedTensors& values);
 
-  // Runs and waits: auto outputs = exe.run({{"x", x}}, {{"pos", 2}}). With a context, in its states and not in
-  // those of the executable itself (context()).
+  // Runs and waits: auto outputs = exe.run({{"x", x}}, {{"pos", 2}}). With a context, in its states and not
+  // in those of the executable itself (context()).
   NamedTensors run(const RunInputs& inputs, SymbolList symbols = {});
   NamedTensors run(const Context& context, const RunInputs& inputs, SymbolList symbols = {});
   // The same with the caller's memory: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
@@ -192,8 +192,8 @@ class Executable {
   void write_state(std::string_view name, const Tensor& value);
   void reset_states();  // all of them to zeros
 
-  // Starts over on another device, after a loss: params must be set again, states are zero, feeds stay. With a
-  // store, its tensors are the params.
+  // Starts over on another device, after a loss: params must be set again, states are zero, feeds stay. With
+  // a store, its tensors are the params.
   void rebuild(const Device& device);
   void rebuild(const Store& store);
 

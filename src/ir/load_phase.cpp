@@ -4,14 +4,18 @@
 
 #include "ir/op.h"
 #include "ir/run_sizes.h"
+#include "ir/states.h"
 
 namespace rlx {
 
 std::vector<bool> in_load_phase(const Graph& graph) {
+  const std::set<int32_t> written = written_params(graph);
   std::vector<bool> known;
-  for (const Node& n : graph.nodes()) {
+  for (int32_t id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
     const auto loaded = [&](ValueId v) { return v.is_absent() || known[static_cast<size_t>(v.node)]; };
-    const bool is_weight = n.op->is(LeafKind::param) || n.op->is(LeafKind::constant);
+    const bool is_weight =
+        (n.op->is(LeafKind::param) && !written.contains(id)) || n.op->is(LeafKind::constant);
     // Loads make no decisions: branches and loops, which may also change states, wait for the run.
     const bool derived =
         !n.inputs.empty() && std::ranges::all_of(n.inputs, loaded) && !n.op->has(Trait::control_flow);

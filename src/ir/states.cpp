@@ -10,12 +10,24 @@
 
 namespace rlx {
 
+std::set<int32_t> written_params(const Graph& graph) {
+  std::set<int32_t> out;
+  for (const Node& n : graph.nodes()) {
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const bool written = n.op->overwrites(static_cast<int64_t>(i));
+      if (written && graph.producer(n.inputs[i]).op->is(LeafKind::param)) out.insert(n.inputs[i].node);
+    }
+  }
+  return out;
+}
+
 StateVersions::StateVersions(const Graph& graph) {
   std::map<std::string, Newest> newest;   // by the name of the state
   std::map<ValueId, std::string> states;  // of each version
+  const std::set<int32_t> params = written_params(graph);
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
-    if (!n.op->is(LeafKind::state)) continue;
+    if (!n.op->is(LeafKind::state) && !params.contains(id)) continue;
     newest[n.name] = {.made_by = id, .version = {id, 0}};
     version_[{id, 0}] = {id, 0};
     states[{id, 0}] = n.name;
@@ -29,7 +41,8 @@ StateVersions::StateVersions(const Graph& graph) {
       if (!n.op->overwrites(static_cast<int64_t>(i))) continue;
       const ValueId old = n.inputs[i];
       if (version(old) != old)
-        fail("node '{}': input {} is '{}', which is not a state", n.name, i, graph.producer(old).name);
+        fail("node '{}': input {} is '{}', which is neither a state nor a param", n.name, i,
+             graph.producer(old).name);
       const ValueId written{id, static_cast<int32_t>(i)};
       writer_[old] = id;
       version_[written] = written;

@@ -1,15 +1,20 @@
-// States in a graph: which contents a value shows, and the order that keeps readers of old contents before
-// the nodes that overwrite them.
+// States in a graph, and params that it writes (training), which are states as far as this file goes: which
+// contents a value shows, and the order that keeps readers of old contents before the nodes that overwrite
+// them.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "rlx/graph.h"
 
 namespace rlx {
+
+// The params that a node of the graph overwrites.
+std::set<int32_t> written_params(const Graph& graph);
 
 // The contents of states that values read. Each write makes a new version of a state; a view shows the
 // version that its source shows. The body of a loop or branch names its states instead of taking them as

@@ -68,7 +68,7 @@ std::vector<ValueId> inline_body(Graph& target, const Graph& body, std::map<Valu
 
 const std::string& state_name(const Graph& graph, ValueId version) {
   const Node* n = &graph.producer(version);
-  while (!n->op->is(LeafKind::state)) {
+  while (!n->op->is_leaf()) {
     check(n->op->overwrites(version.output), "a version of a state is the state or a write");
     version = n->inputs[static_cast<size_t>(version.output)];
     n = &graph.producer(version);

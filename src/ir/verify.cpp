@@ -59,8 +59,9 @@ void verify_writes(const Graph& graph) {
            graph.node(by).name, graph.node(it->second).name);
     }
   };
+  const std::set<int32_t> params = written_params(graph);
   for (int32_t id = 0; id < graph.size(); ++id) {
-    if (!graph.node(id).op->is(LeafKind::state)) continue;
+    if (!graph.node(id).op->is(LeafKind::state) && !params.contains(id)) continue;
     newest[graph.node(id).name] = {id, 0};
     state[{id, 0}] = graph.node(id).name;
   }
@@ -98,6 +99,27 @@ void verify_one(const Graph& graph) {
   verify_writes(graph);
 }
 
+// A body would not know which version of such a param it reads.
+void verify_written_params(const Graph& top) {
+  std::map<std::string, const Node*> written;
+  for_each_graph(top, [&](const Graph& graph) {
+    for (const int32_t id : written_params(graph)) {
+      if (&graph != &top)
+        fail("the body '{}' writes the param '{}'; only the graph around all bodies can", graph.name,
+             graph.node(id).name);
+      written.emplace(graph.node(id).name, &graph.node(id));
+    }
+  });
+  if (written.empty()) return;
+  for_each_graph(top, [&](const Graph& graph) {
+    for (const Node& n : graph.nodes()) {
+      if (&graph != &top && n.op->is(LeafKind::param) && written.contains(n.name))
+        fail("the body '{}' reads the param '{}', which the graph writes; give it to the body as an input",
+             graph.name, n.name);
+    }
+  });
+}
+
 // Params and states of sub-graphs belong to the whole: one name is one tensor.
 void verify_shared_leaves(const Graph& graph) {
   std::map<std::string, const Node*> known;
@@ -120,6 +142,7 @@ void verify_shared_leaves(const Graph& graph) {
 void verify(const Graph& graph) try {
   verify_one(graph);
   verify_shared_leaves(graph);
+  verify_written_params(graph);
   verify_run_symbols(graph);
 } catch (...) {
   throw_as_error("verifying a graph");

@@ -58,8 +58,9 @@ Commands::Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatc
 }
 
 bool Commands::uses_states(const BoundDispatch& d) const {
-  return std::ranges::any_of(
-      d.ranges, [&](const BoundRange& r) { return r.buffer >= state_ids_.first && r.buffer < state_ids_.end; });
+  return std::ranges::any_of(d.ranges, [&](const BoundRange& r) {
+    return r.buffer >= state_ids_.first && r.buffer < state_ids_.end;
+  });
 }
 
 // Those of all contexts: they are for other dispatches than the ones there are now.

@@ -65,7 +65,7 @@ class Commands {
   std::vector<gpu::DispatchCommand> commands_;
 
   StateIds state_ids_;
-  std::vector<size_t> state_steps_;  // those that use states
+  std::vector<size_t> state_steps_;             // those that use states
   std::shared_ptr<const StateBuffers> states_;  // that they are bound to; null if some are not bound
   struct Parked {
     std::shared_ptr<const StateBuffers> states;

@@ -87,8 +87,8 @@ void Context::Impl::check(std::string_view name, DType dtype, const std::vector<
     fail(ErrorKind::invalid_argument, "the state '{}' cannot be {}", name, to_string(dtype));
   const auto known = states.find(name);
   if (known == states.end() || known->second.type == type_of(dtype, shape)) return;
-  fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name,
-       known->second.type.text(), type_of(dtype, shape).text());
+  fail(ErrorKind::invalid_argument, "the state '{}' is {}, but {} was given", name, known->second.type.text(),
+       type_of(dtype, shape).text());
 }
 
 void Context::Impl::write(std::string_view name, const Tensor& value) {

@@ -45,8 +45,8 @@ Executable compile(const Graph& graph, const Device& device, const CompileOption
 }
 
 Executable compile(const Graph& graph, const Store& store, const CompileOptions& options) try {
-  return Executable(std::make_unique<Executable::Impl>(
-      graph, options, load_graph(StoreAccess::get(store), graph, options)));
+  return Executable(std::make_unique<Executable::Impl>(graph, options,
+                                                       load_graph(StoreAccess::get(store), graph, options)));
 } catch (...) {
   throw_as_error("compiling a graph");
 }
@@ -352,9 +352,7 @@ void Executable::write_state(std::string_view name, const Tensor& value) try {
   throw_as_error("writing a state");
 }
 
-void Executable::reset_states() try {
-  context().reset();
-} catch (...) {
+void Executable::reset_states() try { context().reset(); } catch (...) {
   throw_as_error("resetting states");
 }
 

@@ -115,9 +115,9 @@ struct Executable::Impl final : StoreUser {
     std::optional<DeviceTensor> value = {};  // of the last run
     std::optional<DeviceTensor> next = {};   // memory for that of this one
   };
-  std::vector<Feed> feeds;                      // one for an input
-  std::shared_ptr<Context::Impl> own_context;   // null until it is needed
-  std::vector<gpu::Copy> before;                // scratch memory of a run, kept so that nothing is allocated
+  std::vector<Feed> feeds;                     // one for an input
+  std::shared_ptr<Context::Impl> own_context;  // null until it is needed
+  std::vector<gpu::Copy> before;               // scratch memory of a run, kept so that nothing is allocated
   std::vector<gpu::Copy> copies;
   std::unique_ptr<Diagnostics> diagnostics;  // null unless DebugOptions ask for something
   std::atomic<int64_t> submits = 0;

@@ -119,7 +119,8 @@ void Executable::Impl::add_on_device(const DevicePlan& plan, const DevicePlan::O
 void Executable::Impl::add_feeds(const DevicePlan& plan) {
   for (Feed& feed : feeds) {
     const DevicePlan::OutputSlot& from = plan.output(feed.output);
-    if (!feed.next || feed.next->dtype() != from.type.dtype || !std::ranges::equal(feed.next->shape(), from.dims))
+    if (!feed.next || feed.next->dtype() != from.type.dtype ||
+        !std::ranges::equal(feed.next->shape(), from.dims))
       feed.next = DeviceTensorAccess::make(loaded->store->device, from.type.dtype,
                                            {from.dims.begin(), from.dims.end()});
     add_on_device(plan, from, *feed.next);
@@ -332,8 +333,8 @@ void check_output(const DevicePlan::OutputSlot& slot, const OutputRef& out, cons
   if (out.on_device) {
     const DeviceTensor::Impl& into = DeviceTensorAccess::get(*out.on_device);
     if (into.dtype != slot.type.dtype || !std::ranges::equal(into.shape, slot.dims)) {
-      fail(ErrorKind::invalid_argument, "the output '{}' is {}, but a tensor of {} was given for it", slot.name,
-           slot.type.text(), out.on_device->type_text());
+      fail(ErrorKind::invalid_argument, "the output '{}' is {}, but a tensor of {} was given for it",
+           slot.name, slot.type.text(), out.on_device->type_text());
     }
     if (into.device.get() != &device)
       fail(ErrorKind::invalid_argument, "the tensor for the output '{}' is on another device", slot.name);
@@ -463,7 +464,8 @@ NamedDeviceTensors Executable::run_on_device(const RunInputs& inputs, const std:
 }
 
 NamedDeviceTensors Executable::run_on_device(const Context& context, const RunInputs& inputs,
-                                             const std::vector<std::string>& outputs, SymbolList symbols) try {
+                                             const std::vector<std::string>& outputs,
+                                             SymbolList symbols) try {
   return impl().run_on_device(&context, inputs, outputs, symbols);
 } catch (...) {
   throw_as_error("running a graph");

@@ -253,9 +253,9 @@ std::optional<std::string> reserve(const CompiledGraph& compiled, LoweredGraph& 
 
 std::unique_ptr<DevicePlan> plan_of(const CompiledGraph& compiled, const Weights& weights,
                                     LoweredGraph lowered) {
-  Plan plan = make_plan(lowered.program, weights.placements(lowered.program, lowered.graph),
-                        weights.fixed_buffers(), compiled.device->caps(),
-                        {.keep_all = compiled.options.keep_intermediates});
+  Plan plan =
+      make_plan(lowered.program, weights.placements(lowered.program, lowered.graph), weights.fixed_buffers(),
+                compiled.device->caps(), {.keep_all = compiled.options.keep_intermediates});
   return std::make_unique<DevicePlan>(compiled.device, weights, compiled.target, std::move(lowered),
                                       std::move(plan));
 }

@@ -159,8 +159,8 @@ bool Store::Impl::fill(std::string_view name, const TensorType& type, const gpu:
   for (const std::weak_ptr<ParamCopy>& weak : param.copies) {
     const std::shared_ptr<ParamCopy> copy = weak.lock();
     if (!copy || copy->version != param.version || !(copy->type == type)) continue;
-    const uint64_t bytes = readback_bytes(
-        static_cast<uint64_t>(device_bytes_of(type.dtype, type.shape.elements().value())));
+    const uint64_t bytes =
+        readback_bytes(static_cast<uint64_t>(device_bytes_of(type.dtype, type.shape.elements().value())));
     const gpu::Copy all{copy->place.buffer.get(), static_cast<uint64_t>(copy->place.offset), &buffer,
                         static_cast<uint64_t>(offset), bytes};
     device->submit({.before = {&all, 1}});

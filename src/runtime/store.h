@@ -57,9 +57,9 @@ struct Store::Impl {
   Impl(const Impl&) = delete;
 
   struct Param {
-    uint64_t version = 0;                            // 0: it has no value
-    std::optional<Tensor> source = {};               // the value
-    std::shared_ptr<ParamCopy> kept = {};            // the only place where the value is, if there is no source
+    uint64_t version = 0;                  // 0: it has no value
+    std::optional<Tensor> source = {};     // the value
+    std::shared_ptr<ParamCopy> kept = {};  // the only place where the value is, if there is no source
     std::vector<std::weak_ptr<ParamCopy>> copies = {};
 
     TensorType type() const;  // of a value in a store that keeps sources

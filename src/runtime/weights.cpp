@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "ir/op.h"
+#include "ir/states.h"
 #include "ir/subgraphs.h"
 #include "kernels/lowering.h"
 #include "runtime/derivation.h"
@@ -94,6 +95,10 @@ Weights::Weights(std::shared_ptr<Store::Impl> store, const LoadSplit& split, con
     entries_.at(joined.name).derived = true;
   }
   for (const Graph::Output& out : split.load.outputs()) entries_.at(out.name).derived = true;
+  for (const int32_t id : written_params(split.main)) {
+    entries_.at(split.main.node(id).name).written = true;
+    writes_params_ = true;
+  }
   const Program program = lower(split.load, for_loading(target));
   load_names_ = program.names;
   const std::vector<Cone> cones = find_cones(program, split.load);
@@ -115,8 +120,7 @@ Weights::Weights(std::shared_ptr<Store::Impl> store, const LoadSplit& split, con
   }
   packer.make(*device_);
   if (words.buffer) {
-    overflow_ = {words.buffer.get(), static_cast<uint64_t>(words.offset),
-                 static_cast<uint64_t>(words.bytes)};
+    overflow_ = {words.buffer.get(), static_cast<uint64_t>(words.offset), static_cast<uint64_t>(words.bytes)};
   }
   for (const Cone& cone : cones) bind_cone(program, cone, placements);
   for (size_t s = 0; s < placements.size(); ++s) {
@@ -146,8 +150,8 @@ void Weights::place_param(Packer& packer, const std::string& name, Entry& e) {
     // they may write any param, and each is let go of on its own.
     const bool alone = e.written || store_->keeps_sources;
     const int64_t bytes = bytes_of(e.type);
-    e.copy = std::make_shared<ParamCopy>(
-        e.type, alone ? packer.place_alone(bytes, name) : packer.place(bytes, name));
+    e.copy = std::make_shared<ParamCopy>(e.type,
+                                         alone ? packer.place_alone(bytes, name) : packer.place(bytes, name));
     store_->add_copy(name, e.copy);
   }
   e.place = placement(e.copy->place);
@@ -243,8 +247,7 @@ std::vector<Placement> Weights::place_load_phase(Packer& packer, const Program& 
 
 // What depends on constants alone runs first of all.
 void Weights::bind_cone(const Program& program, const Cone& cone, std::vector<Placement> placements) {
-  const std::vector<int64_t> sizes =
-      place_cone(program, cone, weight_buffers(), device_->caps(), placements);
+  const std::vector<int64_t> sizes = place_cone(program, cone, weight_buffers(), device_->caps(), placements);
   loading_sizes_.resize(std::max(loading_sizes_.size(), sizes.size()));
   for (size_t i = 0; i < sizes.size(); ++i) loading_sizes_[i] = std::max(loading_sizes_[i], sizes[i]);
   LoadCone& made = cones_.emplace_back(load_dispatches_.size(), 0);
@@ -262,8 +265,7 @@ void Weights::bind_cone(const Program& program, const Cone& cone, std::vector<Pl
   }
   made.count = load_dispatches_.size() - made.first;
   for (const Program::Output& out : program.outputs) {
-    if (written.contains(program.operand(out).storage))
-      made.made.push_back(entries_.at(out.name).made.get());
+    if (written.contains(program.operand(out).storage)) made.made.push_back(entries_.at(out.name).made.get());
   }
   // Room for the versions: when they are noted, nothing may fail.
   for (DerivedTensor* derived : made.made) {

@@ -58,12 +58,12 @@ class Weights {
   struct Entry {
     TensorType type;
     LeafKind kind = LeafKind::param;
-    bool derived = false;                       // made by the load phase, not by the caller
-    bool written = false;                       // by runs of this graph
-    std::optional<size_t> cone = {};            // the part of the load phase that reads it
-    bool staged = false;                        // on the device only while that runs
-    std::shared_ptr<ParamCopy> copy = {};       // a param that stays there
-    std::shared_ptr<DerivedTensor> made = {};   // what the load phase has made
+    bool derived = false;                      // made by the load phase, not by the caller
+    bool written = false;                      // by runs of this graph
+    std::optional<size_t> cone = {};           // the part of the load phase that reads it
+    bool staged = false;                       // on the device only while that runs
+    std::shared_ptr<ParamCopy> copy = {};      // a param that stays there
+    std::shared_ptr<DerivedTensor> made = {};  // what the load phase has made
     Placement place = {};
   };
   struct State {
@@ -74,7 +74,7 @@ class Weights {
   class Packer;
 
   const std::string& name_of(const Storage& storage) const;  // of the load phase
-  Placement placement(const Allocation& memory);  // with the number of its buffer here
+  Placement placement(const Allocation& memory);             // with the number of its buffer here
   void place_joined(Packer& packer, const LoadSplit::Joined& joined);
   void place_param(Packer& packer, const std::string& name, Entry& entry);
   void place_derived(Packer& packer, const std::string& name, Entry& entry, const std::string& recipe);
@@ -95,7 +95,7 @@ class Weights {
   std::shared_ptr<gpu::Device> device_;
   std::map<std::string, Entry, std::less<>> entries_;
   std::vector<std::shared_ptr<const gpu::Buffer>> buffers_;
-  std::vector<State> states_;                                    // by name
+  std::vector<State> states_;                                      // by name
   std::vector<std::shared_ptr<const StateBuffers>> known_states_;  // of contexts that were used before
   bool writes_params_ = false;
   int64_t weight_bytes_ = 0;
@@ -106,7 +106,7 @@ class Weights {
   OverflowWords overflow_;
   std::vector<std::byte> overflowed_;  // the words after the last loading, if one was set
   struct LoadCone {
-    size_t first, count;                  // of load_dispatches_
+    size_t first, count;                   // of load_dispatches_
     std::vector<std::string> params = {};  // none for what depends on constants alone
     std::vector<DerivedTensor*> made = {};
     std::vector<gpu::Copy> before = {};  // clear its words for overflow

@@ -64,7 +64,8 @@ Value space_to_depth(Value x, int64_t block, DepthOrder order = DepthOrder::dcr)
 Value pixel_shuffle(Value x, int64_t factor);
 Value pixel_unshuffle(Value x, int64_t factor);
 // Replaces as many entries of a state as `update` has, from `start` on along `axis`; read the new contents
-// from the result. `state` itself still stands for the contents before the run.
+// from the result. `state` itself still stands for the contents before the run. It may also be a param
+// (training): from that run on, all executables of its store see the new value.
 Value write_state(Value state, Value update, int64_t axis, Dim start);
 
 }  // namespace rlx
