@@ -382,7 +382,7 @@ void Weights::end_loading() {
   overflowed_ = std::move(words);
   for (LoadCone& cone : cones_) {
     // Other executables would not know that it is wrong: they make it themselves, and see it.
-    if (overflowed && cone.ran) {
+    if (overflowed && cone.ran && store_->keeps_sources) {
       for (DerivedTensor* made : cone.made) {
         for (auto& [param, version] : made->made_of) version = 0;
       }
