@@ -17,6 +17,14 @@ struct Command::Impl {
 
   CLI::Option* styled(CLI::Option* option, const Shown& shown) const {
     if (!shown.value.empty()) option->type_name(shown.value);
+    // A script whose variable is not set gives nothing, and would lose its result.
+    if (shown.value.starts_with("FILE") || shown.value == "DIR" || shown.value == "PATH") {
+      option->each([name = option->get_name()](const std::string& text) {
+        if (text.empty())
+          throw Misuse(formatted("{} is ''; it must be the name of a {}", name,
+                                 name == "--output-dir" ? "folder" : "file"));
+      });
+    }
     if (!shown.group.empty()) option->group(shown.group);
     return option;
   }

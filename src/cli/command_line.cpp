@@ -44,7 +44,9 @@ int run(int argc, char** argv) {
           add_conformance, add_ocr, add_transcribe, add_spectrogram, add_splat, add_demo})
       add(arguments);
     arguments.run(argc, argv);
-    return std::fflush(stdout) == 0 ? 0 : complain("the output could not be written", 1);
+    // What is larger than the buffer is written at once: its error is not one of the flush.
+    const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+    return written ? 0 : complain("the output could not be written", 1);
   } catch (const Misuse& e) {
     return complain(e.what(), 2);
   } catch (const std::bad_alloc&) {

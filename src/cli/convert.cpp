@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 
 #include "base/format.h"
@@ -9,6 +10,7 @@
 #include "cli/text.h"
 #include "import/new_file.h"
 #include "import/safetensors_writer.h"
+#include "rlx/safetensors.h"
 
 namespace rlx::cli {
 namespace {
@@ -55,12 +57,31 @@ void show(const Options& o, const std::string& weights_path, const Converted& ma
                   bytes_text(made.bytes), o.output, weights_path));
 }
 
+// The user has not typed this name: what is there is replaced only if it is an older form of the same.
+void check_weights(const std::string& path, const NamedTensors& weights) {
+  if (weights.empty() || path.empty() || !fs::is_regular_file(path) || fs::file_size(path) == 0) return;
+  const SafetensorsFile before = SafetensorsFile::open(path);
+  std::vector<std::string> names;
+  for (const SafetensorsFile::Entry& t : before.tensors()) names.push_back(t.name);
+  const bool same = names.size() == weights.size() &&
+                    std::ranges::all_of(names, [&](const std::string& n) { return weights.contains(n); });
+  if (same) return;
+  throw Misuse(
+      formatted("--output: the weights would go to '{}', which exists and has other tensors than this model "
+                "({}); it is "
+                "not overwritten",
+                path, excerpt(joined(names), 100)));
+}
+
 void convert(const Options& o) {
   const std::string weights = weights_file(o);
-  check_outputs(o.report.outputs({{"--output", o.output, FileKind::graph_text},
-                                  {"the weights of --output", weights, FileKind::safetensors}}),
-                o.model.files());
+  const std::vector<OutputFile> outputs =
+      o.report.outputs({{"--output", o.output, FileKind::graph_text},
+                        {"the weights of --output", weights, FileKind::safetensors}});
+  check_outputs(outputs, o.model.files());
   const LoadedModel model = o.model.load();
+  check_outputs(outputs, o.model.files());  // external data is known now
+  check_weights(weights, model.weights);
   Converted made{.nodes = model.graph.size(), .params = std::ssize(model.weights)};
   for (const auto& [name, value] : model.weights) made.bytes += static_cast<int64_t>(value.byte_size());
   if (o.output == "-") {

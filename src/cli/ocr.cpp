@@ -84,7 +84,8 @@ void add_ocr(Arguments& arguments) {
                {.value = "DIR"});
   o->device.add_to(command);
   command.footer(
-      "English and Chinese, in any direction. Lines are printed row by row; the corners of a box begin "
+      "English and Chinese, in any of the four directions. Lines are printed row by row; the corners of a "
+      "box begin "
       "at\n"
       "the upper left of its first letter.\n"
       "\n"

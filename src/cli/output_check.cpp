@@ -16,6 +16,7 @@
 
 #include "base/format.h"
 #include "cli/arguments.h"
+#include "import/file_bytes.h"
 
 namespace rlx::cli {
 namespace {
@@ -188,6 +189,9 @@ void check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std
   std::map<Identity, const OutputFile*> written;
   const OutputFile* on_stdout = nullptr;
   for (const std::string& input : inputs) {
+    if (const auto identity = identity_of_input(input)) read.emplace(*identity, input);
+  }
+  for (const std::string& input : FileBytes::open_files()) {
     if (const auto identity = identity_of_input(input)) read.emplace(*identity, input);
   }
   for (const OutputFile& output : outputs) {

@@ -61,7 +61,8 @@ std::map<std::string, std::string> output_file_names(const std::vector<std::stri
 void make_output_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (!error && !fs::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
+  if (fs::exists(folder) && !fs::is_directory(folder))
+    throw Misuse(formatted("--output-dir: '{}' is a file, not a folder", folder));
   if (error) fail(ErrorKind::invalid_file, "the folder '{}' cannot be made: {}", folder, error.message());
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     fail(ErrorKind::invalid_file, "the folder '{}' cannot be written: {}", folder, std::strerror(errno));

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <mutex>
 
 #include "base/fail.h"
 
@@ -30,7 +32,17 @@ constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   fail(ErrorKind::invalid_file, "the file '{}' cannot be read: {}", excerpt(path, 300), std::strerror(error));
 }
 
+std::mutex open_mutex;
+std::map<const FileBytes*, std::string> open_paths;
+
 }  // namespace
+
+std::vector<std::string> FileBytes::open_files() {
+  const std::lock_guard lock(open_mutex);
+  std::vector<std::string> out;
+  for (const auto& [file, path] : open_paths) out.push_back(path);
+  return out;
+}
 
 FileBytes::FileBytes(const std::string& path) {
   const Descriptor file{::open(path.c_str(), kOpenFlags)};
@@ -69,10 +81,15 @@ void FileBytes::map(int descriptor, const std::string& path) {
   if (mapped == MAP_FAILED) cannot_read(path, errno);
   mapped_ = mapped;
   bytes_ = {static_cast<const std::byte*>(mapped), size};
+  const std::lock_guard lock(open_mutex);
+  open_paths.emplace(this, path);
 }
 
 FileBytes::~FileBytes() {
-  if (mapped_) munmap(mapped_, bytes_.size());
+  if (!mapped_) return;
+  munmap(mapped_, bytes_.size());
+  const std::lock_guard lock(open_mutex);
+  open_paths.erase(this);
 }
 
 }  // namespace rlx

@@ -22,6 +22,9 @@ class FileBytes {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  // The paths of all that are mapped now.
+  static std::vector<std::string> open_files();
+
  private:
   void map(int descriptor, const std::string& path);
 

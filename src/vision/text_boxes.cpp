@@ -261,10 +261,14 @@ std::vector<size_t> reading_order(std::span<const TextBox> boxes) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, below);
   for (auto row = order.begin(); row != order.end();) {
-    auto end = row + 1;
-    while (end != order.end() && below(*end) - below(*row) < std::min(height(*row), height(*end)) / 2) ++end;
-    std::ranges::stable_sort(row, end, {}, across);
-    row = end;
+    // A speck between large letters is no part of their row, nor its end.
+    const auto distance = [&, first = *row](size_t i) { return below(i) - below(first); };
+    const double reach = height(*row) / 2;
+    const auto end = std::find_if(row + 1, order.end(), [&](size_t i) { return distance(i) >= reach; });
+    const auto rest =
+        std::stable_partition(row + 1, end, [&](size_t i) { return distance(i) < height(i) / 2; });
+    std::ranges::stable_sort(row, rest, {}, across);
+    row = rest;
   }
   return order;
 }

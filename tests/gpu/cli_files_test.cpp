@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rlx/safetensors.h"
 #include "tests/gpu/cli_models.h"
 #include "vision/image.h"
 
@@ -170,6 +171,35 @@ TEST_F(CliFiles, DashIsStandardInputAndOutput) {
   const vision::Image image =
       vision::decode_image(std::as_bytes(std::span(picture.out.data(), picture.out.size())), "the picture");
   EXPECT_GT(image.width, 100);
+}
+
+// The name of the weights is not typed by anyone.
+TEST_F(CliFiles, WeightsOfAnotherModelStayWhereTheyAre) {
+  const std::string onnx = write("a.onnx", linear_model());
+  save_safetensors(path("a.safetensors"), {{"other", Tensor::scalar(1.0f)}});
+  expect_refused("convert " + onnx + " -o " + path("a.rlx"), "has other tensors than this model (other)",
+                 path("a.safetensors"));
+  EXPECT_FALSE(fs::exists(path("a.rlx")));
+  fs::remove(path("a.safetensors"));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(rlx("convert " + onnx + " -o " + path("a.rlx")).code, 0);  // again
+}
+
+TEST_F(CliFiles, AnEmptyNameIsNoName) {
+  const std::string run = "run " + write("small.rlx", kSmall) + " --dim batch=2 ";
+  for (const std::string flag : {"--output-dir", "--json-file", "--trace", "--load"})
+    expect_complaint(rlx(run + flag + " ''"), 2, flag + " is ''");
+  expect_complaint(rlx("ocr " + write_picture("a.png") + " --boxes ''"), 2, "--boxes is ''");
+}
+
+TEST_F(CliFiles, AFullDiskIsNoticed) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+  for (const char* call :
+       {"ops", "ops --json", "ops --markdown", "splat --test-scene 100 --size 128x128 -o -"}) {
+    // What the harness adds to the line is for the `exit`.
+    const CliResult r = rlx(formatted("{} >/dev/full 2>{}; exit $?", call, path("err")));
+    EXPECT_EQ(r.code, 1) << call;
+    EXPECT_TRUE(slurp(path("err")).contains("could not be written")) << call;
+  }
 }
 
 }  // namespace

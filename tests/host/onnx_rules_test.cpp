@@ -478,5 +478,23 @@ TEST(OnnxArgMax, TheFirstOrTheLastOfEquals) {
   EXPECT_EQ(OneNode("Hardmax", {{"axis", 0}}, 13).value(square).y().real, (Reals{0, 0, 1, 1}));
 }
 
+// --- pools ---
+
+// What ONNX Runtime gives: a kernel that is longer than its axis, by less than a stride, has one window.
+TEST(OnnxPools, AKernelLongerThanItsAxisHasOneWindow) {
+  const Tensor x = floats({1, 1, 1, 4}, {0, 1, 2, 3});
+  const OnnxGraph::Attributes two = {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}};
+  for (const int ceil : {0, 1}) {
+    OnnxGraph::Attributes attributes = two;
+    attributes.push_back({"ceil_mode", ceil});
+    const RefTensor y = OneNode("MaxPool", attributes).value(x).y();
+    EXPECT_EQ(y.dims, (Ints{1, 1, 1, 2}));
+    EXPECT_EQ(y.real, (Reals{1, 3}));
+    EXPECT_EQ(OneNode("AveragePool", attributes).value(x).y().real, (Reals{0.5, 2.5}));
+  }
+  EXPECT_SAYS(OneNode("MaxPool", {{"kernel_shape", Ints{3, 2}}, {"strides", Ints{2, 2}}}).value(x).load(),
+              "the kernel does not fit");
+}
+
 }  // namespace
 }  // namespace rlx::testing

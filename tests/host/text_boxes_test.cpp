@@ -160,6 +160,16 @@ TEST(TextBoxes, OfTwoHeightsTheSmallerMakesARow) {
   EXPECT_EQ(boxes[1].score, 2);
 }
 
+// Words of a heading stay in one row, whatever lies between them.
+TEST(TextBoxes, ASpeckDoesNotEndARow) {
+  std::vector<TextBox> boxes = {{{1089, 176}, {300, 0}, {0, 91}, 3},
+                                {{207, 176}, {420, 0}, {0, 96}, 1},
+                                {{642, 170}, {428, 0}, {0, 119}, 2},
+                                {{500, 222}, {8, 0}, {0, 8}, 4}};
+  sort_for_reading(boxes);
+  for (size_t i = 0; i < boxes.size(); ++i) EXPECT_EQ(boxes[i].score, static_cast<double>(i + 1));
+}
+
 // Lines of a page that is turned, of unequal lengths, and the last in two pieces.
 TEST(TextBoxes, ATurnedPageIsReadLineByLine) {
   for (const double degrees : {0.0, 15.0, -15.0, 40.0, 90.0, 180.0, -90.0, 172.0}) {

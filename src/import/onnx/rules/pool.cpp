@@ -19,10 +19,20 @@ Windows windows_of(Call& c) {
   const std::vector<int64_t> kernel = c.integers("kernel_shape");
   if (kernel.size() != axes) fail("it has {} kernel sizes for {} spatial axes", kernel.size(), axes);
   const Steps steps = steps_of(c, kernel);
+  std::vector<int64_t> pads = padding(c, x, kernel, steps);
+  // ONNX's shape inference divides as C does: a kernel that is longer than its axis, by less than a stride,
+  // has one window there, which holds what there is.
+  for (size_t i = 0; i < axes && !c.flag("count_include_pad", false); ++i) {
+    const Dim& length = x[static_cast<int64_t>(i) + 2];
+    if (!length.is_static()) continue;
+    const int64_t covered = steps.dilations[i] * (kernel[i] - 1) + 1;
+    const int64_t missing = covered - (length.value() + pads[i] + pads[axes + i]);
+    if (missing > 0 && missing < steps.strides[i]) pads[axes + i] += missing;
+  }
   return {kernel,
           {.strides = steps.strides,
            .dilations = steps.dilations,
-           .pads = padding(c, x, kernel, steps),
+           .pads = std::move(pads),
            .ceil_mode = c.flag("ceil_mode", false)}};
 }
 
