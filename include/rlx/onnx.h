@@ -39,6 +39,9 @@ struct LoadOptions {
   // present_0), where the output is the input with new entries behind it. All other sizes of it must be
   // numbers.
   int64_t cache_capacity = 0;
+  // Of symbols: Graph::set_capacity. With cache_capacity, a cache to which runs add nothing may have such a
+  // symbol in its shape: its state then has room for as many, of which the first are read.
+  std::map<std::string, int64_t, std::less<>> capacities = {};
   // For nodes that draw random numbers and have no seed of their own. Each of them draws others, and each run
   // the same.
   uint64_t seed = 0;
@@ -54,6 +57,8 @@ struct Cache {
   // input's shape has it. Empty for a cache to which runs add nothing, such as a decoder's keys and values of
   // what an encoder made: write it with Executable::write_state.
   std::string length;
+  // Of such a cache: the symbol for how many of its entries are read, if its size is one.
+  std::string kept = {};
 };
 
 struct Model {

@@ -10,6 +10,7 @@
 #include "rlx/compile.h"
 #include "rlx/onnx.h"
 #include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 #include "rlx/ops/reductions.h"
 
 namespace rlx::audio {
@@ -19,15 +20,12 @@ constexpr int64_t kRate = 16000;          // of what the network was trained wit
 constexpr double kMostSeconds = 30;       // of sound at a time
 constexpr double kTokensPerSecond = 6.5;  // no one speaks faster: what comes beyond is repetition
 constexpr int64_t kRoom = 256;            // tokens in the cache
+constexpr int64_t kMostFrames = 1280;     // of the encoder: one for each 384 samples
 constexpr int64_t kLeastSamples = 1600;   // the convolutions of the encoder need some
 
 double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-std::string named_like(const std::string& input) {
-  return "present" + input.substr(std::string_view("past_key_values").size());
 }
 
 // An input that is not used in a branch of the decoder, but must be given.
@@ -43,7 +41,9 @@ onnx::Model load_decoder(const std::string& path, bool cached,
   sizes.insert({{"batch_size", 1}, {"decoder_sequence_length", 1}});
   onnx::Model model = onnx::load(path, {.values = {{"use_cache_branch", Tensor::of<bool>({1}, {cached})}},
                                         .symbols = std::move(sizes),
-                                        .cache_capacity = cached ? kRoom : 0});
+                                        .cache_capacity = cached ? kRoom : 0,
+                                        .capacities = {{"encoder_sequence_length", kMostFrames},
+                                                       {"encoder_sequence_length_out", kMostFrames}}});
   const auto logits = std::ranges::find(model.graph.outputs(), "logits", &Graph::Output::name);
   if (logits == model.graph.outputs().end())
     fail(ErrorKind::invalid_file, "{}: this is not Moonshine's decoder: it has no output 'logits'", path);
@@ -52,21 +52,20 @@ onnx::Model load_decoder(const std::string& path, bool cached,
   return model;
 }
 
-// The entries of [1, heads, n, size] with room behind them.
-Tensor at_front(const Tensor& filled, const std::vector<int64_t>& shape) {
-  if (filled.shape() == shape) return filled;
-  std::vector<float> out(static_cast<size_t>(shape[1] * shape[2] * shape[3]));
-  const std::span<const float> from = filled.span<float>();
-  const int64_t length = filled.shape()[2] * shape[3];
-  for (int64_t head = 0; head < shape[1]; ++head)
-    std::copy_n(from.begin() + head * length, length, out.begin() + head * shape[2] * shape[3]);
-  return Tensor::of(shape, out);
-}
-
-Executable compiled(const onnx::Model& model, const Device& device) {
-  Executable out = compile(model.graph, device);
-  out.set_params(model.weights);
-  return out;
+// Puts what the first step returns into the states of the others.
+Graph fill_graph(const std::vector<onnx::Cache>& caches, const Graph& step) {
+  Graph g;
+  g.name = "fill";
+  for (const onnx::Cache& cache : caches) {
+    const TensorType& type = step.node(step.find(cache.state)).outputs[0];
+    const std::string symbol = cache.kept.empty() ? "tokens" : cache.kept;
+    Shape shape = type.shape;  // [batch, heads, positions, size]
+    shape[2] = Dim::symbol(symbol);
+    const Value made = g.input(cache.output, type.dtype, shape);
+    g.output(cache.state, write_state(g.state(cache.state, type.dtype, type.shape), made, 2, 0));
+    g.set_capacity(symbol, type.shape[2].value());
+  }
+  return g;
 }
 
 }  // namespace
@@ -78,36 +77,49 @@ std::string SpeechModels::missing() const {
   return "";
 }
 
-Transcriber::Transcriber(const Device& device, SpeechModels models)
-    : device_(device),
-      models_(std::move(models)),
-      vocabulary_(Vocabulary::read(models_.vocabulary)),
+struct Transcriber::Decoder {
+  onnx::Model begin, step;
+  Store weights;
+  std::string tokens, frames;
+
+  Decoder(const Device& device, const std::string& path)
+      : begin(load_decoder(path, false,
+                           {{"past_decoder_sequence_length", 0}, {"encoder_sequence_length_out", 0}})),
+        step(load_decoder(path, true, {{"encoder_sequence_length", 0}})),
+        weights(device) {
+    NamedTensors all = begin.weights;
+    all.insert(step.weights.begin(), step.weights.end());
+    weights.set(all);
+    for (const onnx::Cache& cache : step.caches) {
+      if (!cache.length.empty()) tokens = cache.length;
+      if (!cache.kept.empty()) frames = cache.kept;
+    }
+  }
+};
+
+Transcriber::Transcriber(const Device& device, const SpeechModels& models)
+    : Transcriber(device, models, Decoder(device, models.decoder)) {}
+
+Transcriber::Transcriber(const Device& device, const SpeechModels& models, Decoder decoder)
+    : vocabulary_(Vocabulary::read(models.vocabulary)),
       encoder_([&] {
-        const onnx::Model model = onnx::load(models_.encoder, {.symbols = {{"batch_size", 1}}});
+        const onnx::Model model = onnx::load(models.encoder, {.symbols = {{"batch_size", 1}}});
         for (const auto& [name, weight] : model.weights) parameters_ += weight.elements();
-        return compiled(model, device_);
+        Executable out = compile(model.graph, device);
+        out.set_params(model.weights);
+        return out;
       }()),
-      begin_([&] {
-        const onnx::Model model =
-            load_decoder(models_.decoder, false,
-                         {{"past_decoder_sequence_length", 0}, {"encoder_sequence_length_out", 0}});
-        for (const auto& [name, weight] : model.weights) parameters_ += weight.elements();
-        return compiled(model, device_);
-      }()) {
+      begin_(compile(decoder.begin.graph, decoder.weights)),
+      fill_(compile(fill_graph(decoder.step.caches, decoder.step.graph), device)),
+      step_(compile(decoder.step.graph, decoder.weights)),
+      tokens_(decoder.tokens),
+      frames_(decoder.frames),
+      caches_(device) {
+  for (const TensorInfo& weight : decoder.weights.tensors())
+    parameters_ += weight.type.shape.elements().value();
   if (!std::ranges::contains(encoder_.inputs(), "input_values", &TensorInfo::name))
     fail(ErrorKind::invalid_file, "{}: this is not Moonshine's encoder: it has no input 'input_values'",
-         models_.encoder);
-}
-
-void Transcriber::prepare_step(int64_t frames) {
-  if (step_ && step_->frames == frames) return;
-  const onnx::Model model = load_decoder(
-      models_.decoder, true, {{"encoder_sequence_length", 0}, {"encoder_sequence_length_out", frames}});
-  std::string length;
-  for (const onnx::Cache& cache : model.caches) {
-    if (!cache.length.empty()) length = cache.length;
-  }
-  step_.emplace(frames, compiled(model, device_), length);
+         models.encoder);
 }
 
 std::string Transcriber::piece(std::span<const float> samples, const Listener& listener) {
@@ -115,30 +127,30 @@ std::string Transcriber::piece(std::span<const float> samples, const Listener& l
   padded.resize(std::max<size_t>(padded.size(), kLeastSamples));
   const double start = now_ms();
   const Tensor sound = Tensor::of({1, std::ssize(padded)}, padded);
-  const Tensor hidden = encoder_.run({{"input_values", sound}}).at("last_hidden_state");
+  const DeviceTensor hidden =
+      encoder_.run_on_device({{"input_values", sound}}, {"last_hidden_state"}).at("last_hidden_state");
+  const int64_t frames = hidden.shape()[1];
   const double encoded = now_ms();
   times_.encode_ms += encoded - start;
 
-  NamedTensors first = {{"input_ids", Tensor::of<int64_t>({1, 1}, {Vocabulary::kBegin})},
-                        {"encoder_hidden_states", hidden}};
+  std::vector<RunInputs::Item> first = {{"input_ids", Tensor::of<int64_t>({1, 1}, {Vocabulary::kBegin})},
+                                        {"encoder_hidden_states", hidden}};
   for (const TensorInfo& input : begin_.inputs()) {
-    if (!first.contains(input.name)) first.emplace(input.name, nothing(input));
+    if (!std::ranges::contains(first, input.name, &RunInputs::Item::name))
+      first.push_back({input.name, nothing(input)});
   }
-  const NamedTensors caches = begin_.run(first);
-  prepare_step(hidden.shape()[1]);
-  Executable& step = step_->executable;
-  for (const TensorInfo& state : step.states()) {
-    const Tensor& filled = caches.at(named_like(state.name));
-    step.write_state(state.name, at_front(filled, state.type.shape.values()));
-  }
+  NamedDeviceTensors begun = begin_.run_on_device(first);
+  int64_t token = begun.at("token").read().integer(0);
+  begun.erase("token");
+  begun.erase("logits");
+  fill_.run_on_device(caches_, begun);
   NamedTensors inputs;
-  for (const TensorInfo& input : step.inputs()) inputs.emplace(input.name, nothing(input));
+  for (const TensorInfo& input : step_.inputs()) inputs.emplace(input.name, nothing(input));
 
   const double seconds = static_cast<double>(samples.size()) / kRate;
   const auto most =
       std::min<int64_t>(kRoom - 1, static_cast<int64_t>(std::ceil(kTokensPerSecond * seconds)) + 8);
   std::string text;
-  int64_t token = caches.at("token").integer(0);
   for (int64_t count = 1; token != Vocabulary::kEnd && count <= most; ++count) {
     ++times_.tokens;
     std::string added = vocabulary_.text(token);
@@ -146,7 +158,10 @@ std::string Transcriber::piece(std::span<const float> samples, const Listener& l
     text += added;
     if (listener) listener(added);
     inputs.insert_or_assign("input_ids", Tensor::of<int64_t>({1, 1}, {token}));
-    token = step.run_async(inputs, {"token"}, {{step_->length, count + 1}}).get().at("token").integer(0);
+    token = step_.run_async(caches_, inputs, {"token"}, {{tokens_, count + 1}, {frames_, frames}})
+                .get()
+                .at("token")
+                .integer(0);
   }
   times_.decode_ms += now_ms() - encoded;
   return text;

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "audio/vocabulary.h"
 #include "audio/wav.h"
+#include "rlx/context.h"
 #include "rlx/device.h"
 #include "rlx/executable.h"
 
@@ -49,7 +49,7 @@ struct Transcript {
 class Transcriber {
  public:
   // Loads and compiles the networks. Errors name the file that is wrong.
-  Transcriber(const Device& device, SpeechModels models);
+  Transcriber(const Device& device, const SpeechModels& models);
 
   // The words of a sound of any length and rate. Each piece of text is passed on as soon as it is known;
   // together they are the text of the transcript.
@@ -61,26 +61,22 @@ class Transcriber {
   const SpeechTimes& times() const { return times_; }  // of all so far
   int64_t parameters() const { return parameters_; }
   const Executable& encoder() const { return encoder_; }
-  const Executable& step() const { return step_->executable; }  // after the first transcription
+  const Executable& step() const { return step_; }
 
  private:
-  // The decoder with a cache, for a sound of this many encoded frames.
-  struct Step {
-    int64_t frames;
-    Executable executable;
-    std::string length;  // the symbol for how many tokens there are in the end
-  };
+  struct Decoder;
+  Transcriber(const Device& device, const SpeechModels& models, Decoder decoder);
 
   std::string piece(std::span<const float> samples, const Listener& listener);
-  void prepare_step(int64_t frames);
 
-  Device device_;
-  SpeechModels models_;
   Vocabulary vocabulary_;
   int64_t parameters_ = 0;
   Executable encoder_;
-  Executable begin_;  // the decoder without a cache: the first token, and the caches
-  std::optional<Step> step_;
+  // The decoder, three graphs on one set of weights: the first token, with the caches as results; what puts
+  // these into states; and a further token with these states.
+  Executable begin_, fill_, step_;
+  std::string tokens_, frames_;  // symbols: how many tokens there are in the end, how many encoded frames
+  Context caches_;
   SpeechTimes times_;
 };
 

@@ -33,11 +33,18 @@ CachePair checked(const Graph& graph, CachePair pair, const ValueId present) {
   const Node& n = graph.producer(present);
   if (is_kept(graph, pair, present)) {
     const Shape& shape = graph.node(pair.past).outputs[0].shape;
-    if (!shape.is_static()) {
-      fail(ErrorKind::unsupported,
-           "the input '{}' cannot become a state: its sizes {} must be numbers; give symbols a value when "
-           "loading",
-           pair.input, shape.text());
+    for (int64_t i = 0; i < shape.rank(); ++i) {
+      if (shape[i].is_static()) continue;
+      const std::optional<std::string> symbol = shape[i].as_symbol();
+      if (!pair.kept.empty() || !symbol || !graph.capacities().contains(*symbol)) {
+        fail(
+            ErrorKind::unsupported,
+            "the input '{}' cannot become a state: its sizes {} must be numbers, but for one symbol that has "
+            "a capacity; give symbols a value or a capacity when loading",
+            pair.input, shape.text());
+      }
+      pair.kept = *symbol;
+      pair.axis = i;
     }
     return pair;
   }
@@ -111,12 +118,14 @@ std::pair<Graph, std::vector<Cache>> caches_as_states(const Graph& graph, int64_
     const Node& n = graph.node(id);
     if (const auto past = std::ranges::find(pairs, id, &CachePair::past); past != pairs.end()) {
       Shape shape = n.outputs[0].shape;
+      const Dim length = shape[past->axis];
       if (past->concat < 0) {
-        mapped[{id, 0}] = g.state(n.name, n.outputs[0].dtype, shape).id();
-        caches.push_back({.state = past->input, .output = past->output, .length = ""});
+        if (!past->kept.empty()) shape[past->axis] = graph.capacities().at(past->kept);
+        const Value state = g.state(n.name, n.outputs[0].dtype, shape);
+        mapped[{id, 0}] = past->kept.empty() ? state.id() : slice(state, past->axis, 0, length).id();
+        caches.push_back({.state = past->input, .output = past->output, .length = "", .kept = past->kept});
         continue;
       }
-      const Dim length = shape[past->axis];
       shape[past->axis] = capacity;
       const Value state = g.state(n.name, n.outputs[0].dtype, shape);
       states.emplace(id, state);

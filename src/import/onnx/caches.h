@@ -18,6 +18,7 @@ struct CachePair {
   int32_t past = -1;    // the input's node
   int32_t concat = -1;  // of the input and what is new; -1: nothing is added
   int64_t axis = 0;
+  std::string kept = {};  // the symbol of that axis, if nothing is added and its size is not a number
 };
 
 // An output that is neither its input, with entries behind it or without, nor a constant is an error, and so

@@ -33,7 +33,12 @@ Model load(ModelFile file, const LoadOptions& options) {
                                .seed_input = options.seed_input};
   const auto import = [&] {
     try {
-      return import_model(file.model, file.data, import_options);
+      Imports made = import_model(file.model, file.data, import_options);
+      const std::set<std::string> symbols = made.graph.symbols();
+      for (const auto& [symbol, largest] : options.capacities) {
+        if (symbols.contains(symbol)) made.graph.set_capacity(symbol, largest);
+      }
+      return made;
     } catch (const Error& e) {
       // A graph that cannot be built from a file is a fault of the file.
       const ErrorKind kind = e.kind() == ErrorKind::invalid_graph ? ErrorKind::invalid_file : e.kind();
