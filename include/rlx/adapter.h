@@ -42,6 +42,11 @@ struct DeviceOptions {
   // Limits that lowering sees (Device::caps); the device itself is opened with all that the adapter has.
   CapsOverride limits = {};
 
+  // Bytes of its memory that the device may use for us; 0: all that the adapter tells of, or half of the
+  // host's if it tells nothing. What does not fit is an ErrorKind::out_of_memory, after plans that can be
+  // made again have been dropped.
+  uint64_t memory_budget = 0;
+
   // Keeps Dawn's bounds checks in shaders and its zeroing of workgroup memory. Kernels that check their own
   // indices and write before they read may run without them. (No difference was measured on lavapipe: a naive
   // and a tiled 256 x 256 matmul took 33 and 8 ms either way.)

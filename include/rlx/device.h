@@ -17,7 +17,8 @@ class Device;
 // Bytes in buffers of a device: weights, states, intermediates, parameters.
 struct MemoryUse {
   uint64_t bytes = 0;
-  uint64_t most_bytes = 0;  // since the device was opened
+  uint64_t most_bytes = 0;    // since the device was opened
+  uint64_t budget_bytes = 0;  // DeviceOptions::memory_budget; 0: not known
 };
 
 // A handle; copies share the device, which may be used from any thread. What was compiled for it keeps it

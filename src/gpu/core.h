@@ -112,6 +112,7 @@ struct Core {
   Caps caps;
 
   std::shared_ptr<MemoryCount> memory = std::make_shared<MemoryCount>();
+  uint64_t budget = 0;  // for all buffers; 0: none is known
 
   DiskCache disk;  // Dawn's worker threads use it until the device is destroyed
 

@@ -108,12 +108,11 @@ void need_room(const Core& core, uint64_t bytes, std::string_view label) {
          "the buffer '{}' needs {} bytes, but a buffer of the device '{}' has at most {}", label, bytes,
          core.info.name, limit);
   }
-  const uint64_t total = core.info.caps.memory_bytes;
   const uint64_t used = core.memory->bytes;
-  if (total != 0 && bytes > total - std::min(used, total)) {
+  if (core.budget != 0 && bytes > core.budget - std::min(used, core.budget)) {
     fail(ErrorKind::out_of_memory,
-         "the buffer '{}' needs {} bytes, but of the {} bytes of the device '{}', {} are in use", label,
-         bytes, total, core.info.name, used);
+         "the buffer '{}' needs {} bytes, but of the {} bytes that the device '{}' may use, {} are in use",
+         label, bytes, core.budget, core.info.name, used);
   }
 }
 
@@ -227,6 +226,6 @@ BindGroup Device::bind_group(const Pipeline& pipeline, std::span<const BufferRan
   return group;
 }
 
-MemoryUse Device::memory() const { return {core_->memory->bytes, core_->memory->most}; }
+MemoryUse Device::memory() const { return {core_->memory->bytes, core_->memory->most, core_->budget}; }
 
 }  // namespace rlx::gpu

@@ -1,4 +1,6 @@
 // Opening a device: the choice of the adapter, the features and toggles, the callbacks.
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/flags.h"
@@ -158,6 +160,20 @@ void request_device(Core& core, const wgpu::Adapter& adapter, const DeviceOption
 
 }  // namespace
 
+namespace {
+
+// 0 where it cannot be asked for.
+uint64_t host_memory() {
+#ifdef _SC_PHYS_PAGES
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long size = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && size > 0) return static_cast<uint64_t>(pages) * static_cast<uint64_t>(size);
+#endif
+  return 0;
+}
+
+}  // namespace
+
 std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   const CallScope scope;
   const AdapterSearch search = search_adapters(options);
@@ -170,6 +186,9 @@ std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   core->caps = lowered(best.info.caps, options.limits);
   core->wgsl_dir = options.wgsl_dir.empty() ? env_text("RLX_WGPU_DUMP_WGSL") : options.wgsl_dir;
   core->progress = options.progress;
+  core->budget = options.memory_budget != 0         ? options.memory_budget
+                 : best.info.caps.memory_bytes != 0 ? best.info.caps.memory_bytes
+                                                    : host_memory() / 2;
   request_device(*core, best.adapter, options);
   return std::shared_ptr<Device>(new Device(std::move(core)));
 }

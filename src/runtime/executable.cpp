@@ -25,14 +25,25 @@ namespace {
 
 std::shared_ptr<LoadedGraph> load_graph(std::shared_ptr<Store::Impl> store, const Graph& source,
                                         const CompileOptions& options) {
-  auto loaded = std::make_shared<LoadedGraph>(compile_graph(store->device, source, options), store);
-  if (loaded->symbols.empty()) loaded->last = loaded->plan_for(SymbolValues{});
-  return loaded;
+  const CompiledGraph compiled = compile_graph(store->device, source, options);
+  const auto load = [&] {
+    auto loaded = std::make_shared<LoadedGraph>(compiled, store);
+    if (loaded->symbols.empty()) loaded->last = loaded->plan_for(SymbolValues{});
+    return loaded;
+  };
+  try {
+    return load();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::out_of_memory) throw;
+    const std::lock_guard lock(store->mutex);
+    store->make_room();
+  }
+  return load();
 }
 
 // Of one executable.
 std::shared_ptr<Store::Impl> own_store(const Device& device) {
-  return std::make_shared<Store::Impl>(DeviceAccess::get(device), false);
+  return Store::Impl::make(DeviceAccess::get(device), false);
 }
 
 }  // namespace
@@ -133,9 +144,15 @@ std::shared_ptr<DevicePlan> Executable::Impl::plan_for_run(List<InputRef> inputs
   loaded->store->finish_active();  // its own, and those of others that may write the same params
   before.clear();
   copies.clear();
-  loaded->last = loaded->plan_for(inputs, given);
+  loaded->last = loaded->store->with_room([&] { return loaded->plan_for(inputs, given); });
   report_if_new(*loaded->last);
   return loaded->last;
+}
+
+void Executable::Impl::drop_plans() {
+  if (active) return;
+  loaded->last.reset();
+  loaded->plans.clear();
 }
 
 void Executable::Impl::report_if_new(const DevicePlan& plan) {

@@ -63,6 +63,7 @@ struct Executable::Impl final : StoreUser {
   void take_param(std::string_view name, const Tensor& value) override {
     loaded->weights.take_param(name, value);
   }
+  void drop_plans() override;
   // Whether it is a param of the graph that no node reads. An error if it is no param of the graph.
   bool is_unused(std::string_view param) const;
   // The states of runs that name no context; and of those that do.

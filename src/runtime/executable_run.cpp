@@ -76,7 +76,7 @@ void Executable::Impl::prepare(DevicePlan& plan, List<InputRef> inputs,
     }
   }
   loaded->weights.finish_loading();
-  plan.select(loaded->weights.states_in(context));
+  plan.select(loaded->store->with_room([&] { return loaded->weights.states_in(context); }));
   for (const DevicePlan::InputSlot& slot : plan.inputs()) {
     const auto it = given(slot);
     if (it == inputs.end() || it->on_device) continue;

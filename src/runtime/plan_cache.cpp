@@ -12,6 +12,8 @@ int64_t PlanCache::relowered() const {
   return nodes;
 }
 
+void PlanCache::clear() { plans_.clear(); }
+
 std::shared_ptr<DevicePlan> PlanCache::get(const GivenSymbols& symbols) {
   try {
     return find_or_make(symbols);

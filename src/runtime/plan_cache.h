@@ -20,6 +20,7 @@ class PlanCache {
   // the capacities), or a new one, for which another may have to be dropped.
   // Sizes for which the graph is wrong are an ErrorKind::invalid_argument.
   std::shared_ptr<DevicePlan> get(const GivenSymbols& symbols);
+  void clear();
   // How many were made so far.
   int64_t made() const { return made_; }
   // How many nodes were lowered again, for the plans that are kept.

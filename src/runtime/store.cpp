@@ -30,6 +30,40 @@ Tensor read_copy(gpu::Device& device, const ParamCopy& copy) {
 
 }  // namespace
 
+namespace {
+
+// All there are, so that one can ask the others for room.
+std::mutex all_mutex;
+std::vector<std::weak_ptr<Store::Impl>> all_stores;
+
+}  // namespace
+
+std::shared_ptr<Store::Impl> Store::Impl::make(std::shared_ptr<gpu::Device> device, bool keep_sources) {
+  auto out = std::make_shared<Impl>(std::move(device), keep_sources);
+  const std::lock_guard lock(all_mutex);
+  std::erase_if(all_stores, [](const std::weak_ptr<Impl>& s) { return s.expired(); });
+  all_stores.push_back(out);
+  return out;
+}
+
+void Store::Impl::make_room() {
+  for (StoreUser* user : users) user->drop_plans();
+  std::vector<std::shared_ptr<Impl>> others;
+  {
+    const std::lock_guard lock(all_mutex);
+    for (const std::weak_ptr<Impl>& weak : all_stores) {
+      std::shared_ptr<Impl> other = weak.lock();
+      if (other && other.get() != this && other->device == device) others.push_back(std::move(other));
+    }
+  }
+  for (const std::shared_ptr<Impl>& other : others) {
+    // Who holds it may be waiting for this one.
+    const std::unique_lock lock(other->mutex, std::try_to_lock);
+    if (!lock) continue;
+    for (StoreUser* user : other->users) user->drop_plans();
+  }
+}
+
 TensorType Store::Impl::Param::type() const {
   return source ? TensorType{source->dtype(), Shape(source->shape())} : kept->type;
 }
@@ -200,7 +234,7 @@ Tensor Store::Impl::read(std::string_view name) {
 
 // --- The handle ---
 
-Store::Store(const Device& device) : impl_(std::make_shared<Impl>(DeviceAccess::get(device), true)) {}
+Store::Store(const Device& device) : impl_(Impl::make(DeviceAccess::get(device), true)) {}
 
 Device Store::device() const { return DeviceAccess::make(impl_->device); }
 

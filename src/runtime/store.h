@@ -11,6 +11,7 @@
 
 #include "gpu/device.h"
 #include "kernels/binder.h"
+#include "rlx/error.h"
 #include "rlx/store.h"
 
 namespace rlx {
@@ -44,6 +45,8 @@ class StoreUser {
   // A new value is about to come, and has come. What it needs it takes now: the store may not keep the value.
   virtual void expect_param(std::string_view name) = 0;
   virtual void take_param(std::string_view name, const Tensor& value) = 0;
+  // Lets go of what can be made again, unless a run is under way.
+  virtual void drop_plans() = 0;
 
  protected:
   ~StoreUser() = default;
@@ -52,6 +55,7 @@ class StoreUser {
 struct Store::Impl {
   // Without sources, values are gone once they have been taken: for an executable that has a store of its
   // own.
+  static std::shared_ptr<Impl> make(std::shared_ptr<gpu::Device> device, bool keep_sources);
   Impl(std::shared_ptr<gpu::Device> gpu, bool keep_sources)
       : device(std::move(gpu)), keeps_sources(keep_sources) {}
   Impl(const Impl&) = delete;
@@ -72,6 +76,20 @@ struct Store::Impl {
   // All below are called with `mutex` held.
 
   void finish_active();
+  // Makes room on the device: drops the plans of all executables, of this store and of others on the device
+  // that nobody is using right now.
+  void make_room();
+  // Does it, and where the device has no room for it, once more when there is some.
+  template <class F>
+  auto with_room(F&& action) {
+    try {
+      return action();
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::out_of_memory) throw;
+    }
+    make_room();
+    return action();
+  }
   // Refuses a value or a param of a graph that does not fit what is there.
   void check_value(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const;
   void check_type(std::string_view name, const TensorType& type) const;

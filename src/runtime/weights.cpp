@@ -41,6 +41,11 @@ class Weights::Packer {
   void close() {
     if (!parts_.empty() && parts_.back().bytes > 0) parts_.push_back({std::make_shared<gpu::Buffer>(), 0});
   }
+  int64_t bytes() const {
+    int64_t out = 0;
+    for (const Part& part : parts_) out += part.bytes;
+    return out;
+  }
   void make(gpu::Device& device) {
     for (const Part& part : parts_) {
       if (part.bytes > 0) *part.buffer = create_storage(device, part.bytes, "weights");
@@ -118,6 +123,7 @@ Weights::Weights(std::shared_ptr<Store::Impl> store, const LoadSplit& split, con
     words = packer.place(program.storages[storage].bytes, "overflow");
     placements[storage] = placement(words);
   }
+  check_room(packer.bytes());
   packer.make(*device_);
   if (words.buffer) {
     overflow_ = {words.buffer.get(), static_cast<uint64_t>(words.offset), static_cast<uint64_t>(words.bytes)};
@@ -129,6 +135,22 @@ Weights::Weights(std::shared_ptr<Store::Impl> store, const LoadSplit& split, con
                   table->bytes(), name_of(program.storages[s]));
   }
   load_constants(split);
+}
+
+// Before anything is made or uploaded.
+void Weights::check_room(int64_t bytes) const {
+  const MemoryUse use = device_->memory();
+  const uint64_t room = use.budget_bytes - std::min(use.bytes, use.budget_bytes);
+  if (use.budget_bytes == 0 || static_cast<uint64_t>(bytes) <= room) return;
+  std::vector<std::pair<int64_t, std::string>> largest;
+  for (const auto& [name, e] : entries_) largest.emplace_back(bytes_of(e.type), name);
+  std::ranges::sort(largest, std::greater<>());
+  if (largest.size() > 3) largest.resize(3);
+  fail(ErrorKind::out_of_memory,
+       "the weights need {} bytes, but of the {} bytes that the device '{}' may use, {} are in use; the "
+       "largest are {}",
+       bytes, use.budget_bytes, device_->info().name, use.bytes,
+       joined(largest, [](const auto& e) { return formatted("'{}' ({} bytes)", e.second, e.first); }));
 }
 
 const std::string& Weights::name_of(const Storage& storage) const {

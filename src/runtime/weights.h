@@ -73,6 +73,7 @@ class Weights {
 
   class Packer;
 
+  void check_room(int64_t bytes) const;
   const std::string& name_of(const Storage& storage) const;  // of the load phase
   Placement placement(const Allocation& memory);             // with the number of its buffer here
   void place_joined(Packer& packer, const LoadSplit::Joined& joined);

@@ -252,5 +252,40 @@ TEST(Store, RebuildTakesTheTensorsOfAnotherStore) {
   EXPECT_EQ(run(exe, {1, 1, 1, 1})[3], 8);
 }
 
+// --- A budget ---
+
+TEST(Store, WhatDoesNotFitIsRefusedAndPlansMakeRoom) {
+  const Device device = Device::open({.memory_budget = 10 << 20});
+  EXPECT_EQ(device.memory().budget_bytes, uint64_t{10} << 20);
+  Store store(device);
+  store.set("w", Tensor::full(DType::f32, {1 << 20}, 3));
+  store.set("big", Tensor::full(DType::f32, {3 << 20}, 3));
+  EXPECT_SAYS(compile(parse_graph("graph g {\n%x = input : f32[1]\n%big = param : f32[3145728]\n"
+                                  "%y = mul(%x, %big)\noutput y = %y\n}"),
+                      store),
+              "the largest are 'big' (12582912 bytes)");
+  EXPECT_EQ(store.use().uploads, 0u);
+  // Each plan has two buffers of n floats. Together they do not fit: the others are dropped and made again.
+  const Graph chain = parse_graph(
+      "graph g {\n%x = input : f32[n]\n%w = param : f32[1048576]\n"
+      "%h = slice(%w) {axis=0, start=0, length=1}\n%m = mul(%x, %h)\n"
+      "%y = cumsum(%m) {axis=0}\noutput y = %y\n}");
+  Executable a = compile(chain, store);
+  Executable b = compile(chain, store);
+  Executable other = compile(product(), device);  // a store of its own
+  other.set_param("w", floats({1, 2, 3, 4}));
+  for (int round = 0; round < 3; ++round) {
+    for (const int64_t n : {400000, 300000, 200000}) {
+      for (Executable* exe : {&a, &b})
+        EXPECT_EQ(exe->run({{"x", Tensor::full(DType::f32, {n}, 1)}}).at("y").real(7), 24) << n;
+    }
+    EXPECT_EQ(run(other, {1, 1, 1, 1})[3], 4);
+  }
+  EXPECT_LE(device.memory().most_bytes, uint64_t{10} << 20);
+  EXPECT_GT(a.plan_count(), 3);
+  EXPECT_SAYS(a.run({{"x", Tensor::full(DType::f32, {5000000}, 1)}}), "bytes");
+  EXPECT_EQ(a.run({{"x", Tensor::full(DType::f32, {3}, 1)}}).at("y").real(2), 9);
+}
+
 }  // namespace
 }  // namespace rlx::testing

@@ -159,5 +159,38 @@ TEST(Threads, ManyCompileForOneDevice) {
   EXPECT_EQ(wrong, 0);
 }
 
+// Chats on one set of weights, each in a thread, while the weights change.
+TEST(Threads, ContextsAndExecutablesOfOneStore) {
+  Graph step;
+  const Value x = step.input("x", DType::f32, {4});
+  const Value w = step.param("w", DType::f32, {4});
+  const Value sum = step.state("sum", DType::f32, {4});
+  step.output("y", write_state(sum, sum + x * w, 0, 0));
+  Store store(full_device());
+  const Tensor one = Tensor::full(DType::f32, {4}, 1);
+  store.set("w", one);
+  Executable a = compile(step, store);
+  Executable b = compile(step, store);
+  std::atomic<int64_t> wrong = 0;
+  {
+    const Repeater weights([&] { store.set("w", one); });
+    const Repeater looks([&] { wrong += store.version("w") == 0 || store.read("w") != one; });
+    std::vector<std::jthread> chats;
+    for (int t = 0; t < 4; ++t) {
+      chats.emplace_back([&, t] {
+        Context chat(full_device());
+        for (int i = 1; i <= 25; ++i) {
+          Executable& exe = (t + i) % 2 == 0 ? a : b;
+          wrong += exe.run(chat, {{"x", one}}).at("y").real(3) != i;
+          if (i % 10 == 0) chat.park();
+          if (i % 7 == 0) chat = chat.fork();
+        }
+        wrong += chat.read("sum").real(0) != 25;
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
 }  // namespace
 }  // namespace rlx::testing
