@@ -16,6 +16,9 @@ NAMES = {
     "std::shared_ptr<const void> owner",
     "docs/onnx.md": "rlx::Executable& exe, rlx::Tensor prompt, rlx::Tensor ones, rlx::Tensor next, "
     "rlx::Tensor more_ones, rlx::Tensor x, uint32_t step",
+    "docs/sharing.md": "rlx::Graph& prompt_graph, rlx::Graph& step_graph, const rlx::Device& device, rlx::Executable& prompt, "
+    "rlx::Executable& step, rlx::Executable& encoder, rlx::Executable& decoder, rlx::Tensor tokens, rlx::Tensor token, "
+    "rlx::Tensor x",
     "docs/quantisation.md": "rlx::Graph& g, rlx::Value x",
 }
 INCLUDES = ['#include "rlx/custom_op.h"', '#include "rlx/onnx.h"', '#include "rlx/rlx.h"']

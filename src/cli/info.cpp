@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -84,6 +86,16 @@ void list(std::string_view title, const std::vector<std::string>& items) {
   for (size_t i = 0; i < items.size(); ++i) line(i == 0 ? title : "", items[i]);
 }
 
+// Whether an input has a size that is not a number.
+bool has_symbols(const onnx::Info& info) {
+  return std::ranges::any_of(info.inputs, [](const std::string& input) {
+    const size_t shape = input.rfind('[');
+    return shape != std::string::npos && std::ranges::any_of(input.substr(shape), [](unsigned char c) {
+             return std::isalpha(c) || c == '_';
+           });
+  });
+}
+
 // Nodes that cannot run for the same reason together.
 void print_problems(const std::vector<onnx::Problem>& problems) {
   if (problems.empty()) {
@@ -132,7 +144,9 @@ void show_info(const Options& o) {
   const std::string file = with_shown_names(o.model.file);
   o.report.write(to_json(info, file, is_onnx));
   if (!o.report.only_json()) show(info, file, is_onnx);
-  if (!info.problems.empty()) fail(ErrorKind::unsupported, "not everything in {} can run", file);
+  if (info.problems.empty()) return;
+  fail(ErrorKind::unsupported, "not everything in {} can run{}", file,
+       dims.empty() && has_symbols(info) ? "; with known sizes it may: --dim NAME=N" : "");
 }
 
 }  // namespace

@@ -295,6 +295,15 @@ MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights,
   return {plan_of(compiled, weights, std::move(lowered)), false, obstacle.value_or("")};
 }
 
+namespace {
+
+int64_t capacity_of(const Graph& graph, const std::string& symbol) {
+  const auto it = graph.capacities().find(symbol);
+  return it == graph.capacities().end() ? INT64_MAX : it->second;
+}
+
+}  // namespace
+
 void check_plan(const Graph& source, const SymbolValues& symbols) {
   // The limits of WebGPU's largest devices, so that only what no device does is refused.
   constexpr uint64_t kMost = uint64_t{1} << 40;
@@ -303,9 +312,25 @@ void check_plan(const Graph& source, const SymbolValues& symbols) {
   const CompiledGraph compiled = compile_for({.caps = caps}, source, options);
   std::set<std::string> open = compiled.split.main.symbols();
   for (const auto& [name, symbol] : run_symbols(compiled.split.main)) open.erase(name);
-  if (!open.empty()) return;
-  LoweredGraph lowered = lower_graph(compiled, {}, {});
-  if (!lowered.run_symbols.empty()) reserve(compiled, lowered, {});
+  const auto plan_for = [&](const SymbolValues& values) {
+    LoweredGraph lowered = lower_graph(compiled, values, {});
+    if (!lowered.run_symbols.empty()) reserve(compiled, lowered, values);
+  };
+  if (open.empty()) return plan_for({});
+  // Some sizes: nodes need not fit together with these. But what is too much for a device with all of them is
+  // so whatever the sizes.
+  std::optional<Error> too_much;
+  for (const int64_t size : {64, 7, 1}) {
+    SymbolValues values;
+    for (const std::string& name : open) values[name] = std::min(size, capacity_of(*compiled.graph, name));
+    try {
+      return plan_for(values);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::unsupported) return;
+      too_much = e;
+    }
+  }
+  throw *too_much;
 }
 
 }  // namespace rlx

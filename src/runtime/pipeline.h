@@ -31,8 +31,8 @@ Target make_target(const Caps& caps, const CompileOptions& options);
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,
                             const CompileOptions& options);
 
-// An error that says why the graph cannot be planned, on a device of any size. What depends on symbols that
-// have no value here is not looked at.
+// An error that says why the graph cannot be planned, on a device of any size; where symbols have no value
+// here, with none of some.
 void check_plan(const Graph& source, const SymbolValues& symbols);
 
 // past = 3, tokens = 1
