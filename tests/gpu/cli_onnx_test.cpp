@@ -277,7 +277,7 @@ TEST_F(Cli, InputsThatDoNotFit) {
                    "the model has no input 'bool_");
   expect_complaint(rlx(run + " --input x=" + x + " --output-dir " + x + "/sub"), 1,
                    "cannot be made: Not a directory");
-  expect_complaint(rlx(run + " --input x=" + x + " --output-dir " + x), 1, "cannot be made: ");
+  expect_complaint(rlx(run + " --input x=" + x + " --output-dir " + x), 2, "is a file, not a folder");
   expect_complaint(rlx(run + " --input x=" + x + " --output-dir /proc/none"), 1,
                    "'/proc/none' cannot be made: ");
 }
