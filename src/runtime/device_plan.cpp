@@ -66,6 +66,8 @@ void LoweredGraph::bind(const SymbolValues& now, const std::vector<int32_t>& nod
 const gpu::Buffer& DevicePlan::buffer(int32_t id) const {
   if (id >= plan_.fixed_buffers) return buffers_[static_cast<size_t>(id - plan_.fixed_buffers)];
   if (id < weights_.weight_buffers()) return weights_.buffer(id);
+  if (!states_ || states_->context.expired())
+    fail(ErrorKind::invalid_argument, "the states of the last run are gone with their context");
   return *states_->buffers[static_cast<size_t>(id - weights_.weight_buffers())];
 }
 

@@ -165,11 +165,15 @@ Placement Weights::placement(const Allocation& memory) {
 
 // A param that stays on the device: where the store has it already, or in new memory.
 void Weights::place_param(Packer& packer, const std::string& name, Entry& e) {
-  if (const auto found = store_->find_copies({{name, e.type}}); !found.empty()) {
+  // What kernels write must not share a buffer with what they only read.
+  const auto is_alone = [](const ParamCopy& copy) {
+    return static_cast<int64_t>(copy.place.buffer->size()) <= round_up(copy.place.bytes, kBindingAlignment);
+  };
+  const auto found = store_->find_copies({{name, e.type}});
+  if (!found.empty() && (!e.written || is_alone(*found[0]))) {
     e.copy = found[0];
   } else {
-    // What kernels write must not share a buffer with what they only read. In a store that is used by others
-    // they may write any param, and each is let go of on its own.
+    // In a store that is used by others they may write any param, and each is let go of on its own.
     const bool alone = e.written || store_->keeps_sources;
     const int64_t bytes = bytes_of(e.type);
     e.copy = std::make_shared<ParamCopy>(e.type,

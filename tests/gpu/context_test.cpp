@@ -157,6 +157,18 @@ TEST(Contexts, RunsWithBranchesHaveThem) {
   EXPECT_EQ(runs[1].get().at("y").to_vector<float>(), (std::vector<float>{0, -3}));
 }
 
+TEST(Contexts, ValuesOfStatesGoWithTheContextOfTheLastRun) {
+  Executable exe =
+      compile(cache_graph(), full_device(), {.symbols = {{"pos", 2}}, .keep_intermediates = true});
+  EXPECT_SAYS(exe.value("c"), "gone with their context");  // there was no run
+  {
+    const Context chat(full_device());
+    exe.run(chat, {{"x", floats({5})}});
+    EXPECT_EQ(exe.value("c").real(2), 5);
+  }
+  EXPECT_SAYS(exe.value("c"), "gone with their context");
+}
+
 TEST(Contexts, SwitchingAllocatesNothing) {
   if (!AllocationCounter::available()) GTEST_SKIP() << "a sanitizer has its own operator new";
   Executable exe = compile(cache_graph(), full_device());

@@ -203,6 +203,27 @@ TEST(Store, AParamThatAGraphWritesIsSeenByOthersWithoutACopy) {
   EXPECT_EQ(run(later, {1, 1, 1, 1}), (std::vector<float>{-2, -1, 0, 1}));
 }
 
+// A weight that another graph reads as a part of a larger one, and that this one writes beside its neighbour.
+TEST(Store, APartOfJoinedWeightsCanBeWritten) {
+  Store store(full_device());
+  store.set({{"a", Tensor::full(DType::f32, {64, 64}, 1)}, {"b", Tensor::full(DType::f32, {64, 64}, 2)}});
+  Executable joined = compile(
+      parse_graph("graph g {\n%x = input : f32[2, 64]\n%a = param : f32[64, 64]\n%b = param : f32[64, 64]\n"
+                  "%w = concat(%a, %b) {axis=0}\n%t = transpose(%w) {perm=[1,0]}\n"
+                  "%y = matmul(%x, %t)\noutput y = %y\n}"),
+      store);
+  Executable train =
+      compile(parse_graph("graph g {\n%a = param : f32[64, 64]\n%b = param : f32[64, 64]\n%s = add(%a, %b)\n"
+                          "%u = write_state(%a, %s) {axis=0, start=0}\noutput u = %u\n}"),
+              store);
+  const NamedTensors x = {{"x", Tensor::full(DType::f32, {2, 64}, 1)}};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(joined.run(x).at("y").real(0), 64 * (1 + 2 * i));
+    EXPECT_EQ(joined.run(x).at("y").real(64), 128);
+    EXPECT_EQ(train.run(NamedTensors{}).at("u").real(5), 3 + 2 * i);
+  }
+}
+
 TEST(Store, BodiesHaveNothingToDoWithWrittenParams) {
   const Graph reads = parse_graph(R"(graph g {
     %c = input : bool[]
