@@ -23,6 +23,9 @@ namespace rlx {
 class Context {
  public:
   explicit Context(const Device& device);
+  // A move is a copy, so that no handle is ever empty.
+  Context(const Context&) = default;
+  Context& operator=(const Context&) = default;
 
   std::vector<TensorInfo> states() const;  // so far, by name
   bool contains(std::string_view name) const;
@@ -37,7 +40,7 @@ class Context {
   // Another context with the same states, copied on the device.
   Context fork() const;
 
-  // Moves the states to the host, so that the device has room; the next use brings them back.
+  // Moves the states to the host, so that the device has room; the next run or write brings them back.
   void park();
   bool parked() const;
   uint64_t bytes() const;  // on the device

@@ -21,6 +21,9 @@ class DeviceTensor {
  public:
   // A copy of a tensor of the host. Encoded types are for params and have none.
   DeviceTensor(const Device& device, const Tensor& value);
+  // A move is a copy, so that no handle is ever empty.
+  DeviceTensor(const DeviceTensor&) = default;
+  DeviceTensor& operator=(const DeviceTensor&) = default;
   static DeviceTensor zeros(const Device& device, DType dtype, std::vector<int64_t> shape);
 
   DType dtype() const;

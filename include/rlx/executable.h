@@ -165,8 +165,8 @@ class Executable {
   NamedTensors run(const RunInputs& inputs, SymbolList symbols = {});
   NamedTensors run(const Context& context, const RunInputs& inputs, SymbolList symbols = {});
   // The same with the caller's memory: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
-  // outputs are read back, whole (Graph::Output::count), each as often as it is named. Allocates nothing once
-  // a plan for the shapes exists.
+  // outputs are read back, whole (Graph::Output::count), each as often as it is named; states and params are
+  // written whichever outputs are. Allocates nothing once a plan for the shapes exists.
   void run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
   void run(const Context& context, List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
   // Returns once the work has been handed to the device. No names: all outputs.
@@ -183,7 +183,8 @@ class Executable {
                                    const std::vector<std::string>& outputs = {}, SymbolList symbols = {});
 
   // After each run from now on, keeps an output on the device for the next run, whose input then needs no
-  // data. A second call for the same input takes the place of the first.
+  // data. A second call for the same input takes the place of the first. What is kept belongs to the
+  // executable, whatever the contexts of its runs: for sequences, use states.
   void feed(std::string_view input, std::string_view output);
 
   // The states of runs that name no context, and the same by name.

@@ -28,12 +28,16 @@ namespace rlx {
 class Store {
  public:
   explicit Store(const Device& device);
+  // A move is a copy, so that no handle is ever empty.
+  Store(const Store&) = default;
+  Store& operator=(const Store&) = default;
 
   Device device() const;
 
   // Gives tensors new values, all or none. They reach the device when an executable needs them. The store
   // keeps the tensors that it is given, which costs nothing where they are views of a mapped file, so that
-  // their memory on the device can be given up and filled again.
+  // their memory on the device can be given up and filled again. f32 values are also accepted for f16 and
+  // bf16 params, and rounded. A tensor of the device is copied there, and that copy stays.
   void set(std::string_view name, const Tensor& value);
   void set(const NamedTensors& values);
   void set(std::string_view name, const DeviceTensor& value);
@@ -45,11 +49,10 @@ class Store {
   // Grows with every change, by set() or by a graph; 0 for what has no value.
   uint64_t version(std::string_view name) const;
 
-  // Bytes on the device: of tensors as they are, and of what is derived from them.
   struct Use {
-    uint64_t tensors = 0;
-    uint64_t derived = 0;
-    uint64_t uploads = 0;  // how many times a tensor was sent from the host
+    uint64_t tensor_bytes = 0;   // on the device, of tensors as they are
+    uint64_t derived_bytes = 0;  // and of what load phases have made of them
+    uint64_t uploads = 0;        // how many times a tensor was sent from the host
   };
   Use use() const;
 

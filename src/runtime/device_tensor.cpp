@@ -1,9 +1,9 @@
 #include "runtime/device_tensor.h"
 
 #include "base/border.h"
-#include "base/checked.h"
 #include "base/fail.h"
 #include "ir/dtype.h"
+#include "rlx/graph.h"
 #include "runtime/device_access.h"
 #include "runtime/transfer.h"
 
@@ -13,10 +13,10 @@ namespace {
 int64_t elements_of(const std::vector<int64_t>& shape) {
   int64_t elements = 1;
   for (const int64_t size : shape) {
-    if (size < 0)
+    if (size < 0 || __builtin_mul_overflow(elements, size, &elements)) {
       fail(ErrorKind::invalid_argument, "a tensor on the device cannot have the shape {}",
            Shape(shape).text());
-    elements = checked_mul(elements, size);
+    }
   }
   return elements;
 }

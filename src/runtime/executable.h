@@ -76,6 +76,7 @@ struct Executable::Impl final : StoreUser {
   // The words for overflow, behind what is read so far; returns where they begin.
   uint64_t add_overflow(const DevicePlan& plan, uint64_t& total);
   const DeviceTensor* fed_to(const DevicePlan::InputSlot& slot) const;
+  void check_names(const std::vector<std::string>& outputs) const;  // of outputs
   // Adds a copy of an output to a tensor of the same size.
   void add_on_device(const DevicePlan& plan, const DevicePlan::OutputSlot& slot, const DeviceTensor& tensor);
   void add_feeds(const DevicePlan& plan);

@@ -269,16 +269,25 @@ void add_data(std::vector<InputRef>& refs, const RunInputs& inputs) {
 
 }  // namespace
 
+// Before anything else: symbols that are given in their place are a slip that compiles.
+void Executable::Impl::check_names(const std::vector<std::string>& outputs) const {
+  const Graph& graph = *loaded->compiled.graph;
+  for (const std::string& name : outputs) {
+    if (!std::ranges::contains(graph.outputs(), name, &Graph::Output::name))
+      fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", graph.name, name);
+  }
+}
+
 // --- Outputs as new tensors of the host ---
 
 Run Executable::Impl::run_async(const Context* context, const RunInputs& inputs,
                                 const std::vector<std::string>& outputs, SymbolList symbols) {
   const Lock held = lock();
+  check_names(outputs);
   std::vector<InputRef> refs = input_refs(*loaded->compiled.graph, inputs);
   const std::shared_ptr<DevicePlan> plan = plan_for_run(refs, symbols);
   add_data(refs, inputs);
   auto run = std::make_shared<Run::Impl>(loaded->compiled.graph->outputs(), outputs);
-  for (const std::string& name : run->names()) plan->output(name);  // an error if there is none
   run->zeros = loaded->compiled.options.debug.dispatch_only;
   // Sizes are final when all but the last submit have been made.
   const auto read = [this, plan, run]() -> gpu::Readback* {
@@ -329,6 +338,17 @@ Run Executable::run_async(const Context& context, const RunInputs& inputs,
 
 namespace {
 
+// Two outputs in one tensor would leave one of them.
+void check_alone(const OutputRef& out, List<OutputRef> outputs) {
+  for (const OutputRef& other : outputs) {
+    if (out.on_device && other.on_device && other.name != out.name &&
+        &DeviceTensorAccess::get(*other.on_device) == &DeviceTensorAccess::get(*out.on_device)) {
+      fail(ErrorKind::invalid_argument, "the outputs '{}' and '{}' were given the same tensor", out.name,
+           other.name);
+    }
+  }
+}
+
 void check_output(const DevicePlan::OutputSlot& slot, const OutputRef& out, const gpu::Device& device) {
   if (out.on_device) {
     const DeviceTensor::Impl& into = DeviceTensorAccess::get(*out.on_device);
@@ -363,7 +383,10 @@ void Executable::Impl::run(const Context* context, List<InputRef> inputs, List<O
     plan = plan_for_run(inputs, symbols);
     const auto read = [&]() -> gpu::Readback* {
       uint64_t total = 0;
-      for (const OutputRef& out : outputs) check_output(plan->output(out.name), out, *loaded->store->device);
+      for (const OutputRef& out : outputs) {
+        check_output(plan->output(out.name), out, *loaded->store->device);
+        check_alone(out, outputs);
+      }
       for (const OutputRef& out : outputs) {
         const DevicePlan::OutputSlot& slot = plan->output(out.name);
         if (out.on_device) {
@@ -426,6 +449,7 @@ NamedDeviceTensors Executable::Impl::run_on_device(const Context* context, const
   std::shared_ptr<DevicePlan> plan;
   {
     const Lock held = lock();
+    check_names(outputs);
     std::vector<InputRef> refs = input_refs(*loaded->compiled.graph, inputs);
     plan = plan_for_run(refs, symbols);
     add_data(refs, inputs);
@@ -433,7 +457,6 @@ NamedDeviceTensors Executable::Impl::run_on_device(const Context* context, const
     if (names.empty()) {
       for (const Graph::Output& o : loaded->compiled.graph->outputs()) names.push_back(o.name);
     }
-    for (const std::string& name : names) plan->output(name);  // an error if there is none
     const auto read = [&]() -> gpu::Readback* {
       for (const std::string& name : names) {
         const DevicePlan::OutputSlot& slot = plan->output(name);

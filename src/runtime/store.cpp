@@ -264,9 +264,8 @@ void Store::set(std::string_view name, const DeviceTensor& value) try {
   const TensorType type{from.dtype, Shape(from.shape)};
   auto copies = impl_->find_copies({{std::string(name), type}});
   if (copies.empty()) {
-    auto buffer = std::make_shared<gpu::Buffer>(
-        create_storage(*impl_->device, storage_bytes(type.dtype, value.elements()), name));
-    const auto bytes = static_cast<int64_t>(buffer->size());
+    const int64_t bytes = storage_bytes(type.dtype, value.elements());
+    auto buffer = std::make_shared<gpu::Buffer>(create_storage(*impl_->device, bytes, name));
     copies.push_back(std::make_shared<ParamCopy>(type, Allocation{std::move(buffer), 0, bytes}));
     impl_->add_copy(std::string(name), copies[0]);
   }
@@ -307,11 +306,11 @@ Store::Use Store::use() const {
   Use out{.uploads = impl_->uploads};
   for (const auto& [name, param] : impl_->params) {
     for (const std::weak_ptr<ParamCopy>& weak : param.copies) {
-      if (const auto copy = weak.lock()) out.tensors += static_cast<uint64_t>(copy->place.bytes);
+      if (const auto copy = weak.lock()) out.tensor_bytes += static_cast<uint64_t>(copy->place.bytes);
     }
   }
   for (const auto& [key, weak] : impl_->derived) {
-    if (const auto made = weak.lock()) out.derived += static_cast<uint64_t>(made->place.bytes);
+    if (const auto made = weak.lock()) out.derived_bytes += static_cast<uint64_t>(made->place.bytes);
   }
   return out;
 }

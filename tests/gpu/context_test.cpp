@@ -259,6 +259,26 @@ TEST(DeviceTensors, WrongOnesAreRefused) {
   DeviceTensor small = zeros(full_device(), DType::f32, 3);
   const std::vector<float> x = {1, 2, 3, 4};
   EXPECT_SAYS(exe.run({input("x", x)}, {output("y", small)}), "a tensor of f32[3] was given");
+  EXPECT_SAYS(DeviceTensor::zeros(full_device(), DType::f32, {int64_t{1} << 40, 1 << 30}),
+              "cannot have the shape");
+  Executable two = compile(
+      parse_graph(
+          "graph g {\n%x = input : f32[4]\n%y = neg(%x)\n%z = exp(%x)\noutput y = %y\noutput z = %z\n}"),
+      full_device());
+  DeviceTensor one = zeros(full_device(), DType::f32, 4);
+  EXPECT_SAYS(two.run({input("x", x)}, {output("y", one), output("z", one)}), "were given the same tensor");
+}
+
+TEST(DeviceTensors, WhatIsMovedFromIsStillThere) {
+  DeviceTensor a(full_device(), floats({1, 2}));
+  const DeviceTensor b = std::move(a);
+  EXPECT_EQ(a.read(), b.read());  // NOLINT(bugprone-use-after-move): that is what is tested
+  Context c(full_device());
+  const Context d = std::move(c);
+  EXPECT_TRUE(c.states().empty());  // NOLINT(bugprone-use-after-move)
+  Store s(full_device());
+  const Store t = std::move(s);
+  EXPECT_FALSE(s.contains("w"));  // NOLINT(bugprone-use-after-move)
 }
 
 TEST(DeviceTensors, InTheCallersMemoryNothingIsAllocated) {

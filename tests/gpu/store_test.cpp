@@ -33,14 +33,14 @@ TEST(Store, TwoExecutablesShareOneUpload) {
   const Store store(full_device());
   Store handle = store;
   handle.set("w", floats({1, 2, 3, 4}));
-  EXPECT_EQ(store.use().tensors, 0u);  // nobody needs it yet
+  EXPECT_EQ(store.use().tensor_bytes, 0u);  // nobody needs it yet
   EXPECT_EQ(store.use().uploads, 0u);
   Executable a = compile(product(), store);
   Executable b = compile(graph_with("%p = mul(%x, %w)\n%y = add(%p, 1)"), store);
   EXPECT_EQ(run(a, {1, 1, 1, 2}), (std::vector<float>{1, 2, 3, 8}));
   EXPECT_EQ(run(b, {1, 1, 1, 2}), (std::vector<float>{2, 3, 4, 9}));
   EXPECT_EQ(store.use().uploads, 1u);
-  EXPECT_EQ(store.use().tensors, 16u);
+  EXPECT_EQ(store.use().tensor_bytes, 16u);
   // A change by one of them is seen by all.
   const uint64_t before = store.version("w");
   a.set_param("w", floats({5, 5, 5, 5}));
@@ -59,17 +59,17 @@ TEST(Store, WhatIsDerivedIsSharedIfItIsTheSame) {
   Executable a = compile(derived(), store);
   const auto want = [](float w) { return std::exp(w); };
   EXPECT_FLOAT_EQ(run(a, {1, 1, 1, 1})[2], want(2));
-  EXPECT_EQ(store.use().derived, 16u);
-  EXPECT_EQ(store.use().tensors, 0u);  // only what is derived from it is read
+  EXPECT_EQ(store.use().derived_bytes, 16u);
+  EXPECT_EQ(store.use().tensor_bytes, 0u);  // only what is derived from it is read
   EXPECT_EQ(store.use().uploads, 1u);
   Executable b = compile(derived("add"), store);
   EXPECT_FLOAT_EQ(run(b, {1, 1, 1, 1})[2], want(2) + 1);
-  EXPECT_EQ(store.use().derived, 16u);
+  EXPECT_EQ(store.use().derived_bytes, 16u);
   EXPECT_EQ(store.use().uploads, 1u);  // nothing had to be made
   // Nearly the same is another tensor.
   Executable c = compile(graph_with("%e = sin(%w)\n%y = mul(%x, %e)"), store);
   EXPECT_FLOAT_EQ(run(c, {1, 1, 1, 1})[2], std::sin(2.0f));
-  EXPECT_EQ(store.use().derived, 32u);
+  EXPECT_EQ(store.use().derived_bytes, 32u);
   // Stale everywhere, derived once.
   const uint64_t uploads = store.use().uploads;
   store.set("w", floats({0, 1, -1, 3}));
@@ -88,10 +88,10 @@ TEST(Store, WhatNobodyReadsLeavesTheDeviceAndComesBack) {
   for (uint64_t i = 1; i <= 2; ++i) {
     Executable exe = compile(g, store);
     EXPECT_EQ(exe.run(x).at("y").real(7), 6);
-    EXPECT_EQ(store.use().tensors, uint64_t{4} << 20);
+    EXPECT_EQ(store.use().tensor_bytes, uint64_t{4} << 20);
     EXPECT_EQ(store.use().uploads, i);
   }
-  EXPECT_EQ(store.use().tensors, 0u);
+  EXPECT_EQ(store.use().tensor_bytes, 0u);
   EXPECT_EQ(full_device().memory().bytes, before);
 }
 
@@ -194,7 +194,7 @@ TEST(Store, AParamThatAGraphWritesIsSeenByOthersWithoutACopy) {
       EXPECT_EQ(run(plain, {1, 1, 1, 1}), (std::vector<float>{1.0f - i, 2.0f - i, 3.0f - i, 4.0f - i}));
       EXPECT_FLOAT_EQ(run(of_derived, {1, 1, 1, 1})[1], std::exp(2.0f - i));
     }
-    EXPECT_EQ(store.use().tensors, 16u);  // one place for all
+    EXPECT_EQ(store.use().tensor_bytes, 16u);  // one place for all
     EXPECT_EQ(store.read("w"), floats({-2, -1, 0, 1}));
   }
   // What was learned stays, although no executable is left.
