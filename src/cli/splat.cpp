@@ -234,7 +234,7 @@ vision::Image picture_of_depth(const Tensor& depth, const Range& range, const Si
 
 void check_options(const Options& o) {
   if (o.scene.empty() == (o.test_splats == 0)) {
-    throw Misuse(o.scene.empty() ? "splat needs a PLY file or --test-scene"
+    throw Misuse(o.scene.empty() ? "splat needs either a PLY file or --test-scene"
                                  : "splat takes a PLY file or --test-scene, not both");
   }
   if (o.output.empty() && o.ply.empty())
