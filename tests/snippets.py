@@ -19,6 +19,8 @@ NAMES = {
     "docs/sharing.md": "rlx::Graph& prompt_graph, rlx::Graph& step_graph, const rlx::Device& device, rlx::Executable& prompt, "
     "rlx::Executable& step, rlx::Executable& encoder, rlx::Executable& decoder, rlx::Tensor tokens, rlx::Tensor token, "
     "rlx::Tensor x",
+    "docs/waiting.md": "rlx::Graph& graph, rlx::Device& device, rlx::Executable& exe, rlx::Tensor x, void (*draw_a_frame)(), "
+    "void (*show)(const rlx::NamedTensors&)",
     "docs/quantisation.md": "rlx::Graph& g, rlx::Value x",
 }
 INCLUDES = ['#include "rlx/custom_op.h"', '#include "rlx/onnx.h"', '#include "rlx/rlx.h"']

@@ -68,6 +68,10 @@ struct DeviceOptions {
   // Told about what takes long the first time. Work with pipelines that have not run before is then submitted
   // in pieces and waited for, so that there is something to tell; later runs are as without it.
   ProgressListener progress = {};
+
+  // Kernels are compiled on threads of the device. Off: in the calls that wait, and one in each call that
+  // looks whether something is ready.
+  bool worker_threads = true;
 };
 
 // The adapters that fit the options, best first. If there are none, the list is empty; that is not an error.

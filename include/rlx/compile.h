@@ -77,4 +77,10 @@ Executable compile(const Graph& graph, const Device& device = Device::open(),
 // The params of the graph are the tensors of the store.
 Executable compile(const Graph& graph, const Store& store, const CompileOptions& options = {});
 
+// The same without waiting: kernels are compiled while the program goes on, and progress() counts them. The
+// passes over the graph are made in this call.
+Pending<Executable> compile_async(const Graph& graph, const Device& device,
+                                  const CompileOptions& options = {});
+Pending<Executable> compile_async(const Graph& graph, const Store& store, const CompileOptions& options = {});
+
 }  // namespace rlx

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rlx/adapter.h"
+#include "rlx/pending.h"
 
 namespace rlx {
 
@@ -31,12 +32,17 @@ class Device {
 
   // The best adapter that fits the options; an error that lists the adapters when none does.
   static Device open(const DeviceOptions& options = {});
+  // The same without waiting for the driver.
+  static Pending<Device> open_async(const DeviceOptions& options = {});
   // Whether open() would find an adapter.
   static bool is_available(const DeviceOptions& options = {});
 
   const AdapterInfo& info() const;
   const Caps& caps() const;  // the adapter's, with DeviceOptions::limits applied
   MemoryUse memory() const;
+  // Goes on with everything that is under way on the device and has been given a callback (Pending::then):
+  // runs, compilations. True if something still is. For event loops; nobody needs it who calls get().
+  bool poll() const;
   bool lost() const;
   void force_loss();  // for tests of recovery
 

@@ -13,6 +13,7 @@ enum class ErrorKind {
   unsupported,       // the request is well formed, but this device or build cannot do it
   out_of_memory,     // the device or the host has less memory than the work needs
   device_lost,       // the GPU went away; build the executable again on a new device
+  cancelled,         // by the caller (Pending::cancel)
   internal,          // a bug in rlx
 };
 

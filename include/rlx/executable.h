@@ -23,6 +23,7 @@
 #include "rlx/device_tensor.h"
 #include "rlx/graph.h"
 #include "rlx/list.h"
+#include "rlx/pending.h"
 #include "rlx/report.h"
 #include "rlx/tensor.h"
 
@@ -116,26 +117,13 @@ struct TensorInfo {
   TensorType type;
 };
 
-// A run in progress. Dropping it is safe; the run continues. One thread at a time may use it.
-class Run {
- public:
-  Run();
-  Run(Run&&) noexcept;
-  Run& operator=(Run&&) noexcept;
-  ~Run();
-
-  bool ready();        // get() would not block
-  NamedTensors get();  // once
-
- private:
-  friend class Executable;
-  struct Impl;
-  explicit Run(std::shared_ptr<Impl> impl);
-  std::shared_ptr<Impl> impl_;
-};
+// A run in progress: get() returns its outputs. Dropping it is safe; the run continues.
+using Run = Pending<NamedTensors>;
 
 class Executable {
  public:
+  struct Impl;
+
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
   ~Executable();
@@ -169,7 +157,10 @@ class Executable {
   // written whichever outputs are. Allocates nothing once a plan for the shapes exists.
   void run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
   void run(const Context& context, List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
-  // Returns once the work has been handed to the device. No names: all outputs.
+  // Returns once the work has been handed to the device, or where something has to be waited for before that
+  // (kernels that are compiled, weights, words that decide how the run goes on): then it goes on as
+  // rlx/pending.h says, at the latest with the next call that uses the same weights or states. No names: all
+  // outputs.
   Run run_async(const RunInputs& inputs, const std::vector<std::string>& outputs = {},
                 SymbolList symbols = {});
   Run run_async(const Context& context, const RunInputs& inputs, const std::vector<std::string>& outputs = {},
@@ -217,9 +208,7 @@ class Executable {
   Tensor value(std::string_view node, int32_t output = 0) const;
 
  private:
-  friend Executable compile(const Graph& graph, const Device& device, const CompileOptions& options);
-  friend Executable compile(const Graph& graph, const Store& store, const CompileOptions& options);
-  struct Impl;
+  friend struct ExecutableAccess;
   explicit Executable(std::unique_ptr<Impl> impl);
   Impl& impl() const;  // an error after a move
   std::unique_ptr<Impl> impl_;

@@ -14,6 +14,8 @@
 #include "rlx/models.h"
 #include "rlx/npy.h"
 #include "rlx/ops.h"
+#include "rlx/pending.h"
+#include "rlx/progress.h"
 #include "rlx/safetensors.h"
 #include "rlx/store.h"
 #include "rlx/tensor.h"

@@ -16,6 +16,8 @@ const char* to_string(ErrorKind kind) {
       return "out of memory";
     case ErrorKind::device_lost:
       return "device lost";
+    case ErrorKind::cancelled:
+      return "cancelled";
     case ErrorKind::internal:
       return "internal error";
   }

@@ -57,11 +57,11 @@ void Core::wait(wgpu::Future future) {
   }
 }
 
-std::shared_ptr<Completion> Core::completion_of_queue() {
-  auto completion = std::make_shared<Completion>();
+std::shared_ptr<QueueEnd> Core::end_of_queue() {
+  auto completion = std::make_shared<QueueEnd>();
   completion->future = queue.OnSubmittedWorkDone(
       wgpu::CallbackMode::AllowSpontaneous,
-      [](wgpu::QueueWorkDoneStatus status, wgpu::StringView, std::shared_ptr<Completion>* share) {
+      [](wgpu::QueueWorkDoneStatus status, wgpu::StringView, std::shared_ptr<QueueEnd>* share) {
         const CallScope scope;
         (*share)->failed = status != wgpu::QueueWorkDoneStatus::Success;
         (*share)->done = true;
@@ -71,7 +71,13 @@ std::shared_ptr<Completion> Core::completion_of_queue() {
   return completion;
 }
 
-void Core::wait(Completion& completion) {
+std::shared_ptr<QueueEnd> Core::end_of_uploads() {
+  queue.Submit(0, nullptr);
+  bytes_in_upload = 0;
+  return end_of_queue();
+}
+
+void Core::wait(QueueEnd& completion) {
   if (!completion.done) wait(completion.future);
   // Another thread's wait may be the one that runs our callback, and may not have finished it.
   while (!completion.done && !lost) std::this_thread::yield();
@@ -103,7 +109,12 @@ void Core::note_error(wgpu::ErrorType type, std::string_view message) {
     return;
   }
   const std::lock_guard lock(error_mutex);
-  if (!stray_error) stray_error = error;
+  if (!late_error) late_error = last_work ? error.within(*last_work) : error;
+}
+
+std::optional<Error> Core::take_late_error() {
+  const std::lock_guard lock(error_mutex);
+  return std::exchange(late_error, std::nullopt);
 }
 
 void Core::fail_lost() const {
@@ -126,8 +137,7 @@ void Call::check() {
 
 std::optional<Error> Call::take_error() {
   if (error_) return std::exchange(error_, std::nullopt);
-  const std::lock_guard lock(core_.error_mutex);
-  return std::exchange(core_.stray_error, std::nullopt);
+  return core_.take_late_error();
 }
 
 }  // namespace rlx::gpu

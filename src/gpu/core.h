@@ -70,7 +70,7 @@ struct Readback::Impl {
 
 // The end of all work submitted so far. Shared with Dawn's callback, so that a waiter may give up before it
 // comes.
-struct Completion {
+struct QueueEnd {
   wgpu::Future future;
   std::atomic<bool> done = false;
   std::atomic<bool> failed = false;
@@ -78,7 +78,7 @@ struct Completion {
 
 struct Ticket::Impl {
   std::shared_ptr<Core> core;
-  std::shared_ptr<Completion> completion;
+  std::shared_ptr<QueueEnd> end;
 };
 
 struct CachedPipeline {
@@ -95,8 +95,10 @@ struct Core {
   // Blocks; throws when the device is lost and the future will not complete.
   void wait(wgpu::Future future);
 
-  std::shared_ptr<Completion> completion_of_queue();
-  void wait(Completion& completion);
+  std::shared_ptr<QueueEnd> end_of_queue();
+  // The same, for what has been written; what is written from now on is counted anew.
+  std::shared_ptr<QueueEnd> end_of_uploads();
+  void wait(QueueEnd& end);
 
   // Tells the listener, if there is one.
   void report(ProgressStage stage, int64_t done, int64_t total);
@@ -104,6 +106,7 @@ struct Core {
   void note_loss(std::string reason);
   void note_error(wgpu::ErrorType type, std::string_view message);
   [[noreturn]] void fail_lost() const;
+  std::optional<Error> take_late_error();
 
   wgpu::Instance instance;
   wgpu::Device device;
@@ -117,6 +120,7 @@ struct Core {
   DiskCache disk;  // Dawn's worker threads use it until the device is destroyed
 
   std::filesystem::path wgsl_dir;  // where modules are written, if anywhere
+  bool worker_threads = true;      // make pipelines
   std::mutex pipelines_mutex;
   std::unordered_multimap<uint64_t, CachedPipeline> pipelines;  // by hash of the contents
   uint64_t pipeline_clock = 0;
@@ -128,12 +132,14 @@ struct Core {
   std::mutex staging_mutex;
   std::vector<std::unique_ptr<Readback::Impl>> free_staging;
 
-  std::atomic<uint64_t> bytes_in_upload = 0;  // written since the queue was last known to be empty
+  std::atomic<uint64_t> bytes_in_upload = 0;  // written since somebody last waited for it
 
   std::atomic<bool> lost = false;
-  mutable std::mutex error_mutex;  // guards the two below
+  mutable std::mutex error_mutex;  // guards those below
   std::string lost_reason;
-  std::optional<Error> stray_error;  // raised outside of any call (a worker thread); the next call throws it
+  // Raised outside of any call. Whoever waits next throws it, or the next call.
+  std::optional<Error> late_error;
+  std::shared_ptr<const std::string> last_work;  // Work::what
 };
 
 // One call from outside. Dawn reports errors through a callback on the thread that made them; the call in

@@ -89,6 +89,10 @@ void Device::force_loss() {
   core_->device.ForceLoss(wgpu::DeviceLostReason::Unknown, "the loss was forced by a test");
 }
 
+void Device::force_error(std::string_view text) {
+  core_->device.InjectError(wgpu::ErrorType::Validation, text);
+}
+
 CacheStats Device::stats() const {
   return {.memory_hits = core_->memory_hits,
           .pipelines_created = core_->pipelines_created,
@@ -148,11 +152,7 @@ void Device::write(const Buffer& to, uint64_t offset, std::span<const std::byte>
     core_->queue.WriteBuffer(target.buffer, offset + done, bytes.data() + done, piece);
     done += piece;
     core_->bytes_in_upload += piece;
-    if (core_->bytes_in_upload > kMaxBytesInUpload) {
-      core_->queue.Submit(0, nullptr);
-      core_->wait(*core_->completion_of_queue());
-      core_->bytes_in_upload = 0;
-    }
+    if (core_->bytes_in_upload > kMaxBytesInUpload) core_->wait(*core_->end_of_uploads());
   }
   if (whole_words < bytes.size()) {
     std::array<std::byte, 4> tail{};
@@ -160,6 +160,14 @@ void Device::write(const Buffer& to, uint64_t offset, std::span<const std::byte>
     core_->queue.WriteBuffer(target.buffer, offset + whole_words, tail.data(), tail.size());
   }
   call.check();
+}
+
+std::optional<Ticket> Device::upload_backlog() {
+  const Call call(*core_);
+  if (core_->bytes_in_upload <= kMaxBytesInUpload / 2) return std::nullopt;
+  Ticket ticket;
+  ticket.impl_ = std::make_unique<Ticket::Impl>(core_, core_->end_of_uploads());
+  return ticket;
 }
 
 void Device::clear(const Buffer& buffer, uint64_t offset, uint64_t bytes) {
@@ -175,6 +183,13 @@ void Device::clear(const Buffer& buffer, uint64_t offset, uint64_t bytes) {
   call.check();
 }
 
+Readback Device::read_later(const Buffer& from, uint64_t offset, uint64_t bytes) {
+  Readback staging = readback(bytes);
+  const Copy copy{.from = &from, .from_offset = offset, .bytes = bytes};
+  submit({.after = {&copy, 1}, .readback = &staging});
+  return staging;
+}
+
 void Device::read(const Buffer& from, uint64_t offset, std::span<std::byte> bytes) {
   const CallScope scope;
   checked(from, offset, bytes.size(), "reading");
@@ -184,10 +199,8 @@ void Device::read(const Buffer& from, uint64_t offset, std::span<std::byte> byte
     const uint64_t begin = (offset + done) / 4 * 4;
     const uint64_t piece = std::min(bytes.size() - done, kUploadPiece);
     const uint64_t end = (offset + done + piece + 3) / 4 * 4;
-    Readback staging = readback(end - begin);
-    const Copy copy{.from = &from, .from_offset = begin, .bytes = end - begin};
-    submit({.after = {&copy, 1}, .readback = &staging});
-    std::memcpy(bytes.data() + done, staging.wait().data() + (offset + done - begin), piece);
+    std::memcpy(bytes.data() + done,
+                read_later(from, begin, end - begin).bytes().data() + (offset + done - begin), piece);
     done += piece;
   }
 }
@@ -224,6 +237,27 @@ BindGroup Device::bind_group(const Pipeline& pipeline, std::span<const BufferRan
   }
   call.check();
   return group;
+}
+
+void Device::poll_later(std::weak_ptr<Polled> work) {
+  const std::lock_guard lock(polled_mutex_);
+  polled_.push_back(std::move(work));
+}
+
+bool Device::poll() {
+  std::vector<std::weak_ptr<Polled>> all;
+  {
+    const std::lock_guard lock(polled_mutex_);
+    all.swap(polled_);
+  }
+  // What they call may use the device, and add more.
+  std::erase_if(all, [](const std::weak_ptr<Polled>& weak) {
+    const std::shared_ptr<Polled> work = weak.lock();
+    return !work || work->poll();
+  });
+  const std::lock_guard lock(polled_mutex_);
+  polled_.insert(polled_.end(), all.begin(), all.end());
+  return !polled_.empty();
 }
 
 MemoryUse Device::memory() const { return {core_->memory->bytes, core_->memory->most, core_->budget}; }

@@ -1,5 +1,8 @@
 // An open GPU: buffers, pipelines, submits and what comes back from them.
 //
+// What takes time is a Completion: a Readback, a Ticket, a PipelineBatch, a DeviceOpening. Functions that
+// wait for one are few and do nothing else.
+//
 // Every function here may be called from any thread. Handles (Buffer, Pipeline, BindGroup, Readback, Ticket)
 // keep alive what they need, so they and the Device may be destroyed in any order; several Devices may live
 // in one process.
@@ -12,12 +15,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/completion.h"
 #include "base/limits.h"
 #include "gpu/adapter.h"
 #include "gpu/call_scope.h"
@@ -69,6 +75,7 @@ class Pipeline {
 
  private:
   friend class Device;
+  friend class PipelineBatch;
   std::shared_ptr<const Impl> impl_;
 };
 
@@ -123,20 +130,21 @@ struct Copy {
 
 // Host-visible memory from the device's pool, into which one submit copies results. Destroying it returns the
 // memory, finished or not.
-class Readback {
+class Readback final : public Completion {
  public:
   Readback();
-  ~Readback();
+  ~Readback() override;
   Readback(Readback&&) noexcept;
   Readback& operator=(Readback&&) noexcept;
 
   explicit operator bool() const { return impl_ != nullptr; }
   uint64_t size() const { return size_; }
 
-  // True once wait() would not block (also after a failure, which wait() then throws).
-  bool ready();
-  // Blocks until the submit that was given this readback is done; the bytes stay valid as long as the handle.
-  std::span<const std::byte> wait();
+  // The submit that was given this readback is done, or has failed, which wait() throws.
+  bool ready() override;
+  void wait() override;
+  // Waits; the bytes stay valid as long as the handle.
+  std::span<const std::byte> bytes();
 
   struct Impl;
 
@@ -147,20 +155,64 @@ class Readback {
 };
 
 // The end of all work that was submitted before the ticket was taken.
-class Ticket {
+class Ticket final : public Completion {
  public:
   Ticket();
-  ~Ticket();
+  ~Ticket() override;
   Ticket(Ticket&&) noexcept;
   Ticket& operator=(Ticket&&) noexcept;
 
-  bool ready();
-  void wait();  // throws if the device was lost before the work was done
+  bool ready() override;
+  void wait() override;  // throws if the device was lost before the work was done
 
   struct Impl;
 
  private:
   friend class Device;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Pipelines that are made on threads of the device, or without any (DeviceOptions::worker_threads): then each
+// call of ready() makes one. wait() helps. Those that are still to be made when it is dropped are not.
+class PipelineBatch final : public Completion {
+ public:
+  PipelineBatch();
+  ~PipelineBatch() override;
+  PipelineBatch(PipelineBatch&&) noexcept;
+  PipelineBatch& operator=(PipelineBatch&&) noexcept;
+
+  bool ready() override;
+  // ErrorKind::invalid_argument with the label, the compiler's message and its line when the WGSL is wrong.
+  void wait() override;
+  ProgressReport progress() const override;
+  // After an error: the number of the request that was wrong.
+  size_t failed() const;
+  // Waits; in the order of the requests.
+  std::vector<Pipeline> take();
+
+  struct Impl;
+
+ private:
+  friend class Device;
+  std::unique_ptr<Impl> impl_;
+};
+
+class Device;
+
+class DeviceOpening final : public Completion {
+ public:
+  ~DeviceOpening() override;
+  DeviceOpening(DeviceOpening&&) noexcept;
+  DeviceOpening& operator=(DeviceOpening&&) noexcept;
+
+  bool ready() override;
+  void wait() override;
+  std::shared_ptr<Device> take();  // waits; once
+
+  struct Impl;
+  explicit DeviceOpening(std::unique_ptr<Impl> impl);
+
+ private:
   std::unique_ptr<Impl> impl_;
 };
 
@@ -171,6 +223,8 @@ struct Work {
   std::span<const DispatchCommand> dispatches = {};
   std::span<const Copy> after = {};
   Readback* readback = nullptr;  // filled by the copies whose `to` is null
+  // For errors: "the graph 'bert'". Those that arrive later name the last one.
+  std::shared_ptr<const std::string> what = nullptr;
 };
 
 // The device's clock around one dispatch, in nanoseconds from an arbitrary start.
@@ -191,6 +245,7 @@ struct CacheStats {
 class Device {
  public:
   // ErrorKind::unsupported, with the adapters that exist, when none fits the options.
+  static DeviceOpening start_opening(const DeviceOptions& options = {});
   static std::shared_ptr<Device> open(const DeviceOptions& options = {});
   // A device that reads kernels and computes nothing, with every extension of WGSL. It needs no driver. Null
   // if Dawn has none.
@@ -210,15 +265,20 @@ class Device {
   // returns. The offset is a multiple of 4. A length that is not a multiple of 4 is padded with zero
   // bytes: the 1 to 3 bytes after the data become zero, so a tensor of such a size must own its padding.
   void write(const Buffer& to, uint64_t offset, std::span<const std::byte> bytes);
+  // If much has been written that the device has not taken yet, the end of that: to be waited for before
+  // more. (A single write of a lot waits by itself.)
+  std::optional<Ticket> upload_backlog();
   // Zeros, in the same order as a write; offset and length are multiples of 4.
   void clear(const Buffer& buffer, uint64_t offset, uint64_t bytes);
-  // Waits for all earlier work, then copies out. Any offset and length. Not for the hot path: see Readback.
+  // What the bytes are after all earlier work; offset and length are multiples of 4.
+  Readback read_later(const Buffer& from, uint64_t offset, uint64_t bytes);
+  // The same, any offset and length, and waits.
   void read(const Buffer& from, uint64_t offset, std::span<std::byte> bytes);
 
-  // In the order of the requests. Those whose text and bindings have not been seen before are compiled in
-  // parallel. ErrorKind::internal with the label, the compiler's message and its line when the WGSL is wrong.
-  std::vector<Pipeline> pipelines(std::span<const PipelineRequest> requests);
-  Pipeline pipeline(const PipelineRequest& request);
+  // Those whose text and bindings have not been seen before are compiled in parallel.
+  PipelineBatch start_pipelines(std::vector<PipelineRequest> requests);
+  std::vector<Pipeline> pipelines(std::vector<PipelineRequest> requests);
+  Pipeline pipeline(PipelineRequest request);
   // The same errors about the WGSL itself, without making a pipeline. (The device's limits are not looked
   // at.)
   void check_wgsl(const PipelineRequest& request);
@@ -231,21 +291,35 @@ class Device {
   void submit(const Work& work);
   Ticket ticket();
 
+  // Whether somebody listens (DeviceOptions::progress) and one of the pipelines has not run before: many
+  // drivers compile it then.
+  bool is_first_run(std::span<const DispatchCommand> dispatches) const;
+  // The dispatch is about to run; whether its pipeline has not run before.
+  bool note_first_run(const DispatchCommand& dispatch) const;
+  void report(ProgressStage stage, int64_t done, int64_t total) const;
+
+  // Pushed on by poll() from now on, until it has ended or nobody else holds it.
+  void poll_later(std::weak_ptr<Polled> work);
+  // True if some of them are still under way.
+  bool poll();
+
   // Like submit(), but with a pass for each dispatch and a timestamp at both ends of it; waits for the end.
   // Each pass costs time, so the sum is more than the plain submit takes. Needs caps().timestamps.
   std::vector<DispatchTime> submit_timed(const Work& work);
 
   bool lost() const;
-  void force_loss();  // for tests of recovery
+  void force_loss();                        // for tests of recovery
+  void force_error(std::string_view text);  // outside of any call: for tests of errors that arrive later
 
   CacheStats stats() const;
   MemoryUse memory() const;
 
  private:
+  friend class DeviceOpening;
   explicit Device(std::shared_ptr<Core> core);
-  void submit_at_once(const Work& work);
-  void submit_in_pieces(const Work& work);
   std::shared_ptr<Core> core_;
+  std::mutex polled_mutex_;
+  std::vector<std::weak_ptr<Polled>> polled_;
 };
 
 }  // namespace rlx::gpu

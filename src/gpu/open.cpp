@@ -101,8 +101,14 @@ void on_error(const WGPUDevice*, WGPUErrorType type, WGPUStringView message, voi
   static_cast<Core*>(core)->note_error(static_cast<wgpu::ErrorType>(type), wgpu::StringView(message));
 }
 
+struct OpenResult {
+  wgpu::Device device;
+  std::string message;
+};
+
 // The C structures: the setters of Dawn's C++ wrapper for the cache do not compile with every compiler.
-void request_device(Core& core, const wgpu::Adapter& adapter, const DeviceOptions& options) {
+wgpu::Future request_device(Core& core, const wgpu::Adapter& adapter, const DeviceOptions& options,
+                            OpenResult& result) {
   const std::vector<wgpu::FeatureName> features = useful_features(adapter);
   const Toggles toggles = toggles_for(options);
   wgpu::Limits limits;
@@ -133,34 +139,14 @@ void request_device(Core& core, const wgpu::Adapter& adapter, const DeviceOption
   descriptor.uncapturedErrorCallbackInfo.callback = on_error;
   descriptor.uncapturedErrorCallbackInfo.userdata1 = &core;
 
-  struct Result {
-    wgpu::Device device;
-    std::string message;
-  } result;
-  const wgpu::Future future = adapter.RequestDevice(
+  return adapter.RequestDevice(
       reinterpret_cast<const wgpu::DeviceDescriptor*>(&descriptor), wgpu::CallbackMode::WaitAnyOnly,
-      [](wgpu::RequestDeviceStatus, wgpu::Device device, wgpu::StringView message, Result* result) {
-        result->device = std::move(device);
-        result->message = std::string_view(message);
+      [](wgpu::RequestDeviceStatus, wgpu::Device device, wgpu::StringView message, OpenResult* opened) {
+        opened->device = std::move(device);
+        opened->message = std::string_view(message);
       },
       &result);
-  core.instance.WaitAny(future, UINT64_MAX);
-  if (!result.device) {
-    fail(ErrorKind::unsupported, "the adapter '{}' ({}) did not open: {}", core.info.name, core.info.backend,
-         result.message);
-  }
-  core.device = std::move(result.device);
-  core.queue = core.device.GetQueue();
-
-  // Warnings would go to stderr; what is an error also arrives at on_error.
-  WGPULoggingCallbackInfo logging = WGPU_LOGGING_CALLBACK_INFO_INIT;
-  logging.callback = [](WGPULoggingType, WGPUStringView, void*, void*) {};
-  wgpuDeviceSetLoggingCallback(core.device.Get(), logging);
 }
-
-}  // namespace
-
-namespace {
 
 // 0 where it cannot be asked for.
 uint64_t host_memory() {
@@ -174,7 +160,70 @@ uint64_t host_memory() {
 
 }  // namespace
 
-std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
+struct DeviceOpening::Impl {
+  explicit Impl(std::shared_ptr<Core> with) : core(std::move(with)) {}
+  ~Impl() {
+    const CallScope scope;
+    finish();
+  }
+  void finish() {
+    if (is_pending) core->instance.WaitAny(future, UINT64_MAX);
+    is_pending = false;
+  }
+  // The callback knows where the result is: this does not move, and outlives it.
+  std::shared_ptr<Core> core;
+  OpenResult result;
+  wgpu::Future future;
+  bool is_pending = false;
+};
+
+DeviceOpening::DeviceOpening(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DeviceOpening::~DeviceOpening() = default;
+DeviceOpening::DeviceOpening(DeviceOpening&&) noexcept = default;
+DeviceOpening& DeviceOpening::operator=(DeviceOpening&&) noexcept = default;
+
+bool DeviceOpening::ready() {
+  const CallScope scope;
+  if (impl_->is_pending && impl_->core->poll(impl_->future)) impl_->is_pending = false;
+  return !impl_->is_pending;
+}
+
+void DeviceOpening::wait() {
+  const CallScope scope;
+  impl_->finish();
+}
+
+std::shared_ptr<Device> DeviceOpening::take() {
+  const CallScope scope;
+  impl_->finish();
+  std::shared_ptr<Core> core = std::move(impl_->core);
+  if (!impl_->result.device) {
+    fail(ErrorKind::unsupported, "the adapter '{}' ({}) did not open: {}", core->info.name,
+         core->info.backend, impl_->result.message);
+  }
+  core->device = std::move(impl_->result.device);
+  core->queue = core->device.GetQueue();
+
+  // Warnings would go to stderr; what is an error also arrives at on_error.
+  WGPULoggingCallbackInfo logging = WGPU_LOGGING_CALLBACK_INFO_INIT;
+  logging.callback = [](WGPULoggingType, WGPUStringView, void*, void*) {};
+  wgpuDeviceSetLoggingCallback(core->device.Get(), logging);
+  return std::shared_ptr<Device>(new Device(std::move(core)));
+}
+
+namespace {
+
+DeviceOpening open_core(std::shared_ptr<Core> core, const wgpu::Adapter& adapter,
+                        const DeviceOptions& options) {
+  auto opening = std::make_unique<DeviceOpening::Impl>(std::move(core));
+  opening->future = request_device(*opening->core, adapter, options, opening->result);
+  opening->is_pending = true;
+  return DeviceOpening(std::move(opening));
+}
+
+}  // namespace
+
+DeviceOpening Device::start_opening(const DeviceOptions& options) {
   const CallScope scope;
   const AdapterSearch search = search_adapters(options);
   if (search.fitting.empty()) fail_without_adapter(options, search);
@@ -185,13 +234,15 @@ std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   core->info = best.info;
   core->caps = lowered(best.info.caps, options.limits);
   core->wgsl_dir = options.wgsl_dir.empty() ? env_text("RLX_WGPU_DUMP_WGSL") : options.wgsl_dir;
+  core->worker_threads = options.worker_threads;
   core->progress = options.progress;
   core->budget = options.memory_budget != 0         ? options.memory_budget
                  : best.info.caps.memory_bytes != 0 ? best.info.caps.memory_bytes
                                                     : host_memory() / 2;
-  request_device(*core, best.adapter, options);
-  return std::shared_ptr<Device>(new Device(std::move(core)));
+  return open_core(std::move(core), best.adapter, options);
 }
+
+std::shared_ptr<Device> Device::open(const DeviceOptions& options) { return start_opening(options).take(); }
 
 std::shared_ptr<Device> Device::open_for_checks() {
   const CallScope scope;
@@ -201,8 +252,7 @@ std::shared_ptr<Device> Device::open_for_checks() {
   core->instance = search.instance;
   core->info = search.fitting.front().info;
   core->caps = core->info.caps;
-  request_device(*core, search.fitting.front().adapter, {});
-  return std::shared_ptr<Device>(new Device(std::move(core)));
+  return open_core(std::move(core), search.fitting.front().adapter, {}).take();
 }
 
 }  // namespace rlx::gpu

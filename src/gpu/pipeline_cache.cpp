@@ -1,12 +1,15 @@
 // Pipelines: found in memory, or compiled, many at a time.
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <exception>
 #include <fstream>
+#include <mutex>
 #include <ranges>
+#include <thread>
 
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/parallel.h"
 #include "gpu/core.h"
 
 namespace rlx::gpu {
@@ -181,12 +184,6 @@ std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest&
   return result;
 }
 
-struct Missing {
-  const PipelineRequest* request = nullptr;
-  uint64_t hash = 0;
-  PipelinePtr compiled;
-};
-
 }  // namespace
 
 const std::string& Pipeline::label() const {
@@ -194,56 +191,134 @@ const std::string& Pipeline::label() const {
   return impl_ ? impl_->request.label : none;
 }
 
-std::vector<Pipeline> Device::pipelines(std::span<const PipelineRequest> requests) {
+struct PipelineBatch::Impl {
+  Impl(std::shared_ptr<Core> with, std::vector<PipelineRequest> wanted)
+      : core(std::move(with)), requests(std::move(wanted)), pipelines(requests.size()) {}
+  ~Impl() { stop = true; }
+
+  // Makes the next one; false if there is none.
+  bool make_one();
+  void add(size_t request, PipelinePtr made);
+
+  std::shared_ptr<Core> core;
+  std::vector<PipelineRequest> requests;
+  std::vector<Pipeline> pipelines;  // of the requests; empty while they are being made
+  std::vector<uint64_t> hashes;
+  std::vector<size_t> missing;   // requests
+  std::atomic<size_t> next = 0;  // of `missing`
+  std::atomic<size_t> made = 0;
+  std::atomic<bool> stop = false;
+  std::atomic<bool> is_wrong = false;
+  mutable std::mutex mutex;  // guards the two below, and `pipelines`
+  std::exception_ptr error;
+  size_t failed = 0;
+  std::vector<std::jthread> workers;  // the last member: they use the others
+};
+
+void PipelineBatch::Impl::add(size_t request, PipelinePtr made_now) {
+  const std::lock_guard lock(core->pipelines_mutex);
+  ++core->pipelines_created;
+  // Another batch may have made the same one first; then that one is kept.
+  if (PipelinePtr other = find(*core, requests[request], hashes[request])) {
+    made_now = std::move(other);
+  } else {
+    core->pipelines.emplace(hashes[request], CachedPipeline{made_now, ++core->pipeline_clock});
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (hashes[i] == hashes[request] && same_contents(requests[i], requests[request]))
+      pipelines[i].impl_ = made_now;
+  }
+}
+
+bool PipelineBatch::Impl::make_one() {
+  if (stop) return false;
+  const size_t i = next++;
+  if (i >= missing.size()) return false;
+  const CallScope scope;
+  try {
+    PipelinePtr compiled = compile(*core, requests[missing[i]]);
+    const std::lock_guard lock(mutex);
+    add(missing[i], std::move(compiled));
+    core->report(ProgressStage::pipelines, static_cast<int64_t>(++made), std::ssize(missing));
+  } catch (...) {
+    const std::lock_guard lock(mutex);
+    if (!error) {
+      error = std::current_exception();
+      failed = missing[i];
+    }
+    is_wrong = stop = true;
+  }
+  return true;
+}
+
+PipelineBatch::PipelineBatch() = default;
+PipelineBatch::~PipelineBatch() = default;
+PipelineBatch::PipelineBatch(PipelineBatch&&) noexcept = default;
+PipelineBatch& PipelineBatch::operator=(PipelineBatch&&) noexcept = default;
+
+bool PipelineBatch::ready() {
+  if (impl_->workers.empty() && !impl_->is_wrong) impl_->make_one();
+  return impl_->is_wrong || impl_->made == impl_->missing.size();
+}
+
+void PipelineBatch::wait() {
+  while (impl_->make_one()) {
+  }
+  impl_->workers.clear();  // joins them
+  if (impl_->error) std::rethrow_exception(impl_->error);
+}
+
+ProgressReport PipelineBatch::progress() const {
+  return {ProgressStage::pipelines, static_cast<int64_t>(impl_->made), std::ssize(impl_->missing)};
+}
+
+size_t PipelineBatch::failed() const { return impl_->failed; }
+
+std::vector<Pipeline> PipelineBatch::take() {
+  wait();
+  const std::lock_guard lock(impl_->core->pipelines_mutex);
+  if (!impl_->missing.empty()) trim(*impl_->core);
+  return std::move(impl_->pipelines);
+}
+
+PipelineBatch Device::start_pipelines(std::vector<PipelineRequest> requests) {
   const Call call(*core_);
-  Core& core = *core_;
-  std::vector<Pipeline> found(requests.size());
-  std::vector<Missing> missing;
+  PipelineBatch batch;
+  batch.impl_ = std::make_unique<PipelineBatch::Impl>(core_, std::move(requests));
+  PipelineBatch::Impl& b = *batch.impl_;
   {
-    const std::lock_guard lock(core.pipelines_mutex);
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const uint64_t hash = hash_of(requests[i]);
-      found[i].impl_ = find(core, requests[i], hash);
-      const bool known = found[i] || std::ranges::any_of(missing, [&](const Missing& other) {
-                           return other.hash == hash && same_contents(*other.request, requests[i]);
-                         });
+    const std::lock_guard lock(core_->pipelines_mutex);
+    for (size_t i = 0; i < b.requests.size(); ++i) {
+      b.hashes.push_back(hash_of(b.requests[i]));
+      b.pipelines[i].impl_ = find(*core_, b.requests[i], b.hashes[i]);
+      const bool known =
+          b.pipelines[i] || std::ranges::any_of(b.missing, [&](size_t other) {
+            return b.hashes[other] == b.hashes[i] && same_contents(b.requests[other], b.requests[i]);
+          });
       if (known) {
-        ++core.memory_hits;
+        ++core_->memory_hits;
       } else {
-        missing.push_back({.request = &requests[i], .hash = hash, .compiled = nullptr});
+        b.missing.push_back(i);
       }
     }
   }
-  if (missing.empty()) return found;
-
+  if (b.missing.empty()) return batch;
+  core_->report(ProgressStage::pipelines, 0, std::ssize(b.missing));
+  if (!core_->worker_threads) return batch;
   // On our own threads: Dawn's asynchronous creation is no faster, parses the WGSL on the calling thread, and
-  // its worker threads delay the destruction of the device by 100 ms.
-  const auto total = static_cast<int64_t>(missing.size());
-  std::mutex made_mutex;
-  int64_t made = 0;
-  core.report(ProgressStage::pipelines, 0, total);
-  parallel_for(total, 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      missing[i].compiled = compile(core, *missing[i].request);
-      const std::lock_guard lock(made_mutex);
-      core.report(ProgressStage::pipelines, ++made, total);
-    }
-  });
+  // its worker threads delay the destruction of the device by 100 ms. One core is left for the caller.
+  const size_t cores = std::max(2u, std::thread::hardware_concurrency());
+  for (size_t i = 0; i < std::min(cores - 1, b.missing.size()); ++i) {
+    b.workers.emplace_back([&b] {
+      while (b.make_one()) {
+      }
+    });
+  }
+  return batch;
+}
 
-  const std::lock_guard lock(core.pipelines_mutex);
-  for (const Missing& entry : missing) {
-    ++core.pipelines_created;
-    // Another thread may have made the same one first; then that one is kept.
-    if (!find(core, *entry.request, entry.hash)) {
-      core.pipelines.emplace(entry.hash, CachedPipeline{entry.compiled, ++core.pipeline_clock});
-    }
-  }
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (!found[i]) found[i].impl_ = find(core, requests[i], hash_of(requests[i]));
-  }
-  missing.clear();  // its references are no longer valid
-  trim(core);
-  return found;
+std::vector<Pipeline> Device::pipelines(std::vector<PipelineRequest> requests) {
+  return start_pipelines(std::move(requests)).take();
 }
 
 void Device::check_wgsl(const PipelineRequest& request) {
@@ -252,6 +327,10 @@ void Device::check_wgsl(const PipelineRequest& request) {
   check_compiled(call, request);
 }
 
-Pipeline Device::pipeline(const PipelineRequest& request) { return pipelines({&request, 1}).front(); }
+Pipeline Device::pipeline(PipelineRequest request) {
+  std::vector<PipelineRequest> one;
+  one.push_back(std::move(request));
+  return pipelines(std::move(one)).front();
+}
 
 }  // namespace rlx::gpu

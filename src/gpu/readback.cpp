@@ -70,7 +70,7 @@ bool Readback::ready() {
   return impl_->core->poll(impl_->future) || impl_->core->lost;
 }
 
-std::span<const std::byte> Readback::wait() {
+void Readback::wait() {
   const CallScope scope;
   if (!impl_ || impl_->state == Impl::State::idle) {
     fail(ErrorKind::invalid_argument, "waiting for a readback that was not given to any submit");
@@ -82,8 +82,15 @@ std::span<const std::byte> Readback::wait() {
     fail(ErrorKind::internal, "reading {} bytes back from the device '{}' failed: {}", size_, core.info.name,
          impl_->failure);
   }
+  if (const std::optional<Error> error = core.take_late_error()) throw *error;
+}
+
+std::span<const std::byte> Readback::bytes() {
+  wait();
+  const CallScope scope;
   const void* data = impl_->buffer.GetConstMappedRange(0, impl_->capacity);
-  if (data == nullptr) fail(ErrorKind::internal, "the device '{}' did not map its memory", core.info.name);
+  if (data == nullptr)
+    fail(ErrorKind::internal, "the device '{}' did not map its memory", impl_->core->info.name);
   return {static_cast<const std::byte*>(data), size_};
 }
 
@@ -130,20 +137,20 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
 
 bool Ticket::ready() {
   const CallScope scope;
-  if (!impl_ || impl_->completion->done) return true;
-  impl_->core->poll(impl_->completion->future);
-  return impl_->completion->done || impl_->core->lost;
+  if (!impl_ || impl_->end->done) return true;
+  impl_->core->poll(impl_->end->future);
+  return impl_->end->done || impl_->core->lost;
 }
 
 void Ticket::wait() {
   const CallScope scope;
-  if (impl_) impl_->core->wait(*impl_->completion);
+  if (impl_) impl_->core->wait(*impl_->end);
 }
 
 Ticket Device::ticket() {
   Call call(*core_);
   Ticket ticket;
-  ticket.impl_ = std::make_unique<Ticket::Impl>(core_, core_->completion_of_queue());
+  ticket.impl_ = std::make_unique<Ticket::Impl>(core_, core_->end_of_queue());
   call.check();
   return ticket;
 }

@@ -136,42 +136,26 @@ class Timestamps {
 
 }  // namespace
 
+bool Device::is_first_run(std::span<const DispatchCommand> dispatches) const {
+  return core_->progress && std::ranges::any_of(dispatches, is_new);
+}
+
+bool Device::note_first_run(const DispatchCommand& dispatch) const {
+  if (!is_new(dispatch)) return false;
+  dispatch.pipeline->impl()->has_run = true;
+  return true;
+}
+
+void Device::report(ProgressStage stage, int64_t done, int64_t total) const {
+  core_->report(stage, done, total);
+}
+
 void Device::submit(const Work& work) {
-  if (core_->progress && std::ranges::any_of(work.dispatches, is_new)) {
-    submit_in_pieces(work);
-  } else {
-    submit_at_once(work);
-  }
-}
-
-// Drivers that compile a pipeline when it is first dispatched take most of a first run's time there. A piece
-// ends with such a dispatch, or after a twentieth of the work.
-void Device::submit_in_pieces(const Work& work) {
-  const std::span<const DispatchCommand> all = work.dispatches;
-  const size_t most = std::max<size_t>(all.size() / 20, 1);
-  const auto finish = [&](const Work& piece, size_t done) {
-    submit_at_once(piece);
-    ticket().wait();
-    core_->report(ProgressStage::first_run, static_cast<int64_t>(done), std::ssize(all));
-  };
-  core_->report(ProgressStage::first_run, 0, std::ssize(all));
-  std::span<const Copy> before = work.before;
-  size_t first = 0;
-  for (size_t end = 1; end < all.size(); ++end) {
-    const DispatchCommand& last = all[end - 1];
-    const bool compiles = is_new(last);
-    if (compiles) last.pipeline->impl()->has_run = true;
-    if (!compiles && end - first < most) continue;
-    finish({.before = std::exchange(before, {}), .dispatches = all.subspan(first, end - first)}, end);
-    first = end;
-  }
-  if (is_new(all.back())) all.back().pipeline->impl()->has_run = true;
-  finish({.before = before, .dispatches = all.subspan(first), .after = work.after, .readback = work.readback},
-         all.size());
-}
-
-void Device::submit_at_once(const Work& work) {
   Call call(*core_);
+  if (work.what) {
+    const std::lock_guard lock(core_->error_mutex);
+    core_->last_work = work.what;
+  }
   Readback::Impl* staging = idle_staging(work.readback == nullptr ? nullptr : work.readback->impl_.get());
   const wgpu::CommandEncoder encoder = core_->device.CreateCommandEncoder();
   encode(encoder, work.before, staging);
@@ -183,6 +167,8 @@ void Device::submit_at_once(const Work& work) {
   encode(encoder, work.after, staging);
   const wgpu::CommandBuffer commands = encoder.Finish();
   core_->queue.Submit(1, &commands);
+  if (const std::optional<Error> error = call.take_error())
+    throw work.what ? error->within(*work.what) : *error;
   call.check();
   if (staging != nullptr) map(*staging);
   call.check();
@@ -218,7 +204,7 @@ std::vector<DispatchTime> Device::submit_timed(const Work& work) {
   if (staging != nullptr) map(*staging);
   call.check();
 
-  const std::span<const std::byte> bytes = times_staging.wait();
+  const std::span<const std::byte> bytes = times_staging.bytes();
   std::vector<DispatchTime> times(work.dispatches.size());
   static_assert(sizeof(DispatchTime) == Timestamps::kBytesPerDispatch);
   std::memcpy(times.data(), bytes.data(), times.size() * sizeof(DispatchTime));

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/fail.h"
 
 namespace rlx {
 namespace {
@@ -15,12 +16,14 @@ uint64_t slot_bytes(size_t bytes) {
 
 }  // namespace
 
-gpu::PipelineRequest Commands::request(const BoundDispatch& d) {
-  gpu::PipelineRequest out{
-      .label = d.kernel->name, .wgsl = module_text(*d.kernel, d.pattern), .bindings = {}};
-  out.bindings = {gpu::BindingKind::uniform, gpu::BindingKind::uniform};
-  for (const BindingPattern& b : d.pattern.bindings)
-    out.bindings.push_back(b.writable ? gpu::BindingKind::read_write : gpu::BindingKind::read);
+std::vector<gpu::PipelineRequest> Commands::requests(std::span<const BoundDispatch> dispatches) {
+  std::vector<gpu::PipelineRequest> out;
+  for (const BoundDispatch& d : dispatches) {
+    gpu::PipelineRequest& request = out.emplace_back(d.kernel->name, module_text(*d.kernel, d.pattern));
+    request.bindings = {gpu::BindingKind::uniform, gpu::BindingKind::uniform};
+    for (const BindingPattern& b : d.pattern.bindings)
+      request.bindings.push_back(b.writable ? gpu::BindingKind::read_write : gpu::BindingKind::read);
+  }
   return out;
 }
 
@@ -33,23 +36,18 @@ Commands::Step Commands::next_step(const BoundDispatch& d, uint64_t& bytes) {
 }
 
 Commands::Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatch> dispatches,
-                   FindBuffer buffer, StateIds states)
+                   std::vector<gpu::Pipeline> pipelines, FindBuffer buffer, StateIds states)
     : device_(std::move(device)),
       buffer_(std::move(buffer)),
       dispatches_(std::move(dispatches)),
       state_ids_(states) {
-  std::vector<gpu::PipelineRequest> requests;
   uint64_t size = 0;
-  for (const BoundDispatch& d : dispatches_) {
-    requests.push_back(request(d));
-    steps_.push_back(next_step(d, size));
-  }
+  for (const BoundDispatch& d : dispatches_) steps_.push_back(next_step(d, size));
   if (dispatches_.empty()) return;
   uniforms_ = device_->create_buffer(gpu::BufferUse::uniform, size, "params");
   uniform_bytes_.resize(size);
   for (size_t i = 0; i < steps_.size(); ++i) put(i);
   flush();
-  std::vector<gpu::Pipeline> pipelines = device_->pipelines(requests);
   for (size_t i = 0; i < steps_.size(); ++i) {
     steps_[i].pipeline = std::move(pipelines[i]);
     if (!uses_states(dispatches_[i])) steps_[i].group = make_group(steps_[i], dispatches_[i]);
@@ -105,16 +103,14 @@ void Commands::list_commands() {
 }
 
 void Commands::replace(size_t first, size_t count, std::vector<BoundDispatch> dispatches) {
-  std::vector<gpu::PipelineRequest> requests;
   std::vector<Step> steps;
   for (const BoundDispatch& d : dispatches) {
-    requests.push_back(request(d));
     uint64_t size = 0;
     steps.push_back(next_step(d, size));
     steps.back().uniforms =
         std::make_shared<gpu::Buffer>(device_->create_buffer(gpu::BufferUse::uniform, size, "params"));
   }
-  std::vector<gpu::Pipeline> pipelines = device_->pipelines(requests);
+  std::vector<gpu::Pipeline> pipelines = device_->pipelines(requests(dispatches));
   for (size_t i = 0; i < steps.size(); ++i) {
     steps[i].pipeline = std::move(pipelines[i]);
     if (!uses_states(dispatches[i])) steps[i].group = make_group(steps[i], dispatches[i]);
@@ -189,6 +185,19 @@ void Commands::update(size_t i, BoundDispatch now) {
   }
   commands_[i] = {&step.pipeline, &step.group, d.grid[0], d.grid[1], d.grid[2]};
   if (!same_words) put(i);
+}
+
+Task<std::vector<gpu::Pipeline>> make_pipelines(gpu::Device& device,
+                                                std::span<const BoundDispatch> dispatches,
+                                                const std::vector<Program::NodeName>& names) {
+  gpu::PipelineBatch batch = device.start_pipelines(Commands::requests(dispatches));
+  try {
+    co_await batch;
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::invalid_argument && e.kind() != ErrorKind::internal) throw;
+    throw e.within(formatted("'{}'", names[static_cast<size_t>(dispatches[batch.failed()].node)].name));
+  }
+  co_return batch.take();
 }
 
 }  // namespace rlx

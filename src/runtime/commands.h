@@ -6,8 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "base/task.h"
 #include "gpu/device.h"
 #include "kernels/binder.h"
+#include "plan/program.h"
 #include "runtime/context.h"
 
 namespace rlx {
@@ -20,8 +22,10 @@ class Commands {
   struct StateIds {
     int32_t first, end;
   };
-  Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatch> dispatches, FindBuffer buffer,
-           StateIds states = {0, 0});
+  // The pipelines are those of requests(dispatches).
+  Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatch> dispatches,
+           std::vector<gpu::Pipeline> pipelines, FindBuffer buffer, StateIds states = {0, 0});
+  static std::vector<gpu::PipelineRequest> requests(std::span<const BoundDispatch> dispatches);
 
   // Before a submit: the dispatches that use states are bound to those of this context. What is bound to
   // others is kept for the next time.
@@ -48,7 +52,6 @@ class Commands {
   };
 
   static Step next_step(const BoundDispatch& dispatch, uint64_t& uniform_bytes);
-  static gpu::PipelineRequest request(const BoundDispatch& dispatch);
   void list_commands();
   bool uses_states(const BoundDispatch& dispatch) const;
   void drop_state_groups();
@@ -73,5 +76,10 @@ class Commands {
   };
   std::vector<Parked> parked_;
 };
+
+// The pipelines of these dispatches; an error names the node whose kernel does not compile.
+Task<std::vector<gpu::Pipeline>> make_pipelines(gpu::Device& device,
+                                                std::span<const BoundDispatch> dispatches,
+                                                const std::vector<Program::NodeName>& names);
 
 }  // namespace rlx

@@ -3,6 +3,8 @@
 #include "base/border.h"
 #include "base/fail.h"
 #include "gpu/device.h"
+#include "runtime/device_access.h"
+#include "runtime/pending_work.h"
 
 namespace rlx {
 
@@ -18,6 +20,31 @@ Device Device::open(const DeviceOptions& options) try {
   throw_as_error("opening a device");
 }
 
+namespace {
+
+class OpenWork final : public PendingWork<Device> {
+ public:
+  explicit OpenWork(const DeviceOptions& options) : opening_(gpu::Device::start_opening(options)) {}
+
+ private:
+  const char* what() const override { return "the opening of a device"; }
+  bool step(bool block) override {
+    if (block) opening_.wait();
+    return opening_.ready();
+  }
+  Device result() override { return DeviceAccess::make(opening_.take()); }
+
+  gpu::DeviceOpening opening_;
+};
+
+}  // namespace
+
+Pending<Device> Device::open_async(const DeviceOptions& options) try {
+  return Pending<Device>(std::make_shared<OpenWork>(options));
+} catch (...) {
+  throw_as_error("opening a device");
+}
+
 bool Device::is_available(const DeviceOptions& options) {
   try {
     return !gpu::list_adapters(options).empty();
@@ -29,6 +56,7 @@ bool Device::is_available(const DeviceOptions& options) {
 const AdapterInfo& Device::info() const { return impl_->info(); }
 const Caps& Device::caps() const { return impl_->caps(); }
 MemoryUse Device::memory() const { return impl_->memory(); }
+bool Device::poll() const { return impl_->poll(); }
 bool Device::lost() const { return impl_->lost(); }
 void Device::force_loss() { impl_->force_loss(); }
 

@@ -13,8 +13,9 @@
 namespace rlx {
 
 DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, const Target& target,
-                       LoweredGraph lowered, Plan plan)
+                       LoweredGraph lowered, Plan plan, std::vector<gpu::Pipeline> pipelines)
     : device_(std::move(device)),
+      what_(std::make_shared<std::string>(formatted("the graph '{}'", lowered.graph.name))),
       weights_(weights),
       target_(target),
       lowered_(std::move(lowered)),
@@ -36,7 +37,8 @@ DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weigh
     has_segments_ |= !work.code.empty();
   }
   commands_ = std::make_unique<Commands>(
-      device_, std::move(plan_.dispatches), [this](int32_t id) -> const gpu::Buffer& { return buffer(id); },
+      device_, std::move(plan_.dispatches), std::move(pipelines),
+      [this](int32_t id) -> const gpu::Buffer& { return buffer(id); },
       Commands::StateIds{weights.weight_buffers(), weights.fixed_buffers()});
   make_slots();
 }

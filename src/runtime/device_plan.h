@@ -43,8 +43,9 @@ struct LoweredGraph {
 
 class DevicePlan {
  public:
+  // The pipelines are those of plan.dispatches.
   DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, const Target& target,
-             LoweredGraph lowered, Plan plan);
+             LoweredGraph lowered, Plan plan, std::vector<gpu::Pipeline> pipelines);
   DevicePlan(const DevicePlan&) = delete;
 
   // Before a run: it takes place in the context that has these states.
@@ -102,6 +103,8 @@ class DevicePlan {
   Tensor read_value(std::string_view node, int32_t output) const;
 
   const Graph& graph() const { return lowered_.graph; }
+  // For errors of the device.
+  const std::shared_ptr<const std::string>& what() const { return what_; }
   const std::vector<Program::NodeName>& names() const { return lowered_.program.names; }
   const Plan& plan() const { return plan_; }
   // How many nodes were lowered so far to retarget it: tests count them.
@@ -122,6 +125,7 @@ class DevicePlan {
   void adopt(Relowered::Node& node);
 
   std::shared_ptr<gpu::Device> device_;
+  std::shared_ptr<const std::string> what_;
   const Weights& weights_;
   std::shared_ptr<const StateBuffers> states_;  // of the last run
   Target target_;

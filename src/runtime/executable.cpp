@@ -8,6 +8,7 @@
 #include "ir/subgraphs.h"
 #include "ops/flops.h"
 #include "runtime/device_access.h"
+#include "runtime/pending_work.h"
 #include "runtime/transfer.h"
 
 namespace rlx {
@@ -23,22 +24,28 @@ LoadedGraph::LoadedGraph(CompiledGraph compiled_graph, std::shared_ptr<Store::Im
 
 namespace {
 
-std::shared_ptr<LoadedGraph> load_graph(std::shared_ptr<Store::Impl> store, const Graph& source,
-                                        const CompileOptions& options) {
-  const CompiledGraph compiled = compile_graph(store->device, source, options);
-  const auto load = [&] {
-    auto loaded = std::make_shared<LoadedGraph>(compiled, store);
-    if (loaded->symbols.empty()) loaded->last = loaded->plan_for(SymbolValues{});
-    return loaded;
-  };
+Task<std::shared_ptr<LoadedGraph>> load_compiled(const CompiledGraph& compiled,
+                                                 std::shared_ptr<Store::Impl> store) {
+  auto loaded = std::make_shared<LoadedGraph>(compiled, std::move(store));
+  co_await loaded->weights.load_constants(loaded->compiled.split);
+  if (loaded->symbols.empty()) loaded->last = co_await loaded->plan_for(SymbolValues{});
+  co_return loaded;
+}
+
+Task<std::shared_ptr<LoadedGraph>> load_graph(CompiledGraph compiled, std::shared_ptr<Store::Impl> store) {
   try {
-    return load();
+    co_return co_await load_compiled(compiled, store);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::out_of_memory) throw;
     const std::lock_guard lock(store->mutex);
     store->make_room();
   }
-  return load();
+  co_return co_await load_compiled(compiled, store);
+}
+
+std::shared_ptr<LoadedGraph> load_graph_now(const std::shared_ptr<Store::Impl>& store, const Graph& source,
+                                            const CompileOptions& options) {
+  return blocking(load_graph(compile_graph(store->device, source, options), store));
 }
 
 // Of one executable.
@@ -46,18 +53,67 @@ std::shared_ptr<Store::Impl> own_store(const Device& device) {
   return Store::Impl::make(DeviceAccess::get(device), false);
 }
 
+class CompileWork final : public PendingWork<Executable> {
+ public:
+  CompileWork(std::shared_ptr<Store::Impl> store, const Graph& source, const CompileOptions& options)
+      : store_(std::move(store)),
+        source_(source),
+        options_(options),
+        task_(load_graph(compile_graph(store_->device, source, options), store_)) {
+    position_.cancelled = &cancelled_;
+  }
+  gpu::Device* device() override { return store_->device.get(); }
+
+ private:
+  const char* what() const override { return "the compilation"; }
+  bool step(bool block) override { return task_.advance(position_, block); }
+  Executable result() override {
+    return ExecutableAccess::make(std::make_unique<Executable::Impl>(source_, options_, task_.take()));
+  }
+  void stop() override { task_ = {}; }
+  ProgressReport step_progress() const override {
+    return position_.awaited ? position_.awaited->progress() : ProgressReport{};
+  }
+
+  std::shared_ptr<Store::Impl> store_;
+  Graph source_;
+  CompileOptions options_;
+  TaskPosition position_;
+  Task<std::shared_ptr<LoadedGraph>> task_;
+};
+
+Pending<Executable> start_compiling(std::shared_ptr<Store::Impl> store, const Graph& graph,
+                                    const CompileOptions& options) {
+  auto work = std::make_shared<CompileWork>(std::move(store), graph, options);
+  work->advance(false);  // begins
+  return Pending<Executable>(std::move(work));
+}
+
 }  // namespace
 
 Executable compile(const Graph& graph, const Device& device, const CompileOptions& options) try {
-  return Executable(
-      std::make_unique<Executable::Impl>(graph, options, load_graph(own_store(device), graph, options)));
+  return ExecutableAccess::make(
+      std::make_unique<Executable::Impl>(graph, options, load_graph_now(own_store(device), graph, options)));
 } catch (...) {
   throw_as_error("compiling a graph");
 }
 
 Executable compile(const Graph& graph, const Store& store, const CompileOptions& options) try {
-  return Executable(std::make_unique<Executable::Impl>(graph, options,
-                                                       load_graph(StoreAccess::get(store), graph, options)));
+  return ExecutableAccess::make(std::make_unique<Executable::Impl>(
+      graph, options, load_graph_now(StoreAccess::get(store), graph, options)));
+} catch (...) {
+  throw_as_error("compiling a graph");
+}
+
+Pending<Executable> compile_async(const Graph& graph, const Device& device,
+                                  const CompileOptions& options) try {
+  return start_compiling(own_store(device), graph, options);
+} catch (...) {
+  throw_as_error("compiling a graph");
+}
+
+Pending<Executable> compile_async(const Graph& graph, const Store& store, const CompileOptions& options) try {
+  return start_compiling(StoreAccess::get(store), graph, options);
 } catch (...) {
   throw_as_error("compiling a graph");
 }
@@ -117,36 +173,22 @@ void Executable::Impl::replace(std::shared_ptr<LoadedGraph> fresh) {
 }
 
 void Executable::rebuild(const Device& device) try {
-  impl().replace(load_graph(own_store(device), impl().source, impl().options));
+  impl().replace(load_graph_now(own_store(device), impl().source, impl().options));
 } catch (...) {
   throw_as_error("rebuilding an executable");
 }
 
 void Executable::rebuild(const Store& store) try {
-  impl().replace(load_graph(StoreAccess::get(store), impl().source, impl().options));
+  impl().replace(load_graph_now(StoreAccess::get(store), impl().source, impl().options));
 } catch (...) {
   throw_as_error("rebuilding an executable");
 }
 
 // --- Plans ---
 
-std::shared_ptr<DevicePlan> LoadedGraph::plan_for(const SymbolValues& values) {
+Task<std::shared_ptr<DevicePlan>> LoadedGraph::plan_for(const SymbolValues& values) {
   symbols.bind(values);
-  return plans.get(symbols);
-}
-
-std::shared_ptr<DevicePlan> LoadedGraph::plan_for(List<InputRef> inputs, SymbolList given) {
-  symbols.bind(*compiled.graph, inputs, given);
-  return plans.get(symbols);
-}
-
-std::shared_ptr<DevicePlan> Executable::Impl::plan_for_run(List<InputRef> inputs, SymbolList given) {
-  loaded->store->finish_active();  // its own, and those of others that may write the same params
-  before.clear();
-  copies.clear();
-  loaded->last = loaded->store->with_room([&] { return loaded->plan_for(inputs, given); });
-  report_if_new(*loaded->last);
-  return loaded->last;
+  co_return co_await plans.get(symbols);
 }
 
 void Executable::Impl::drop_plans() {
@@ -381,7 +423,7 @@ std::shared_ptr<const Graph> Executable::graph() const {
 std::string Executable::plan_text(const SymbolValues& symbols) const try {
   const Impl::Lock lock = impl().lock();
   impl().finish_active();
-  const auto plan = impl().loaded->plan_for(symbols);
+  const auto plan = blocking(impl().loaded->plan_for(symbols));
   return impl().plan_text(*plan);
 } catch (...) {
   throw_as_error("printing a plan");
@@ -390,7 +432,7 @@ std::string Executable::plan_text(const SymbolValues& symbols) const try {
 PlanReport Executable::plan_report(const SymbolValues& symbols) const try {
   const Impl::Lock lock = impl().lock();
   impl().finish_active();
-  return impl().plan_report(*impl().loaded->plan_for(symbols));
+  return impl().plan_report(*blocking(impl().loaded->plan_for(symbols)));
 } catch (...) {
   throw_as_error("describing a plan");
 }

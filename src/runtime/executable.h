@@ -2,12 +2,15 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/task.h"
 #include "gpu/device.h"
 #include "rlx/compile.h"
 #include "runtime/context.h"
@@ -23,8 +26,7 @@ struct LoadedGraph {
   LoadedGraph(CompiledGraph compiled_graph, std::shared_ptr<Store::Impl> params);
   LoadedGraph(const LoadedGraph&) = delete;
 
-  std::shared_ptr<DevicePlan> plan_for(List<InputRef> inputs, SymbolList given);
-  std::shared_ptr<DevicePlan> plan_for(const SymbolValues& values);
+  Task<std::shared_ptr<DevicePlan>> plan_for(const SymbolValues& values);
 
   const CompiledGraph compiled;
   const std::shared_ptr<Store::Impl> store;
@@ -32,6 +34,27 @@ struct LoadedGraph {
   GivenSymbols symbols;
   PlanCache plans;
   std::shared_ptr<DevicePlan> last;  // the one that ran last, or the only one; null if there is none yet
+};
+
+// Who asked for a run. It must last until the last submit has been made.
+class RunCaller {
+ public:
+  // The sizes of the inputs are right: now their elements are needed.
+  virtual void add_data() {}
+  // Before the last submit, when all sizes are known: adds copies of the outputs and returns where they are
+  // read back to, if anywhere.
+  virtual gpu::Readback* add_outputs(const DevicePlan& plan) = 0;
+
+ protected:
+  ~RunCaller() = default;
+};
+
+struct RunRequest {
+  RunCaller& caller;
+  List<InputRef> inputs;
+  SymbolList symbols;
+  const Context* context = nullptr;              // null: that of the executable
+  std::vector<DispatchReport>* times = nullptr;  // gets those of all dispatches, unless it is null
 };
 
 struct Executable::Impl final : StoreUser {
@@ -68,8 +91,9 @@ struct Executable::Impl final : StoreUser {
   bool is_unused(std::string_view param) const;
   // The states of runs that name no context; and of those that do.
   const std::shared_ptr<Context::Impl>& context_of(const Context* context);
-  std::shared_ptr<DevicePlan> plan_for_run(List<InputRef> inputs, SymbolList given);
-  // The inputs are in place, the weights loaded and the states bound.
+  Task<std::shared_ptr<DevicePlan>> make_plan();
+  void check_inputs(const DevicePlan& plan, List<InputRef> inputs) const;
+  // The inputs are in place and the states bound.
   void prepare(DevicePlan& plan, List<InputRef> inputs, const std::shared_ptr<Context::Impl>& context);
   // Adds a copy of an output to the readback, after the `total` bytes so far.
   void add_readback(const DevicePlan& plan, const DevicePlan::OutputSlot& slot, uint64_t& total);
@@ -82,18 +106,16 @@ struct Executable::Impl final : StoreUser {
   void add_feeds(const DevicePlan& plan);
   // Once the last submit of a run has been made.
   void note_run(const DevicePlan& plan);
-  // Encodes and submits with the copies that were added and those of the feeds.
-  void submit(DevicePlan& plan, gpu::Readback* readback, std::vector<DispatchReport>* times);
-  // Begins a run. Before the last of its submits, `read` adds copies and returns the readback, if there is
-  // one; `times` gets those of all dispatches, unless it is null. Returns what makes the other submits, if
-  // there are several.
-  template <class Read>
-  std::shared_ptr<Runner> launch(const std::shared_ptr<DevicePlan>& plan, List<InputRef> inputs,
-                                 const std::shared_ptr<Context::Impl>& context,
-                                 std::vector<DispatchReport>* times, Read read);
-  std::shared_ptr<Runner> start(const std::shared_ptr<DevicePlan>& plan,
-                                const std::shared_ptr<Context::Impl>& context,
-                                std::vector<DispatchReport>* times, std::function<gpu::Readback*()> read);
+  // The commands of the plan, or all if none are given.
+  void submit(const DevicePlan& plan, std::span<const size_t> commands, const gpu::Work& work,
+              std::vector<DispatchReport>* times);
+  // A run from the call to its last submit, where something has to be waited for in between: pipelines,
+  // loading, words that the host reads.
+  struct ActiveRun;
+  // Begins a run. Nothing is returned if all has been submitted. `keep` is kept until then.
+  std::shared_ptr<ActiveRun> launch(const RunRequest& request, std::shared_ptr<RunCaller> keep = nullptr);
+  void launch_and_wait(const RunRequest& request);  // until all has been submitted
+  Task<> go(ActiveRun& run);
   // Waits until all submits of such a run have been made: its plan, states and params are its own until then.
   void finish_active() override;
   // The times of these commands of the plan, or of all if none are given.
@@ -111,7 +133,7 @@ struct Executable::Impl final : StoreUser {
   const CompileOptions options;  // as given
   const std::vector<TensorInfo> params;
   std::shared_ptr<LoadedGraph> loaded;
-  std::shared_ptr<Runner> active;  // a run that has not made all of its submits
+  std::shared_ptr<ActiveRun> active;  // a run that has not made all of its submits
   struct Feed {
     std::string input, output;
     std::optional<DeviceTensor> value = {};  // of the last run
@@ -125,6 +147,34 @@ struct Executable::Impl final : StoreUser {
   std::atomic<int64_t> submits = 0;
   int64_t plans_before = 0;    // made before the last rebuild
   int64_t plans_reported = 0;  // of those of `loaded`
+};
+
+struct Executable::Impl::ActiveRun final : Runner::Submitter {
+  ActiveRun(Impl& executable, const RunRequest& asked, std::shared_ptr<RunCaller> kept);
+
+  // Goes on, to the end if it is to block; true at the end. Throws the run's error, each time. With the
+  // store's mutex held.
+  bool advance(bool block);
+  void cancel();
+  void end();
+  void submit(std::span<const size_t> commands, const gpu::Work& work) override;
+  void add_outputs(gpu::Work& work) override;
+
+  Impl& exe;  // alive until the run has ended
+  const std::shared_ptr<Store::Impl> store;
+  RunRequest request;
+  std::shared_ptr<RunCaller> keep;
+  std::shared_ptr<Context::Impl> context;
+  std::shared_ptr<DevicePlan> plan;             // null until there is one
+  std::optional<gpu::Readback*> readback = {};  // once the outputs have been asked for
+  bool done = false;
+  std::exception_ptr error;
+  TaskPosition position;
+  Task<> task;  // uses the others
+};
+
+struct ExecutableAccess {
+  static Executable make(std::unique_ptr<Executable::Impl> impl) { return Executable(std::move(impl)); }
 };
 
 }  // namespace rlx

@@ -5,7 +5,8 @@
 #include "base/border.h"
 #include "base/fail.h"
 #include "runtime/executable.h"
-#include "runtime/run.h"
+#include "runtime/pending_work.h"
+#include "runtime/run_outputs.h"
 #include "runtime/transfer.h"
 
 namespace rlx {
@@ -50,39 +51,34 @@ std::span<const std::byte> bytes_of(const InputRef& given) {
 
 }  // namespace
 
-void Executable::Impl::prepare(DevicePlan& plan, List<InputRef> inputs,
-                               const std::shared_ptr<Context::Impl>& context) {
-  const auto given = [&](const DevicePlan::InputSlot& slot) {
-    return std::ranges::find(inputs, slot.name, &InputRef::name);
-  };
-  const auto copy = [&](const DeviceTensor& tensor, const DevicePlan::InputSlot& slot) {
-    const DeviceTensor::Impl& from = DeviceTensorAccess::get(tensor);
-    if (from.bytes() == 0) return;
-    before.push_back({&from.buffer, 0, &plan.buffer(slot.place.buffer),
-                      static_cast<uint64_t>(slot.place.offset), from.bytes()});
-  };
+void Executable::Impl::check_inputs(const DevicePlan& plan, List<InputRef> inputs) const {
   for (const DevicePlan::InputSlot& slot : plan.inputs()) {
-    if (const auto it = given(slot); it != inputs.end()) {
+    if (const auto it = std::ranges::find(inputs, slot.name, &InputRef::name); it != inputs.end()) {
       check_input(slot, *it, *loaded->store->device);
-      if (it->on_device) {
-        copy(*it->on_device, slot);
-      } else {
-        check_elements(slot.type.dtype, bytes_of(*it), slot.name);
-      }
-    } else if (const DeviceTensor* const fed = fed_to(slot)) {
-      copy(*fed, slot);
-    } else {
+      if (!it->on_device) check_elements(slot.type.dtype, bytes_of(*it), slot.name);
+    } else if (!fed_to(slot)) {
       fail(ErrorKind::invalid_argument, "the input '{}' ({}) was not given", slot.name, slot.type.text());
     }
   }
-  loaded->weights.finish_loading();
+}
+
+void Executable::Impl::prepare(DevicePlan& plan, List<InputRef> inputs,
+                               const std::shared_ptr<Context::Impl>& context) {
+  loaded->weights.check_loaded();
   plan.select(loaded->store->with_room([&] { return loaded->weights.states_in(context); }));
   for (const DevicePlan::InputSlot& slot : plan.inputs()) {
-    const auto it = given(slot);
-    if (it == inputs.end() || it->on_device) continue;
-    write_elements(*loaded->compiled.device, plan.buffer(slot.place.buffer), slot.place.offset,
-                   slot.type.dtype, bytes_of(*it));
+    const auto given = std::ranges::find(inputs, slot.name, &InputRef::name);
+    const gpu::Buffer& to = plan.buffer(slot.place.buffer);
+    if (given != inputs.end() && !given->on_device) {
+      write_elements(*loaded->compiled.device, to, slot.place.offset, slot.type.dtype, bytes_of(*given));
+      continue;
+    }
+    const DeviceTensor::Impl& from =
+        DeviceTensorAccess::get(given == inputs.end() ? *fed_to(slot) : *given->on_device);
+    if (from.bytes() > 0)
+      before.push_back({&from.buffer, 0, &to, static_cast<uint64_t>(slot.place.offset), from.bytes()});
   }
+  if (const OverflowWords words = plan.overflow(); words.buffer) before.push_back(words.clearing());
   loaded->weights.wrote_params();  // whoever reads them next does so after this run
 }
 
@@ -132,21 +128,25 @@ void Executable::Impl::note_run(const DevicePlan& plan) {
   report_run(plan);
 }
 
-void Executable::Impl::submit(DevicePlan& plan, gpu::Readback* readback, std::vector<DispatchReport>* times) {
-  add_feeds(plan);
-  if (const OverflowWords words = plan.overflow(); words.buffer) before.push_back(words.clearing());
-  const gpu::Work work{
-      .before = before, .dispatches = plan.commands(), .after = copies, .readback = readback};
+void Executable::Impl::submit(const DevicePlan& plan, std::span<const size_t> commands, const gpu::Work& work,
+                              std::vector<DispatchReport>* times) {
   ++submits;
-  if (times) {
-    *times = submit_timed(plan, {}, work);
-  } else if (diagnostics && diagnostics->traces()) {
-    const double start_us = diagnostics->now_us();
-    diagnostics->timed(start_us, submit_timed(plan, {}, work));
-  } else {
+  const bool traces = diagnostics && diagnostics->traces();
+  if ((!times && !traces) || work.dispatches.empty()) {
     loaded->compiled.device->submit(work);
+    return;
   }
-  note_run(plan);
+  const double start_us = traces ? diagnostics->now_us() : 0;
+  std::vector<DispatchReport> part = submit_timed(plan, commands, work);
+  if (traces) diagnostics->timed(start_us, part);
+  if (!times) return;
+  // After those of the submits before: what the host does in between is not a dispatch's time.
+  const uint64_t end = times->empty() ? 0 : times->back().end_ns;
+  for (DispatchReport& d : part) {
+    d.begin_ns += end;
+    d.end_ns += end;
+    times->push_back(std::move(d));
+  }
 }
 
 void Executable::Impl::report_run(const DevicePlan& plan) {
@@ -170,69 +170,125 @@ std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& pla
   return out;
 }
 
+// --- A run, from the call to the last submit ---
+
+std::shared_ptr<Executable::Impl::ActiveRun> Executable::Impl::launch(const RunRequest& request,
+                                                                      std::shared_ptr<RunCaller> keep) {
+  loaded->store->finish_active();  // its own, and those of others that may write the same params
+  before.clear();
+  copies.clear();
+  loaded->symbols.bind(*loaded->compiled.graph, request.inputs, request.symbols);
+  const std::shared_ptr<DevicePlan> plan =
+      loaded->store->with_room([&] { return loaded->plans.find(loaded->symbols); });
+  if (plan && loaded->weights.is_loaded() && Runner::is_one_submit(*loaded->compiled.device, *plan)) {
+    // The steps of go(), with nothing to wait for: nothing is allocated.
+    loaded->last = plan;
+    request.caller.add_data();
+    check_inputs(*plan, request.inputs);
+    const std::shared_ptr<Context::Impl>& context = context_of(request.context);
+    gpu::Readback* const readback = request.caller.add_outputs(*plan);
+    prepare(*plan, request.inputs, context);
+    add_feeds(*plan);
+    submit(*plan, {},
+           {.before = before,
+            .dispatches = plan->commands(),
+            .after = copies,
+            .readback = readback,
+            .what = plan->what()},
+           request.times);
+    note_run(*plan);
+    return nullptr;
+  }
+  active = std::make_shared<ActiveRun>(*this, request, std::move(keep));
+  active->task = go(*active);
+  const std::shared_ptr<ActiveRun> run = active;
+  return run->advance(false) ? nullptr : run;
+}
+
+void Executable::Impl::launch_and_wait(const RunRequest& request) {
+  if (const std::shared_ptr<ActiveRun> run = launch(request)) run->advance(true);
+}
+
+Task<> Executable::Impl::go(ActiveRun& run) {
+  run.plan = loaded->last = co_await make_plan();
+  report_if_new(*run.plan);
+  run.request.caller.add_data();
+  check_inputs(*run.plan, run.request.inputs);
+  // What is wrong with the outputs is found before anything is changed, unless their sizes come later.
+  if (!run.plan->has_segments()) run.readback = run.request.caller.add_outputs(*run.plan);
+  if (!loaded->weights.is_loaded()) co_await loaded->weights.load();
+  prepare(*run.plan, run.request.inputs, run.context);
+  Runner runner(*loaded->compiled.device, *run.plan, before, run);
+  co_await runner.run();
+  note_run(*run.plan);
+}
+
+Task<std::shared_ptr<DevicePlan>> Executable::Impl::make_plan() {
+  try {
+    co_return co_await loaded->plans.get(loaded->symbols);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::out_of_memory) throw;
+  }
+  loaded->store->make_room();
+  co_return co_await loaded->plans.get(loaded->symbols);
+}
+
+Executable::Impl::ActiveRun::ActiveRun(Impl& executable, const RunRequest& asked,
+                                       std::shared_ptr<RunCaller> kept)
+    : exe(executable),
+      store(exe.loaded->store),
+      request(asked),
+      keep(std::move(kept)),
+      context(exe.context_of(asked.context)) {}
+
+bool Executable::Impl::ActiveRun::advance(bool block) {
+  if (!done) {
+    const std::shared_ptr<ActiveRun> self = exe.active;  // until the end of this
+    try {
+      done = task.advance(position, block);
+      if (!done) return false;
+      task.take();
+    } catch (...) {
+      done = true;
+      error = std::current_exception();
+    }
+    end();
+  }
+  if (error) std::rethrow_exception(error);
+  return true;
+}
+
+void Executable::Impl::ActiveRun::cancel() {
+  if (!done) end();
+  done = true;
+}
+
+void Executable::Impl::ActiveRun::end() {
+  task = {};
+  keep.reset();
+  plan.reset();
+  exe.active.reset();
+}
+
+void Executable::Impl::ActiveRun::submit(std::span<const size_t> commands, const gpu::Work& work) {
+  exe.submit(*plan, commands, work, request.times);
+}
+
+void Executable::Impl::ActiveRun::add_outputs(gpu::Work& work) {
+  if (!readback) readback = request.caller.add_outputs(*plan);
+  exe.add_feeds(*plan);
+  work.after = exe.copies;
+  work.readback = *readback;
+}
+
 void Executable::Impl::finish_active() {
   if (!active) return;
-  const std::shared_ptr<Runner> runner = std::move(active);
-  active.reset();
+  const std::shared_ptr<ActiveRun> run = active;
   try {
-    runner->advance(true);
+    run->advance(true);
   } catch (...) {
     // Whoever waits for that run is told.
   }
-}
-
-template <class Read>
-std::shared_ptr<Runner> Executable::Impl::launch(const std::shared_ptr<DevicePlan>& plan,
-                                                 List<InputRef> inputs,
-                                                 const std::shared_ptr<Context::Impl>& context,
-                                                 std::vector<DispatchReport>* times, Read read) {
-  if (plan->has_segments()) {
-    prepare(*plan, inputs, context);
-    return start(plan, context, times, std::move(read));
-  }
-  gpu::Readback* const into = read();
-  prepare(*plan, inputs, context);
-  submit(*plan, into, times);
-  return nullptr;
-}
-
-std::shared_ptr<Runner> Executable::Impl::start(const std::shared_ptr<DevicePlan>& plan,
-                                                const std::shared_ptr<Context::Impl>& context,
-                                                std::vector<DispatchReport>* times,
-                                                std::function<gpu::Readback*()> read) {
-  const bool timed = times || (diagnostics && diagnostics->traces());
-  // The context is kept: its states are used until the last submit.
-  const auto submit_part = [this, plan, context, times, timed](std::span<const size_t> commands,
-                                                               const gpu::Work& work) {
-    ++submits;
-    if (!timed || commands.empty()) {
-      loaded->compiled.device->submit(work);
-      return;
-    }
-    const double start_us = diagnostics ? diagnostics->now_us() : 0;
-    std::vector<DispatchReport> part = submit_timed(*plan, commands, work);
-    if (diagnostics && diagnostics->traces()) diagnostics->timed(start_us, part);
-    if (!times) return;
-    // After those of the submits before: what the host does in between is not a dispatch's time.
-    const uint64_t end = times->empty() ? 0 : times->back().end_ns;
-    for (DispatchReport& d : part) {
-      d.begin_ns += end;
-      d.end_ns += end;
-      times->push_back(std::move(d));
-    }
-  };
-  const auto finish = [this, plan, submit_part, read = std::move(read)](std::span<const size_t> commands,
-                                                                        gpu::Work work) {
-    copies.clear();
-    work.readback = read();
-    add_feeds(*plan);
-    work.after = copies;
-    submit_part(commands, work);
-    note_run(*plan);
-  };
-  active = std::make_shared<Runner>(loaded->compiled.device, plan, before, submit_part, finish);
-  active->advance(false);
-  return active;
 }
 
 namespace {
@@ -280,32 +336,85 @@ void Executable::Impl::check_names(const std::vector<std::string>& outputs) cons
 
 // --- Outputs as new tensors of the host ---
 
+namespace {
+
+class RunWork final : public PendingWork<NamedTensors>, public RunCaller {
+ public:
+  RunWork(Executable::Impl& exe, const RunInputs& inputs, const std::vector<std::string>& outputs)
+      : exe_(exe),
+        device_(exe.loaded->compiled.device),
+        outputs_(exe.loaded->compiled.graph->outputs(), outputs) {
+    // The run may begin later: it has the tensors, which share their elements with those of the caller.
+    inputs.for_each([&](const std::string& name, const auto& tensor) { items_.push_back({name, tensor}); });
+    refs_ = input_refs(*exe.loaded->compiled.graph, items_);
+    outputs_.zeros = exe.loaded->compiled.options.debug.dispatch_only;
+  }
+  // With the executable's lock held.
+  static Run start(const std::shared_ptr<RunWork>& work, const Context* context, SymbolList symbols) {
+    work->run_ = work->exe_.launch({*work, work->refs_, symbols, context}, work);
+    if (work->run_) work->run_->position.cancelled = &work->cancelled_;
+    return Run(work);
+  }
+
+  void add_data() override { rlx::add_data(refs_, items_); }
+  gpu::Readback* add_outputs(const DevicePlan& plan) override {
+    uint64_t total = 0;
+    for (const std::string& name : outputs_.names()) {
+      const DevicePlan::OutputSlot& slot = plan.output(name);
+      outputs_.slots.push_back(
+          {slot.name, slot.type.dtype, slot.dims, total, slot.device_bytes, slot.host_bytes});
+      exe_.add_readback(plan, slot, total);
+    }
+    outputs_.overflow_offset = exe_.add_overflow(plan, total);
+    if (plan.overflow().buffer) outputs_.node_names = plan.names();
+    if (outputs_.zeros) exe_.copies.clear();
+    if (total > 0 && !outputs_.zeros) readback_ = device_->readback(total);
+    return readback_ ? &readback_ : nullptr;
+  }
+  gpu::Device* device() override { return device_.get(); }
+
+ private:
+  const char* what() const override { return "the run"; }
+  bool step(bool block) override {
+    if (run_) {
+      const std::lock_guard lock(run_->store->mutex);
+      if (!run_->advance(block)) return false;
+    }
+    run_.reset();
+    if (!readback_) return true;
+    if (block) readback_.wait();
+    return readback_.ready();
+  }
+  NamedTensors result() override {
+    return outputs_.read(readback_ ? readback_.bytes() : std::span<const std::byte>());
+  }
+  void stop() override {
+    if (!run_) return;
+    const std::lock_guard lock(run_->store->mutex);
+    run_->cancel();
+  }
+  ProgressReport step_progress() const override {
+    if (!run_) return {};
+    const std::lock_guard lock(run_->store->mutex);
+    return run_->position.awaited ? run_->position.awaited->progress() : ProgressReport{};
+  }
+
+  Executable::Impl& exe_;  // while the run has not made all of its submits
+  std::shared_ptr<gpu::Device> device_;
+  std::vector<RunInputs::Item> items_;
+  std::vector<InputRef> refs_;
+  RunOutputs outputs_;
+  gpu::Readback readback_;
+  std::shared_ptr<Executable::Impl::ActiveRun> run_;  // null if everything has been submitted
+};
+
+}  // namespace
+
 Run Executable::Impl::run_async(const Context* context, const RunInputs& inputs,
                                 const std::vector<std::string>& outputs, SymbolList symbols) {
   const Lock held = lock();
   check_names(outputs);
-  std::vector<InputRef> refs = input_refs(*loaded->compiled.graph, inputs);
-  const std::shared_ptr<DevicePlan> plan = plan_for_run(refs, symbols);
-  add_data(refs, inputs);
-  auto run = std::make_shared<Run::Impl>(loaded->compiled.graph->outputs(), outputs);
-  run->zeros = loaded->compiled.options.debug.dispatch_only;
-  // Sizes are final when all but the last submit have been made.
-  const auto read = [this, plan, run]() -> gpu::Readback* {
-    uint64_t total = 0;
-    for (const std::string& name : run->names()) {
-      const DevicePlan::OutputSlot& slot = plan->output(name);
-      run->slots.push_back(
-          {slot.name, slot.type.dtype, slot.dims, total, slot.device_bytes, slot.host_bytes});
-      add_readback(*plan, slot, total);
-    }
-    if (plan->overflow().buffer) run->plan = plan;
-    run->overflow_offset = add_overflow(*plan, total);
-    if (run->zeros) copies.clear();
-    if (total > 0 && !run->zeros) run->readback = loaded->compiled.device->readback(total);
-    return run->readback ? &run->readback : nullptr;
-  };
-  run->runner = launch(plan, refs, context_of(context), nullptr, read);
-  return Run(std::move(run));
+  return RunWork::start(std::make_shared<RunWork>(*this, inputs, outputs), context, symbols);
 }
 
 NamedTensors Executable::run(const RunInputs& inputs, SymbolList symbols) try {
@@ -375,48 +484,49 @@ void check_output(const DevicePlan::OutputSlot& slot, const OutputRef& out, cons
 
 void Executable::Impl::run(const Context* context, List<InputRef> inputs, List<OutputRef> outputs,
                            SymbolList symbols) {
-  gpu::Readback readback;
-  std::shared_ptr<DevicePlan> plan;
-  uint64_t overflow_offset = 0;
-  {
-    const Lock held = lock();
-    plan = plan_for_run(inputs, symbols);
-    const auto read = [&]() -> gpu::Readback* {
-      uint64_t total = 0;
+  struct Caller final : RunCaller {
+    Caller(Impl& executable, List<OutputRef> given) : exe(executable), outputs(given) {}
+    gpu::Readback* add_outputs(const DevicePlan& plan) override {
       for (const OutputRef& out : outputs) {
-        check_output(plan->output(out.name), out, *loaded->store->device);
+        check_output(plan.output(out.name), out, *exe.loaded->store->device);
         check_alone(out, outputs);
       }
+      uint64_t total = 0;
       for (const OutputRef& out : outputs) {
-        const DevicePlan::OutputSlot& slot = plan->output(out.name);
+        const DevicePlan::OutputSlot& slot = plan.output(out.name);
         if (out.on_device) {
-          add_on_device(*plan, slot, *out.on_device);
+          exe.add_on_device(plan, slot, *out.on_device);
         } else {
-          add_readback(*plan, slot, total);
+          exe.add_readback(plan, slot, total);
         }
       }
-      overflow_offset = add_overflow(*plan, total);
-      if (loaded->compiled.options.debug.dispatch_only) {
-        copies.clear();
+      overflow_offset = exe.add_overflow(plan, total);
+      if (exe.loaded->compiled.options.debug.dispatch_only) {
+        exe.copies.clear();
       } else if (total > 0) {
-        readback = loaded->compiled.device->readback(total);
+        readback = exe.loaded->compiled.device->readback(total);
       }
       return readback ? &readback : nullptr;
-    };
-    if (const std::shared_ptr<Runner> runner =
-            launch(plan, inputs, context_of(context), nullptr, std::ref(read))) {
-      runner->advance(true);
-      active.reset();
     }
+    Impl& exe;
+    List<OutputRef> outputs;
+    gpu::Readback readback;
+    uint64_t overflow_offset = 0;
+  } caller(*this, outputs);
+  std::shared_ptr<DevicePlan> plan;
+  {
+    const Lock held = lock();
+    launch_and_wait({caller, inputs, symbols, context});
+    plan = loaded->last;
   }
-  if (!readback) {
+  if (!caller.readback) {
     for (const OutputRef& out : outputs) {
       if (out.bytes > 0) std::memset(out.data, 0, out.bytes);
     }
     return;
   }
-  const std::span<const std::byte> bytes = readback.wait();
-  check_overflow(bytes.subspan(overflow_offset), plan->names());
+  const std::span<const std::byte> bytes = caller.readback.bytes();
+  check_overflow(bytes.subspan(caller.overflow_offset), plan->names());
   uint64_t offset = 0;
   for (const OutputRef& out : outputs) {
     if (out.on_device) continue;
@@ -444,39 +554,44 @@ void Executable::run(const Context& context, List<InputRef> inputs, List<OutputR
 NamedDeviceTensors Executable::Impl::run_on_device(const Context* context, const RunInputs& inputs,
                                                    const std::vector<std::string>& outputs,
                                                    SymbolList symbols) {
-  NamedDeviceTensors out;
-  gpu::Readback readback;
+  struct Caller final : RunCaller {
+    Caller(Impl& executable, const RunInputs& given, const std::vector<std::string>& wanted)
+        : exe(executable), inputs(given), names(wanted) {
+      refs = input_refs(*exe.loaded->compiled.graph, inputs);
+      if (!names.empty()) return;
+      for (const Graph::Output& o : exe.loaded->compiled.graph->outputs()) names.push_back(o.name);
+    }
+    void add_data() override { rlx::add_data(refs, inputs); }
+    gpu::Readback* add_outputs(const DevicePlan& plan) override {
+      for (const std::string& name : names) {
+        const DevicePlan::OutputSlot& slot = plan.output(name);
+        const auto [it, fresh] = made.try_emplace(
+            name, DeviceTensorAccess::make(exe.loaded->store->device, slot.type.dtype, slot.dims));
+        if (fresh) exe.add_on_device(plan, slot, it->second);
+      }
+      uint64_t total = 0;
+      exe.add_overflow(plan, total);
+      if (total > 0) readback = exe.loaded->compiled.device->readback(total);
+      return readback ? &readback : nullptr;
+    }
+    Impl& exe;
+    const RunInputs& inputs;
+    std::vector<InputRef> refs;
+    std::vector<std::string> names;
+    NamedDeviceTensors made;
+    gpu::Readback readback;
+  };
+  std::optional<Caller> caller;
   std::shared_ptr<DevicePlan> plan;
   {
     const Lock held = lock();
     check_names(outputs);
-    std::vector<InputRef> refs = input_refs(*loaded->compiled.graph, inputs);
-    plan = plan_for_run(refs, symbols);
-    add_data(refs, inputs);
-    std::vector<std::string> names = outputs;
-    if (names.empty()) {
-      for (const Graph::Output& o : loaded->compiled.graph->outputs()) names.push_back(o.name);
-    }
-    const auto read = [&]() -> gpu::Readback* {
-      for (const std::string& name : names) {
-        const DevicePlan::OutputSlot& slot = plan->output(name);
-        const auto [it, fresh] = out.try_emplace(
-            name, DeviceTensorAccess::make(loaded->store->device, slot.type.dtype, slot.dims));
-        if (fresh) add_on_device(*plan, slot, it->second);
-      }
-      uint64_t total = 0;
-      add_overflow(*plan, total);
-      if (total > 0) readback = loaded->compiled.device->readback(total);
-      return readback ? &readback : nullptr;
-    };
-    if (const std::shared_ptr<Runner> runner =
-            launch(plan, refs, context_of(context), nullptr, std::ref(read))) {
-      runner->advance(true);
-      active.reset();
-    }
+    caller.emplace(*this, inputs, outputs);
+    launch_and_wait({*caller, caller->refs, symbols, context});
+    plan = loaded->last;
   }
-  if (readback) check_overflow(readback.wait(), plan->names());
-  return out;
+  if (caller->readback) check_overflow(caller->readback.bytes(), plan->names());
+  return std::move(caller->made);
 }
 
 NamedDeviceTensors Executable::run_on_device(const RunInputs& inputs, const std::vector<std::string>& outputs,
@@ -497,17 +612,18 @@ NamedDeviceTensors Executable::run_on_device(const Context& context, const RunIn
 // --- Times ---
 
 std::vector<DispatchReport> Executable::profile(const RunInputs& inputs, SymbolList symbols) try {
+  struct Caller final : RunCaller {
+    Caller(const Graph& graph, const RunInputs& given) : inputs(given), refs(input_refs(graph, given)) {}
+    void add_data() override { rlx::add_data(refs, inputs); }
+    gpu::Readback* add_outputs(const DevicePlan&) override { return nullptr; }
+    const RunInputs& inputs;
+    std::vector<InputRef> refs;
+  };
   Impl& self = impl();
   const Impl::Lock held = self.lock();
-  std::vector<InputRef> refs = input_refs(*self.loaded->compiled.graph, inputs);
-  const std::shared_ptr<DevicePlan> plan = self.plan_for_run(refs, symbols);
-  add_data(refs, inputs);
+  Caller caller(*self.loaded->compiled.graph, inputs);
   std::vector<DispatchReport> times;
-  const auto read_nothing = []() -> gpu::Readback* { return nullptr; };
-  if (const auto runner = self.launch(plan, refs, self.context_of(nullptr), &times, read_nothing)) {
-    runner->advance(true);
-    self.active.reset();
-  }
+  self.launch_and_wait({caller, caller.refs, symbols, nullptr, &times});
   return times;
 } catch (...) {
   throw_as_error("profiling a graph");

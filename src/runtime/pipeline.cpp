@@ -251,19 +251,21 @@ std::optional<std::string> reserve(const CompiledGraph& compiled, LoweredGraph& 
   }
 }
 
-std::unique_ptr<DevicePlan> plan_of(const CompiledGraph& compiled, const Weights& weights,
-                                    LoweredGraph lowered) {
+Task<std::unique_ptr<DevicePlan>> plan_of(const CompiledGraph& compiled, const Weights& weights,
+                                          LoweredGraph lowered) {
   Plan plan =
       make_plan(lowered.program, weights.placements(lowered.program, lowered.graph), weights.fixed_buffers(),
                 compiled.device->caps(), {.keep_all = compiled.options.keep_intermediates});
-  return std::make_unique<DevicePlan>(compiled.device, weights, compiled.target, std::move(lowered),
-                                      std::move(plan));
+  std::vector<gpu::Pipeline> pipelines =
+      co_await make_pipelines(*compiled.device, plan.dispatches, lowered.program.names);
+  co_return std::make_unique<DevicePlan>(compiled.device, weights, compiled.target, std::move(lowered),
+                                         std::move(plan), std::move(pipelines));
 }
 
 }  // namespace
 
-MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights, const SymbolValues& values,
-                          const SymbolValues& capacities) {
+Task<MadePlan> make_device_plan(const CompiledGraph& compiled, const Weights& weights,
+                                const SymbolValues& values, const SymbolValues& capacities) {
   std::set<std::string> growing;
   for (const auto& [name, largest] : capacities) {
     if (compiled.graph->capacities().contains(name)) growing.insert(name);
@@ -280,10 +282,10 @@ MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights,
         LoweredGraph lowered = lower_graph(compiled, sizes, growing);
         obstacle = reserve(compiled, lowered, capacities);
         if (obstacle) break;
-        auto plan = plan_of(compiled, weights, std::move(lowered));
+        auto plan = co_await plan_of(compiled, weights, std::move(lowered));
         obstacle = plan->retarget(values);
         if (obstacle) break;
-        return {std::move(plan), true, ""};
+        co_return MadePlan{std::move(plan), true, ""};
       } catch (const Error& e) {
         if (e.kind() != ErrorKind::invalid_graph || values.size() == 1) throw;
         obstacle = e.what();
@@ -292,7 +294,7 @@ MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights,
   }
   LoweredGraph lowered = lower_graph(compiled, values, {});
   if (!lowered.run_symbols.empty()) reserve(compiled, lowered, values);
-  return {plan_of(compiled, weights, std::move(lowered)), false, obstacle.value_or("")};
+  co_return MadePlan{co_await plan_of(compiled, weights, std::move(lowered)), false, obstacle.value_or("")};
 }
 
 namespace {

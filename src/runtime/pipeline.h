@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/task.h"
 #include "gpu/device.h"
 #include "kernels/target.h"
 #include "passes/passes.h"
@@ -45,7 +46,7 @@ struct MadePlan {
   bool grows = false;    // it can be retargeted to other values, up to the capacities
   std::string obstacle;  // why it cannot, if there are capacities
 };
-MadePlan make_device_plan(const CompiledGraph& compiled, const Weights& weights, const SymbolValues& values,
-                          const SymbolValues& capacities);
+Task<MadePlan> make_device_plan(const CompiledGraph& compiled, const Weights& weights,
+                                const SymbolValues& values, const SymbolValues& capacities);
 
 }  // namespace rlx

@@ -14,19 +14,25 @@ int64_t PlanCache::relowered() const {
 
 void PlanCache::clear() { plans_.clear(); }
 
-std::shared_ptr<DevicePlan> PlanCache::get(const GivenSymbols& symbols) {
-  try {
-    return find_or_make(symbols);
-  } catch (const Error& e) {
-    // The graph is right for some sizes: those of this run are what is wrong.
-    if (e.kind() != ErrorKind::invalid_graph || symbols.empty()) throw;
-    SymbolValues values;
-    symbols.copy_to(values);
-    throw Error(ErrorKind::invalid_argument, formatted("with {}: {}", symbols_text(values), e.what()));
-  }
+namespace {
+
+// The graph is right for some sizes: those of this run are what is wrong.
+[[noreturn]] void throw_for(const GivenSymbols& symbols, const Error& e) {
+  if (e.kind() != ErrorKind::invalid_graph || symbols.empty()) throw e;
+  SymbolValues values;
+  symbols.copy_to(values);
+  throw Error(ErrorKind::invalid_argument, formatted("with {}: {}", symbols_text(values), e.what()));
 }
 
-std::shared_ptr<DevicePlan> PlanCache::find_or_make(const GivenSymbols& symbols) {
+}  // namespace
+
+std::shared_ptr<DevicePlan> PlanCache::find(const GivenSymbols& symbols) try {
+  return find_fitting(symbols);
+} catch (const Error& e) {
+  throw_for(symbols, e);
+}
+
+std::shared_ptr<DevicePlan> PlanCache::find_fitting(const GivenSymbols& symbols) {
   const auto use = [&](std::list<CachedPlan>::iterator it) {
     plans_.splice(plans_.begin(), plans_, it);
     return it->plan;
@@ -35,7 +41,7 @@ std::shared_ptr<DevicePlan> PlanCache::find_or_make(const GivenSymbols& symbols)
       std::ranges::find_if(plans_, [&](const CachedPlan& p) { return p.serves && symbols.equal(p.values); });
   if (same != plans_.end()) return use(same);
 
-  std::string reason;
+  obstacle_.clear();
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
     if (!it->capacities || !symbols.equal_at_capacity(*it->capacities)) continue;
     it->serves = false;
@@ -43,18 +49,27 @@ std::shared_ptr<DevicePlan> PlanCache::find_or_make(const GivenSymbols& symbols)
     const std::optional<std::string> obstacle = it->plan->retarget(it->values);
     it->serves = !obstacle;
     if (it->serves) return use(it);
-    reason = *obstacle;
+    obstacle_ = *obstacle;
   }
-  SymbolValues values;
-  symbols.copy_to(values);
-  const SymbolValues capacities = symbols.at_capacity();
-  MadePlan made = make_device_plan(compiled_, weights_, values, capacities);
-  if (!made.obstacle.empty()) reason = made.obstacle;
-  plans_.push_front(
-      {made.grows ? std::optional(capacities) : std::nullopt, values, true, std::move(made.plan), reason});
+  return nullptr;
+}
+
+Task<std::shared_ptr<DevicePlan>> PlanCache::get(const GivenSymbols& symbols) {
+  try {
+    if (std::shared_ptr<DevicePlan> plan = find_fitting(symbols)) co_return plan;
+    SymbolValues values;
+    symbols.copy_to(values);
+    const SymbolValues capacities = symbols.at_capacity();
+    MadePlan made = co_await make_device_plan(compiled_, weights_, values, capacities);
+    const std::string reason = made.obstacle.empty() ? obstacle_ : made.obstacle;
+    plans_.push_front(
+        {made.grows ? std::optional(capacities) : std::nullopt, values, true, std::move(made.plan), reason});
+  } catch (const Error& e) {
+    throw_for(symbols, e);
+  }
   ++made_;
   while (std::ssize(plans_) > compiled_.options.max_plans) plans_.pop_back();
-  return plans_.front().plan;
+  co_return plans_.front().plan;
 }
 
 }  // namespace rlx

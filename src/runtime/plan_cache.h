@@ -16,10 +16,12 @@ class PlanCache {
   // Both must outlive the cache.
   PlanCache(const CompiledGraph& compiled, const Weights& weights) : compiled_(compiled), weights_(weights) {}
 
-  // The plan for the values of the symbols: one that exists, one that can be changed to serve them (within
-  // the capacities), or a new one, for which another may have to be dropped.
-  // Sizes for which the graph is wrong are an ErrorKind::invalid_argument.
-  std::shared_ptr<DevicePlan> get(const GivenSymbols& symbols);
+  // The plan for the values of the symbols: one that exists, or one that can be changed to serve them (within
+  // the capacities); null if there is none. Sizes for which the graph is wrong are an
+  // ErrorKind::invalid_argument.
+  std::shared_ptr<DevicePlan> find(const GivenSymbols& symbols);
+  // The same, or a new one, for which another may have to be dropped.
+  Task<std::shared_ptr<DevicePlan>> get(const GivenSymbols& symbols);
   void clear();
   // How many were made so far.
   int64_t made() const { return made_; }
@@ -38,12 +40,13 @@ class PlanCache {
     std::string reason;  // why it was made although there was one for these capacities; "" if there was none
   };
 
-  std::shared_ptr<DevicePlan> find_or_make(const GivenSymbols& symbols);
+  std::shared_ptr<DevicePlan> find_fitting(const GivenSymbols& symbols);
 
   const CompiledGraph& compiled_;
   const Weights& weights_;
   std::list<CachedPlan> plans_;  // most recently used first
   int64_t made_ = 0;
+  std::string obstacle_;  // why find() could not change a plan to serve the symbols, if there was one
 };
 
 }  // namespace rlx

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/fail.h"
 
@@ -15,80 +16,53 @@ constexpr int64_t kMostUnread = 64;
 
 }  // namespace
 
-Runner::Runner(std::shared_ptr<gpu::Device> device, std::shared_ptr<DevicePlan> plan,
-               std::vector<gpu::Copy> before, Submit submit, Finish finish)
-    : device_(std::move(device)),
-      plan_(std::move(plan)),
-      submit_(std::move(submit)),
-      finish_(std::move(finish)),
-      before_(std::move(before)) {
-  if (const OverflowWords words = plan_->overflow(); words.buffer) before_.push_back(words.clearing());
-}
-
-bool Runner::advance(bool wait) {
-  const std::lock_guard lock(mutex_);
-  if (error_) std::rethrow_exception(error_);
-  try {
-    while (!done_) {
-      if (word_) {
-        if (!wait && !word_.ready()) return false;
-        int32_t word;
-        std::memcpy(&word, word_.wait().data(), sizeof word);
-        word_ = {};
-        take_word(word);
-      }
-      done_ = step();
-    }
-    let_go();
-    return true;
-  } catch (...) {
-    error_ = std::current_exception();
-    let_go();
-    throw;
-  }
-}
-
-// What the functions hold may hold this.
-void Runner::let_go() {
-  submit_ = nullptr;
-  finish_ = nullptr;
-}
-
-bool Runner::step() {
-  const std::vector<Program::Work>& all = plan_->work();
-  for (; work_ < all.size(); ++work_, at_ = 0) {
-    if (all[work_].code.empty()) add(plan_->commands_of(work_));
-    while (at_ < all[work_].code.size()) {
-      execute(all[work_].code[at_]);
-      if (word_) return false;
+Task<> Runner::run() {
+  for (; work_ < plan_.work().size(); ++work_) {
+    if (plan_.work()[work_].code.empty()) add(plan_.commands_of(work_));
+    for (at_ = 0; at_ < plan_.work()[work_].code.size();) {
+      if (const std::optional<int32_t> word = execute(plan_.work()[work_].code[at_]))
+        take_word(co_await read(*word));
+      if (pending_.size() >= kMostPending) co_await submit_pending({});
     }
   }
-  list_pending();
-  finish_(pending_, {.before = before_, .dispatches = commands_});
-  return true;
+  gpu::Work last;
+  submitter_.add_outputs(last);
+  co_await submit_pending(last);
 }
 
-void Runner::execute(const Instruction& i) {
+Task<int32_t> Runner::read(int32_t storage) {
+  const Placement place = plan_.place_of(storage);
+  gpu::Readback word = device_.readback(sizeof(int32_t));
+  const gpu::Copy copy{&plan_.buffer(place.buffer), static_cast<uint64_t>(place.offset), nullptr, 0,
+                       sizeof(int32_t)};
+  co_await submit_pending({.after = {&copy, 1}, .readback = &word});
+  co_await word;
+  int32_t value;
+  std::memcpy(&value, word.bytes().data(), sizeof value);
+  co_return value;
+}
+
+std::optional<int32_t> Runner::execute(const Instruction& i) {
   using enum Instruction::Kind;
   if (loops_.size() <= i.loop) loops_.resize(i.loop + 1);
   Loop& loop = loops_[i.loop];
   const bool reads = i.word != Instruction::kNoWord;
   switch (i.kind) {
     case run:
-      add(plan_->commands_of(work_, i.first, i.count));
+      add(plan_.commands_of(work_, i.first, i.count));
       ++at_;
-      return;
+      break;
     case unless:
     case size:
-      return request(i.word);
+      return i.word;
     case jump:
       at_ = i.target;
-      return;
+      break;
     case begin:
       loop = {.made = 0, .trips = i.trips, .unread = 0, .next_unread = 1};
-      if (reads) return request(i.word);
+      if (reads) return i.word;
       ++at_;
-      return;
+      break;
     case test:
       if (loop.made >= loop.trips) {
         at_ = i.target;
@@ -96,20 +70,21 @@ void Runner::execute(const Instruction& i) {
         loop.unread -= reads;
         ++at_;
       } else {
-        request(i.word);
+        return i.word;
       }
-      return;
+      break;
     case next:
       ++loop.made;
       at_ = i.target;
-      return;
+      break;
   }
+  return std::nullopt;
 }
 
 // The word that the current instruction has asked for.
 void Runner::take_word(int32_t word) {
   using enum Instruction::Kind;
-  const Instruction& i = plan_->work()[work_].code[at_];
+  const Instruction& i = plan_.work()[work_].code[at_];
   Loop& loop = loops_[i.loop];
   switch (i.kind) {
     case unless:
@@ -135,10 +110,10 @@ void Runner::take_word(int32_t word) {
         fail(ErrorKind::invalid_argument,
              "'{0}' makes the symbol '{1}' {2}, more than its capacity {3}; a larger one is given by "
              "Graph::set_capacity or --capacity {1}=N",
-             plan_->names()[static_cast<size_t>(i.name)].name, i.symbol, word, i.capacity);
+             plan_.names()[static_cast<size_t>(i.name)].name, i.symbol, word, i.capacity);
       }
       const std::string symbol = i.symbol;  // the instructions may be replaced
-      plan_->set_run_symbol(symbol, word);
+      plan_.set_run_symbol(symbol, word);
       ++at_;
       return;
     }
@@ -151,28 +126,47 @@ void Runner::take_word(int32_t word) {
 
 void Runner::add(DevicePlan::Range range) {
   for (size_t i = range.first; i < range.first + range.count; ++i) pending_.push_back(i);
-  if (pending_.size() >= kMostPending) submit_pending(nullptr);
 }
 
-void Runner::request(int32_t word) {
-  const Placement place = plan_->place_of(word);
-  word_ = device_->readback(sizeof(int32_t));
-  copies_ = {
-      {&plan_->buffer(place.buffer), static_cast<uint64_t>(place.offset), nullptr, 0, sizeof(int32_t)}};
-  submit_pending(&word_);
-  copies_.clear();
-}
-
-void Runner::list_pending() {
+Task<> Runner::submit_pending(gpu::Work work) {
   commands_.clear();
-  for (size_t i : pending_) commands_.push_back(plan_->commands()[i]);
+  for (size_t i : pending_) commands_.push_back(plan_.commands()[i]);
+  work.before = std::exchange(before_, {});
+  work.dispatches = commands_;
+  work.what = plan_.what();
+  if (device_.is_first_run(commands_)) {
+    co_await submit_in_pieces(work);
+  } else {
+    submitter_.submit(pending_, work);
+  }
+  pending_.clear();
 }
 
-void Runner::submit_pending(gpu::Readback* readback) {
-  list_pending();
-  submit_(pending_, {.before = before_, .dispatches = commands_, .after = copies_, .readback = readback});
-  before_.clear();
-  pending_.clear();
+// Drivers that compile a pipeline when it is first dispatched take most of a first run's time there. A piece
+// ends with such a dispatch, or after a twentieth of the work, and is waited for, so that there is something
+// to tell.
+Task<> Runner::submit_in_pieces(gpu::Work work) {
+  const std::span<const gpu::DispatchCommand> all = work.dispatches;
+  const size_t most = std::max<size_t>(all.size() / 20, 1);
+  device_.report(ProgressStage::first_run, 0, std::ssize(all));
+  size_t first = 0;
+  for (size_t end = 1; end <= all.size(); ++end) {
+    const bool compiles = device_.note_first_run(all[end - 1]);
+    const bool is_last = end == all.size();
+    if (!compiles && !is_last && end - first < most) continue;
+    gpu::Work piece{.before = std::exchange(work.before, {}),
+                    .dispatches = all.subspan(first, end - first),
+                    .what = work.what};
+    if (is_last) {
+      piece.after = work.after;
+      piece.readback = work.readback;
+    }
+    submitter_.submit(std::span(pending_).subspan(first, end - first), piece);
+    gpu::Ticket done = device_.ticket();
+    co_await done;
+    device_.report(ProgressStage::first_run, static_cast<int64_t>(end), std::ssize(all));
+    first = end;
+  }
 }
 
 }  // namespace rlx

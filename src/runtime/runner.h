@@ -1,13 +1,13 @@
-// A run that goes on in several submits: after some of them the host reads a word (a condition, a number of
-// iterations, a size) and decides what comes next. Nothing waits here unless it is told to.
+// The submits of a run. Most plans need one. Where a plan has instructions, the host reads a word after some
+// submits (a condition, a number of iterations, a size) and decides what comes next.
 #pragma once
 
-#include <exception>
-#include <functional>
 #include <memory>
-#include <mutex>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "base/task.h"
 #include "gpu/device.h"
 #include "runtime/device_plan.h"
 
@@ -15,18 +15,29 @@ namespace rlx {
 
 class Runner {
  public:
-  // Submits the commands, given by their positions in plan.commands().
-  using Submit = std::function<void(std::span<const size_t> commands, const gpu::Work& work)>;
-  // Makes the last submit: that of `work`, with what comes after the commands.
-  using Finish = std::function<void(std::span<const size_t> commands, gpu::Work work)>;
+  // Who makes the submits.
+  class Submitter {
+   public:
+    // `commands` are positions in plan.commands().
+    virtual void submit(std::span<const size_t> commands, const gpu::Work& work) = 0;
+    // Adds to the last submit what comes after its commands.
+    virtual void add_outputs(gpu::Work& work) = 0;
 
-  // `before` are copies that come first of all.
-  Runner(std::shared_ptr<gpu::Device> device, std::shared_ptr<DevicePlan> plan, std::vector<gpu::Copy> before,
-         Submit submit, Finish finish);
+   protected:
+    ~Submitter() = default;
+  };
 
-  // Goes on as far as possible, waiting for words if `wait`. True once everything has been submitted. After
-  // an error, which is thrown once more by each further call, the run has ended.
-  bool advance(bool wait);
+  // Whether the whole run is one submit of plan.commands(), with nothing to wait for.
+  static bool is_one_submit(const gpu::Device& device, const DevicePlan& plan) {
+    return !plan.has_segments() && !device.is_first_run(plan.commands());
+  }
+
+  // `before` are copies that come first of all. All of these must outlive the runner.
+  Runner(gpu::Device& device, DevicePlan& plan, std::span<const gpu::Copy> before, Submitter& submitter)
+      : device_(device), plan_(plan), submitter_(submitter), before_(before) {}
+
+  // Until everything has been submitted.
+  Task<> run();
 
  private:
   struct Loop {
@@ -36,31 +47,23 @@ class Runner {
     int64_t next_unread = 0;
   };
 
-  // Goes on until a word is needed; true at the end.
-  bool step();
-  void execute(const Instruction& instruction);
-  void let_go();
+  // Returns the storage of a word that the instruction needs, if it does.
+  std::optional<int32_t> execute(const Instruction& instruction);
+  Task<int32_t> read(int32_t storage);
   void take_word(int32_t word);
   void add(DevicePlan::Range range);
-  void request(int32_t word);
-  void list_pending();
-  void submit_pending(gpu::Readback* readback);
+  Task<> submit_pending(gpu::Work work);
+  Task<> submit_in_pieces(gpu::Work work);
 
-  std::mutex mutex_;
-  std::shared_ptr<gpu::Device> device_;
-  std::shared_ptr<DevicePlan> plan_;
-  Submit submit_;
-  Finish finish_;
-  size_t work_ = 0;  // the node, of plan_->work()
+  gpu::Device& device_;
+  DevicePlan& plan_;
+  Submitter& submitter_;
+  size_t work_ = 0;  // the node, of plan_.work()
   size_t at_ = 0;    // in its code
   std::vector<Loop> loops_;
   std::vector<size_t> pending_;
   std::vector<gpu::DispatchCommand> commands_;  // of the pending ones
-  gpu::Readback word_;
-  std::vector<gpu::Copy> copies_;
-  std::vector<gpu::Copy> before_;  // the first submit
-  bool done_ = false;
-  std::exception_ptr error_;
+  std::span<const gpu::Copy> before_;           // of the next submit
 };
 
 }  // namespace rlx

@@ -134,7 +134,6 @@ Weights::Weights(std::shared_ptr<Store::Impl> store, const LoadSplit& split, con
       rlx::upload(*device_, buffer(placements[s].buffer), placements[s].offset, table->dtype(),
                   table->bytes(), name_of(program.storages[s]));
   }
-  load_constants(split);
 }
 
 // Before anything is made or uploaded.
@@ -328,9 +327,9 @@ void Weights::add_leaf(const Node& n) {
   }
 }
 
-// What depends on constants alone is made here, once and for all.
-void Weights::load_constants(const LoadSplit& split) {
-  if (std::ranges::any_of(cones_, [](const LoadCone& c) { return c.params.empty(); })) begin_loading();
+Task<> Weights::load_constants(const LoadSplit& split) {
+  if (std::ranges::any_of(cones_, [](const LoadCone& c) { return c.params.empty(); }))
+    co_await begin_loading();
   std::set<std::string_view> done;
   for (const Graph* graph : {&split.main, &split.load}) {
     for (const Node& n : graph->nodes()) {
@@ -345,7 +344,7 @@ void Weights::load_constants(const LoadSplit& split) {
   for (LoadCone& cone : cones_) {
     if (cone.params.empty()) run_cone(cone);
   }
-  if (loading_) end_loading();
+  if (loading_) co_await end_loading();
 }
 
 const gpu::Buffer& Weights::buffer(int32_t id) const { return *buffers_[static_cast<size_t>(id)]; }
@@ -354,12 +353,15 @@ const gpu::Buffer& Weights::any_buffer(int32_t id) const {
   return id < weight_buffers() ? buffer(id) : loading_buffers_[static_cast<size_t>(id - weight_buffers())];
 }
 
-void Weights::begin_loading() {
-  if (loading_) return;
+Task<> Weights::begin_loading() {
+  if (!loading_) begin_loading(co_await make_pipelines(*device_, load_dispatches_, load_names_));
+}
+
+void Weights::begin_loading(std::vector<gpu::Pipeline> pipelines) {
   std::vector<gpu::Buffer> made;
   for (int64_t bytes : loading_sizes_) made.push_back(create_storage(*device_, bytes, "loading"));
   loading_buffers_ = std::move(made);
-  loading_ = std::make_unique<Commands>(device_, load_dispatches_,
+  loading_ = std::make_unique<Commands>(device_, load_dispatches_, std::move(pipelines),
                                         [this](int32_t id) -> const gpu::Buffer& { return any_buffer(id); });
 }
 
@@ -379,30 +381,43 @@ void Weights::run_cone(LoadCone& cone) {
   }
 }
 
-// Brings everything up to date. After an error it can be called again, and goes on where it was.
-void Weights::load() {
+bool Weights::is_loaded() const { return seen_ == store_->clock && !loading_; }
+
+// Of params before the next, so that the device need not hold all of them twice.
+Task<> Weights::wait_for_uploads() {
+  if (std::optional<gpu::Ticket> backlog = device_->upload_backlog()) co_await *backlog;
+}
+
+// After an error it can be called again, and goes on where it was.
+Task<> Weights::load() {
   for (const auto& [name, e] : entries_) {
     if (e.kind != LeafKind::param || e.derived) continue;
+    co_await wait_for_uploads();
     if (store_->version(name) == 0 || (e.copy && !store_->refresh(name, *e.copy))) fail_missing();
   }
   for (LoadCone& cone : cones_) {
     if (cone.params.empty() || !is_stale(cone)) continue;
-    begin_loading();
+    co_await begin_loading();
     for (const std::string& param : cone.params) {
       const Entry& e = entries_.at(param);
+      co_await wait_for_uploads();
       if (e.staged && !store_->fill(param, e.type, any_buffer(e.place.buffer), e.place.offset))
         fail_missing();
     }
     run_cone(cone);
   }
-  if (loading_) end_loading();
+  if (loading_) co_await end_loading();
   seen_ = store_->clock;
 }
 
 // Lets go of what is needed for loading only.
-void Weights::end_loading() {
-  std::vector<std::byte> words(overflow_.bytes);
-  if (overflow_.buffer) device_->read(*overflow_.buffer, overflow_.offset, words);
+Task<> Weights::end_loading() {
+  std::vector<std::byte> words;
+  if (overflow_.buffer) {
+    gpu::Readback read = device_->read_later(*overflow_.buffer, overflow_.offset, overflow_.bytes);
+    co_await read;
+    words.assign(read.bytes().begin(), read.bytes().end());
+  }
   const bool overflowed = std::ranges::any_of(words, [](std::byte b) { return b != std::byte{0}; });
   if (!overflowed) words.clear();
   overflowed_ = std::move(words);
@@ -419,11 +434,6 @@ void Weights::end_loading() {
   loading_buffers_.clear();
 }
 
-void Weights::finish_loading() {
-  if (seen_ != store_->clock || loading_) load();
-  check_overflow(overflowed_, load_names_);
-}
-
 void Weights::wrote_params() {
   if (!writes_params_) return;
   for (const auto& [name, e] : entries_) {
@@ -438,7 +448,8 @@ const TensorType* Weights::param_type(std::string_view name) const {
 }
 
 void Weights::expect_param(std::string_view name) {
-  if (const auto it = entries_.find(name); it != entries_.end() && it->second.staged) begin_loading();
+  if (const auto it = entries_.find(name); it != entries_.end() && it->second.staged)
+    blocking(begin_loading());
 }
 
 void Weights::take_param(std::string_view name, const Tensor& value) {

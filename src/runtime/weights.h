@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/task.h"
 #include "gpu/device.h"
 #include "kernels/binder.h"
 #include "passes/passes.h"
@@ -27,9 +28,14 @@ class Weights {
 
   // All below are called with the store's mutex held.
 
-  // Before a run: brings params and what is derived from them up to date. An error that names the params that
-  // have no value.
-  void finish_loading();
+  // What depends on constants alone, once and for all; before anything else.
+  Task<> load_constants(const LoadSplit& split);
+  // Before a run: whether params and what is derived from them are up to date, and what makes them so. An
+  // error that names the params that have no value.
+  bool is_loaded() const;
+  Task<> load();
+  // An error if what was loaded does not fit its type.
+  void check_loaded() const { check_overflow(overflowed_, load_names_); }
   // With a run: params that the graph writes have new values.
   void wrote_params();
   // As StoreUser has them.
@@ -85,12 +91,12 @@ class Weights {
   void bind_cone(const Program& program, const Cone& cone, std::vector<Placement> placements);
   void add_leaves(const Graph& top);
   void add_leaf(const Node& node);
-  void load_constants(const LoadSplit& split);
   [[noreturn]] void fail_missing() const;
   const gpu::Buffer& any_buffer(int32_t id) const;
-  void begin_loading();
-  void load();
-  void end_loading();
+  void begin_loading(std::vector<gpu::Pipeline> pipelines);
+  Task<> begin_loading();
+  Task<> end_loading();
+  Task<> wait_for_uploads();
 
   std::shared_ptr<Store::Impl> store_;
   std::shared_ptr<gpu::Device> device_;

@@ -49,7 +49,7 @@ TEST_F(DeviceTest, LossEndsAWaitOnAnotherThread) {
 TEST_F(DeviceTest, LossAfterTheRunKeepsNothingBack) {
   Scale scale(*device, 0);
   scale.set_x(4);
-  EXPECT_EQ(values_in<float>(scale.start().wait())[0], 8);
+  EXPECT_EQ(values_in<float>(scale.start().bytes())[0], 8);
   device->force_loss();
   device->force_loss();
   expect_error(ErrorKind::device_lost, "forced", [&] { scale.start(); });
@@ -57,7 +57,7 @@ TEST_F(DeviceTest, LossAfterTheRunKeepsNothingBack) {
   const auto second = Device::open(without_disk());
   Scale again(*second, 0);
   again.set_x(4);
-  EXPECT_EQ(values_in<float>(again.start().wait())[0], 8);
+  EXPECT_EQ(values_in<float>(again.start().bytes())[0], 8);
 }
 
 // --- lifetimes ---
@@ -70,11 +70,11 @@ TEST(DeviceLifetime, SeveralDevicesAreReleasedInAnyOrder) {
   second.reset();
   a.set_x(1);
   c.set_x(1);
-  EXPECT_EQ(values_in<float>(a.start().wait())[0], 3);
+  EXPECT_EQ(values_in<float>(a.start().bytes())[0], 3);
   Readback outlives = c.start();
   third.reset();
-  EXPECT_EQ(values_in<float>(outlives.wait())[0], 5) << "a readback keeps its device";
-  EXPECT_EQ(values_in<float>(a.start().wait())[0], 3);
+  EXPECT_EQ(values_in<float>(outlives.bytes())[0], 5) << "a readback keeps its device";
+  EXPECT_EQ(values_in<float>(a.start().bytes())[0], 3);
 }
 
 TEST(DeviceLifetime, HandlesOutliveTheDevice) {
@@ -98,7 +98,7 @@ TEST(DeviceLifetime, HandlesOutliveTheDevice) {
     ticket = device->ticket();
   }
   ticket.wait();
-  EXPECT_EQ(pending.wait().size(), 8u);
+  EXPECT_EQ(pending.bytes().size(), 8u);
   pending = Readback();
   finished = Readback();
   ticket = Ticket();

@@ -14,9 +14,9 @@ TEST_F(DeviceTest, WritesDispatchesAndReadsBack) {
   Scale scale(*device, 0.5f);
   scale.set_x(3);
   Readback readback = scale.start();
-  EXPECT_EQ(values_in<float>(readback.wait()), std::vector<float>(Scale::kCount, 6.5f));
+  EXPECT_EQ(values_in<float>(readback.bytes()), std::vector<float>(Scale::kCount, 6.5f));
   EXPECT_TRUE(readback.ready());
-  EXPECT_EQ(values_in<float>(readback.wait()), std::vector<float>(Scale::kCount, 6.5f)) << "a second wait";
+  EXPECT_EQ(values_in<float>(readback.bytes()), std::vector<float>(Scale::kCount, 6.5f)) << "a second wait";
 }
 
 TEST_F(DeviceTest, CopiesRunBeforeAndAfterTheDispatches) {
@@ -30,7 +30,7 @@ TEST_F(DeviceTest, CopiesRunBeforeAndAfterTheDispatches) {
   Readback readback = device->readback(64);
   device->submit(
       {.before = {&before, 1}, .dispatches = {&scale.dispatch, 1}, .after = after, .readback = &readback});
-  EXPECT_EQ(values_in<float>(readback.wait())[0], 21);
+  EXPECT_EQ(values_in<float>(readback.bytes())[0], 21);
   float value = 0;
   device->read(kept, 60, std::as_writable_bytes(std::span(&value, 1)));
   EXPECT_EQ(value, 21);
@@ -84,7 +84,7 @@ TEST_F(DeviceTest, SeveralSubmitsInFlightKeepTheirResults) {
     scale.set_x(static_cast<float>(i));
     pending.push_back(scale.start());
   }
-  for (int i = 19; i >= 0; --i) EXPECT_EQ(values_in<float>(pending[i].wait())[7], 2.0f * i);
+  for (int i = 19; i >= 0; --i) EXPECT_EQ(values_in<float>(pending[i].bytes())[7], 2.0f * i);
 }
 
 TEST_F(DeviceTest, AbandonedReadbacksAndTicketsAreHarmless) {
@@ -99,7 +99,7 @@ TEST_F(DeviceTest, AbandonedReadbacksAndTicketsAreHarmless) {
   }
   const Readback never_submitted = device->readback(64);
   scale.set_x(1000);
-  EXPECT_EQ(values_in<float>(scale.start().wait())[0], 2000);
+  EXPECT_EQ(values_in<float>(scale.start().bytes())[0], 2000);
 }
 
 TEST_F(DeviceTest, TicketWaitsForWorkWithoutReadback) {
@@ -139,7 +139,7 @@ TEST_F(DeviceTest, SeveralThreadsRunAtOnce) {
         scale.set_x(static_cast<float>(i));
         Readback readback = scale.start();
         if (i % 3 == 0) device->ticket().wait();
-        if (values_in<float>(readback.wait()) != std::vector<float>(Scale::kCount, 2.0f * i + t)) ++wrong;
+        if (values_in<float>(readback.bytes()) != std::vector<float>(Scale::kCount, 2.0f * i + t)) ++wrong;
       }
     });
   }
@@ -231,7 +231,7 @@ TEST_F(DeviceTest, DispatchesAreTimed) {
   ASSERT_EQ(times.size(), 3u);
   for (const DispatchTime& time : times) EXPECT_LE(time.begin_ns, time.end_ns);
   EXPECT_GT(times[1].end_ns - times[1].begin_ns, 10 * (times[0].end_ns - times[0].begin_ns));
-  EXPECT_EQ(values_in<float>(readback.wait())[0], 3);
+  EXPECT_EQ(values_in<float>(readback.bytes())[0], 3);
 }
 
 TEST_F(DeviceTest, MoreDispatchesThanAQuerySetHolds) {

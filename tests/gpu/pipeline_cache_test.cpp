@@ -21,7 +21,7 @@ TEST_F(DeviceTest, PipelinesAreCachedByContent) {
   other.wgsl += "// another text\n";
   PipelineRequest renamed = scale_request();
   renamed.label = "another label";
-  const PipelineRequest requests[] = {scale_request(), other, scale_request()};
+  const std::vector<PipelineRequest> requests = {scale_request(), other, scale_request()};
   const std::vector<Pipeline> first = device->pipelines(requests);
   EXPECT_EQ(first[0], first[2]);
   EXPECT_NE(first[0], first[1]);
@@ -52,7 +52,7 @@ TEST_F(DeviceTest, WrongWgslIsAnErrorWithLabelAndLine) {
   PipelineRequest wrong = scale_request();
   wrong.label = "broken";
   wrong.wgsl = "\n\n@compute @workgroup_size(1) fn main() { let a: f32 = 1u; }";
-  const PipelineRequest requests[] = {scale_request(), wrong};
+  const std::vector<PipelineRequest> requests = {scale_request(), wrong};
   expect_error(ErrorKind::invalid_argument, "the kernel 'broken' does not compile",
                [&] { device->pipelines(requests); });
   expect_error(ErrorKind::invalid_argument, ":3:", [&] { device->pipelines(requests); });
@@ -60,7 +60,7 @@ TEST_F(DeviceTest, WrongWgslIsAnErrorWithLabelAndLine) {
   expect_error(ErrorKind::invalid_argument, "b.wgsl:8:17 error", [&] { device->pipeline(wrong); });
   Scale scale(*device, 0);
   scale.set_x(1);
-  EXPECT_EQ(values_in<float>(scale.start().wait())[0], 2) << "the device goes on after a wrong shader";
+  EXPECT_EQ(values_in<float>(scale.start().bytes())[0], 2) << "the device goes on after a wrong shader";
 }
 
 TEST_F(DeviceTest, BindingsThatDifferFromTheShaderAreAnError) {
@@ -94,7 +94,7 @@ class TempFolder {
 float run_scale(Device& device) {
   Scale scale(device, 1);
   scale.set_x(2);
-  return values_in<float>(scale.start().wait())[0];
+  return values_in<float>(scale.start().bytes())[0];
 }
 
 TEST(DeviceDiskCache, SecondStartTranslatesNothing) {

@@ -1,22 +1,27 @@
-// The inside of a Run.
+// The outputs of a run as the host gets them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "gpu/device.h"
-#include "rlx/executable.h"
-#include "runtime/runner.h"
+#include "plan/program.h"
+#include "rlx/graph.h"
+#include "rlx/tensor.h"
 
 namespace rlx {
 
-struct Run::Impl {
+class RunOutputs {
+ public:
   // The outputs that are wanted (all if no names are given), and the counts of counted ones.
-  Impl(const std::vector<Graph::Output>& outputs, const std::vector<std::string>& wanted);
+  RunOutputs(const std::vector<Graph::Output>& outputs, const std::vector<std::string>& wanted);
   // Those to be read back: the wanted ones, then counts that were not requested.
   const std::vector<std::string>& names() const { return names_; }
 
-  NamedTensors get();
+  // From what has been read back.
+  NamedTensors read(std::span<const std::byte> bytes) const;
 
   struct Slot {
     std::string name;
@@ -24,10 +29,8 @@ struct Run::Impl {
     std::vector<int64_t> shape;
     uint64_t offset, device_bytes, host_bytes;
   };
-  std::shared_ptr<Runner> runner;  // null if everything has been submitted
-  gpu::Readback readback;          // empty when nothing is to be read
   std::vector<Slot> slots;
-  std::shared_ptr<DevicePlan> plan;  // that has words for overflow, which follow the slots from here on
+  std::vector<Program::NodeName> node_names;  // if there are words for overflow, which follow the slots
   uint64_t overflow_offset = 0;
   bool zeros = false;  // DebugOptions::dispatch_only
 
