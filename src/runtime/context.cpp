@@ -96,6 +96,16 @@ void Context::Impl::write(std::string_view name, const Tensor& value) {
   upload(*device, state.buffer, 0, state.type.dtype, value, name);
 }
 
+void Context::Impl::park() {
+  NamedTensors values;
+  for (const auto& [name, state] : states) values.emplace(name, read(state));
+  for (auto& [name, state] : states) {
+    state.parked = std::move(values.at(name));
+    state.buffer.destroy();
+  }
+  ++generation;
+}
+
 // --- The handle ---
 
 Context::Context(const Device& device) : impl_(std::make_shared<Impl>(DeviceAccess::get(device))) {}
@@ -194,13 +204,7 @@ Context Context::fork() const try {
 
 void Context::park() try {
   const Impl::Idle idle = impl_->idle();
-  NamedTensors values;
-  for (const auto& [name, state] : impl_->states) values.emplace(name, impl_->read(state));
-  for (auto& [name, state] : impl_->states) {
-    state.parked = std::move(values.at(name));
-    state.buffer.destroy();
-  }
-  ++impl_->generation;
+  impl_->park();
 } catch (...) {
   throw_as_error("parking a context");
 }

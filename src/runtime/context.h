@@ -37,6 +37,7 @@ struct Context::Impl {
   Tensor read(const State& state) const;
   void check(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const;
   void write(std::string_view name, const Tensor& value);
+  void park();
 
   const std::shared_ptr<gpu::Device> device;
   std::mutex mutex;  // taken after that of a store

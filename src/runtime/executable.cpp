@@ -33,12 +33,14 @@ Task<std::shared_ptr<LoadedGraph>> load_compiled(const CompiledGraph& compiled,
 }
 
 Task<std::shared_ptr<LoadedGraph>> load_graph(CompiledGraph compiled, std::shared_ptr<Store::Impl> store) {
-  try {
-    co_return co_await load_compiled(compiled, store);
-  } catch (const Error& e) {
-    if (e.kind() != ErrorKind::out_of_memory) throw;
+  for (const Store::Impl::Evicted what : Store::Impl::kEvicted) {
+    try {
+      co_return co_await load_compiled(compiled, store);
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::out_of_memory) throw;
+    }
     const std::lock_guard lock(store->mutex);
-    store->make_room();
+    store->make_room(what, {});
   }
   co_return co_await load_compiled(compiled, store);
 }
@@ -192,7 +194,6 @@ Task<std::shared_ptr<DevicePlan>> LoadedGraph::plan_for(const SymbolValues& valu
 }
 
 void Executable::Impl::drop_plans() {
-  if (active) return;
   loaded->last.reset();
   loaded->plans.clear();
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,12 +87,21 @@ struct Executable::Impl final : StoreUser {
   void take_param(std::string_view name, const Tensor& value) override {
     loaded->weights.take_param(name, value);
   }
+  bool is_active() const override { return active != nullptr; }
   void drop_plans() override;
+  void drop_weights(const std::set<const gpu::Buffer*>& needed) override {
+    drop_plans();  // they use them
+    loaded->weights.drop(needed);
+  }
+  void add_weights(std::set<const gpu::Buffer*>& needed) const override {
+    loaded->weights.add_buffers(needed);
+  }
   // Whether it is a param of the graph that no node reads. An error if it is no param of the graph.
   bool is_unused(std::string_view param) const;
   // The states of runs that name no context; and of those that do.
   const std::shared_ptr<Context::Impl>& context_of(const Context* context);
   Task<std::shared_ptr<DevicePlan>> make_plan();
+  gpu::Readback* add_outputs(RunCaller& caller, const DevicePlan& plan, const Context::Impl& context);
   void check_inputs(const DevicePlan& plan, List<InputRef> inputs) const;
   // The inputs are in place and the states bound.
   void prepare(DevicePlan& plan, List<InputRef> inputs, const std::shared_ptr<Context::Impl>& context);

@@ -65,7 +65,8 @@ void Executable::Impl::check_inputs(const DevicePlan& plan, List<InputRef> input
 void Executable::Impl::prepare(DevicePlan& plan, List<InputRef> inputs,
                                const std::shared_ptr<Context::Impl>& context) {
   loaded->weights.check_loaded();
-  plan.select(loaded->store->with_room([&] { return loaded->weights.states_in(context); }));
+  plan.select(
+      loaded->store->with_room({this, context.get()}, [&] { return loaded->weights.states_in(context); }));
   for (const DevicePlan::InputSlot& slot : plan.inputs()) {
     const auto given = std::ranges::find(inputs, slot.name, &InputRef::name);
     const gpu::Buffer& to = plan.buffer(slot.place.buffer);
@@ -178,16 +179,16 @@ std::shared_ptr<Executable::Impl::ActiveRun> Executable::Impl::launch(const RunR
   before.clear();
   copies.clear();
   loaded->symbols.bind(*loaded->compiled.graph, request.inputs, request.symbols);
+  const std::shared_ptr<Context::Impl>& context = context_of(request.context);
   const std::shared_ptr<DevicePlan> plan =
-      loaded->store->with_room([&] { return loaded->plans.find(loaded->symbols); });
+      loaded->store->with_room({this, context.get()}, [&] { return loaded->plans.find(loaded->symbols); });
   if (plan && loaded->weights.is_loaded() && Runner::is_one_submit(*loaded->compiled.device, *plan)) {
     // The steps of go(), with nothing to wait for: nothing is allocated.
-    loaded->last = plan;
     request.caller.add_data();
     check_inputs(*plan, request.inputs);
-    const std::shared_ptr<Context::Impl>& context = context_of(request.context);
-    gpu::Readback* const readback = request.caller.add_outputs(*plan);
+    gpu::Readback* const readback = add_outputs(request.caller, *plan, *context);
     prepare(*plan, request.inputs, context);
+    loaded->last = plan;
     add_feeds(*plan);
     submit(*plan, {},
            {.before = before,
@@ -210,27 +211,34 @@ void Executable::Impl::launch_and_wait(const RunRequest& request) {
 }
 
 Task<> Executable::Impl::go(ActiveRun& run) {
-  run.plan = loaded->last = co_await make_plan();
+  Store::Impl& store = *loaded->store;
+  const Store::Impl::Asking asking{this, run.context.get()};
+  run.plan = co_await store.with_room_later(asking, [&] { return make_plan(); });
   report_if_new(*run.plan);
   run.request.caller.add_data();
   check_inputs(*run.plan, run.request.inputs);
   // What is wrong with the outputs is found before anything is changed, unless their sizes come later.
-  if (!run.plan->has_segments()) run.readback = run.request.caller.add_outputs(*run.plan);
-  if (!loaded->weights.is_loaded()) co_await loaded->weights.load();
+  if (!run.plan->has_segments()) run.readback = add_outputs(run.request.caller, *run.plan, *run.context);
+  if (!loaded->weights.is_loaded())
+    co_await store.with_room_later(asking, [&] { return loaded->weights.load(); });
   prepare(*run.plan, run.request.inputs, run.context);
+  loaded->last = run.plan;
   Runner runner(*loaded->compiled.device, *run.plan, before, run);
   co_await runner.run();
   note_run(*run.plan);
 }
 
 Task<std::shared_ptr<DevicePlan>> Executable::Impl::make_plan() {
-  try {
-    co_return co_await loaded->plans.get(loaded->symbols);
-  } catch (const Error& e) {
-    if (e.kind() != ErrorKind::out_of_memory) throw;
-  }
-  loaded->store->make_room();
+  loaded->weights.need_buffers();
   co_return co_await loaded->plans.get(loaded->symbols);
+}
+
+gpu::Readback* Executable::Impl::add_outputs(RunCaller& caller, const DevicePlan& plan,
+                                             const Context::Impl& context) {
+  return loaded->store->with_room({this, &context}, [&] {
+    copies.clear();
+    return caller.add_outputs(plan);
+  });
 }
 
 Executable::Impl::ActiveRun::ActiveRun(Impl& executable, const RunRequest& asked,
@@ -275,7 +283,7 @@ void Executable::Impl::ActiveRun::submit(std::span<const size_t> commands, const
 }
 
 void Executable::Impl::ActiveRun::add_outputs(gpu::Work& work) {
-  if (!readback) readback = request.caller.add_outputs(*plan);
+  if (!readback) readback = exe.add_outputs(request.caller, *plan, *context);
   exe.add_feeds(*plan);
   work.after = exe.copies;
   work.readback = *readback;
@@ -358,6 +366,7 @@ class RunWork final : public PendingWork<NamedTensors>, public RunCaller {
 
   void add_data() override { rlx::add_data(refs_, items_); }
   gpu::Readback* add_outputs(const DevicePlan& plan) override {
+    outputs_.slots.clear();
     uint64_t total = 0;
     for (const std::string& name : outputs_.names()) {
       const DevicePlan::OutputSlot& slot = plan.output(name);
@@ -563,6 +572,7 @@ NamedDeviceTensors Executable::Impl::run_on_device(const Context* context, const
     }
     void add_data() override { rlx::add_data(refs, inputs); }
     gpu::Readback* add_outputs(const DevicePlan& plan) override {
+      made.clear();
       for (const std::string& name : names) {
         const DevicePlan::OutputSlot& slot = plan.output(name);
         const auto [it, fresh] = made.try_emplace(

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "ir/dtype.h"
 #include "kernels/lowering.h"
+#include "runtime/context.h"
 #include "runtime/device_access.h"
 #include "runtime/device_tensor.h"
 #include "runtime/transfer.h"
@@ -46,8 +47,8 @@ std::shared_ptr<Store::Impl> Store::Impl::make(std::shared_ptr<gpu::Device> devi
   return out;
 }
 
-void Store::Impl::make_room() {
-  for (StoreUser* user : users) user->drop_plans();
+void Store::Impl::make_room(Evicted what, const Asking& asking) {
+  evict(what, asking);
   std::vector<std::shared_ptr<Impl>> others;
   {
     const std::lock_guard lock(all_mutex);
@@ -59,8 +60,35 @@ void Store::Impl::make_room() {
   for (const std::shared_ptr<Impl>& other : others) {
     // Who holds it may be waiting for this one.
     const std::unique_lock lock(other->mutex, std::try_to_lock);
-    if (!lock) continue;
-    for (StoreUser* user : other->users) user->drop_plans();
+    if (lock) other->evict(what, asking);
+  }
+}
+
+void Store::Impl::evict(Evicted what, const Asking& asking) {
+  // A run that is under way uses everything.
+  for (const StoreUser* user : users) {
+    if (user != asking.user && user->is_active()) return;
+  }
+  switch (what) {
+    case Evicted::plans:
+      for (StoreUser* user : users) user->drop_plans();
+      return;
+    case Evicted::weights: {
+      std::set<const gpu::Buffer*> needed;
+      if (asking.user) asking.user->add_weights(needed);
+      for (StoreUser* user : users) {
+        if (user != asking.user) user->drop_weights(needed);
+      }
+      ++clock;  // whoever has lost some looks for them
+      return;
+    }
+    case Evicted::contexts:
+      for (const std::weak_ptr<Context::Impl>& weak : contexts) {
+        const std::shared_ptr<Context::Impl> context = weak.lock();
+        if (!context || context.get() == asking.context) continue;
+        const std::unique_lock lock(context->mutex, std::try_to_lock);
+        if (lock) context->park();
+      }
   }
 }
 

@@ -6,11 +6,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "base/task.h"
 #include "gpu/device.h"
 #include "kernels/binder.h"
+#include "rlx/context.h"
 #include "rlx/error.h"
 #include "rlx/store.h"
 
@@ -18,7 +22,7 @@ namespace rlx {
 
 // A part of a buffer.
 struct Allocation {
-  std::shared_ptr<const gpu::Buffer> buffer;
+  std::shared_ptr<gpu::Buffer> buffer;  // empty while it has been let go of
   int64_t offset = 0;
   int64_t bytes = 0;
 };
@@ -45,8 +49,13 @@ class StoreUser {
   // A new value is about to come, and has come. What it needs it takes now: the store may not keep the value.
   virtual void expect_param(std::string_view name) = 0;
   virtual void take_param(std::string_view name, const Tensor& value) = 0;
-  // Lets go of what can be made again, unless a run is under way.
+  // Whether a run is under way.
+  virtual bool is_active() const = 0;
+  // Lets go of what can be made again: plans; weights that the store has sources of, but for those in
+  // `needed`.
   virtual void drop_plans() = 0;
+  virtual void drop_weights(const std::set<const gpu::Buffer*>& needed) = 0;
+  virtual void add_weights(std::set<const gpu::Buffer*>& needed) const = 0;
 
  protected:
   ~StoreUser() = default;
@@ -76,19 +85,41 @@ struct Store::Impl {
   // All below are called with `mutex` held.
 
   void finish_active();
-  // Makes room on the device: drops the plans of all executables, of this store and of others on the device
-  // that nobody is using right now.
-  void make_room();
-  // Does it, and where the device has no room for it, once more when there is some.
+  // What is let go of where the device has no room, in this order.
+  enum class Evicted : uint8_t { plans, weights, contexts };
+  static constexpr auto kEvicted = {Evicted::plans, Evicted::weights, Evicted::contexts};
+  // Who needs the room: what they use stays.
+  struct Asking {
+    const StoreUser* user = nullptr;
+    const Context::Impl* context = nullptr;
+  };
+  // Of all executables on the device, of this store and of others that nobody is using right now.
+  void make_room(Evicted what, const Asking& asking);
+  // Does it, and where the device has no room for it, again when there is some.
   template <class F>
-  auto with_room(F&& action) {
-    try {
-      return action();
-    } catch (const Error& e) {
-      if (e.kind() != ErrorKind::out_of_memory) throw;
+  auto with_room(const Asking& asking, F&& action) {
+    for (const Evicted what : kEvicted) {
+      try {
+        return action();
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::out_of_memory) throw;
+      }
+      make_room(what, asking);
     }
-    make_room();
     return action();
+  }
+  // The same for an action that is a task.
+  template <class F>
+  std::invoke_result_t<F> with_room_later(Asking asking, F action) {
+    for (const Evicted what : kEvicted) {
+      try {
+        co_return co_await action();
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::out_of_memory) throw;
+      }
+      make_room(what, asking);
+    }
+    co_return co_await action();
   }
   // Refuses a value or a param of a graph that does not fit what is there.
   void check_value(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const;
@@ -109,13 +140,16 @@ struct Store::Impl {
   // A graph has written the param in this copy.
   void wrote(std::string_view name, const std::shared_ptr<ParamCopy>& copy);
 
+  void evict(Evicted what, const Asking& asking);
+
   std::mutex mutex;  // of the executables' runs too
   const std::shared_ptr<gpu::Device> device;
   const bool keeps_sources;
   std::map<std::string, Param, std::less<>> params;
   std::map<std::string, std::weak_ptr<DerivedTensor>, std::less<>> derived;  // by how they are made
   std::vector<StoreUser*> users;
-  uint64_t clock = 0;  // the last version that was given
+  std::vector<std::weak_ptr<Context::Impl>> contexts;  // that executables of this store have run in
+  uint64_t clock = 0;                                  // the last version that was given
   uint64_t uploads = 0;
 };
 

@@ -71,6 +71,11 @@ Target for_loading(Target target) {
   return target;
 }
 
+// Whether it has its buffer for itself.
+bool is_alone(const Allocation& memory) {
+  return static_cast<int64_t>(memory.buffer->size()) <= round_up(memory.bytes, kBindingAlignment);
+}
+
 constexpr size_t kNoCone = SIZE_MAX;
 constexpr size_t kSeveralCones = SIZE_MAX - 1;
 
@@ -125,6 +130,7 @@ Weights::Weights(std::shared_ptr<Store::Impl> store, const LoadSplit& split, con
   }
   check_room(packer.bytes());
   packer.make(*device_);
+  need_buffers();  // of what is shared and has been let go of
   if (words.buffer) {
     overflow_ = {words.buffer.get(), static_cast<uint64_t>(words.offset), static_cast<uint64_t>(words.bytes)};
   }
@@ -164,12 +170,9 @@ Placement Weights::placement(const Allocation& memory) {
 
 // A param that stays on the device: where the store has it already, or in new memory.
 void Weights::place_param(Packer& packer, const std::string& name, Entry& e) {
-  // What kernels write must not share a buffer with what they only read.
-  const auto is_alone = [](const ParamCopy& copy) {
-    return static_cast<int64_t>(copy.place.buffer->size()) <= round_up(copy.place.bytes, kBindingAlignment);
-  };
   const auto found = store_->find_copies({{name, e.type}});
-  if (!found.empty() && (!e.written || is_alone(*found[0]))) {
+  // What kernels write must not share a buffer with what they only read.
+  if (!found.empty() && (!e.written || is_alone(found[0]->place))) {
     e.copy = found[0];
   } else {
     // In a store that is used by others they may write any param, and each is let go of on its own.
@@ -212,7 +215,10 @@ void Weights::place_joined(Packer& packer, const LoadSplit::Joined& joined) {
 void Weights::place_derived(Packer& packer, const std::string& name, Entry& e, const std::string& recipe) {
   if (!recipe.empty()) e.made = store_->derived[recipe].lock();
   if (!e.made) {
-    e.made = std::make_shared<DerivedTensor>(packer.place(bytes_of(e.type), name));
+    const int64_t bytes = bytes_of(e.type);
+    // By itself, so that it can be let go of.
+    e.made = std::make_shared<DerivedTensor>(recipe.empty() ? packer.place(bytes, name)
+                                                            : packer.place_alone(bytes, name));
     if (!recipe.empty()) store_->derived[recipe] = e.made;
   }
   e.place = placement(e.made->place);
@@ -434,6 +440,41 @@ Task<> Weights::end_loading() {
   loading_buffers_.clear();
 }
 
+void Weights::drop(const std::set<const gpu::Buffer*>& needed) {
+  if (loading_) blocking(end_loading());
+  if (!store_->keeps_sources) return;
+  const auto let_go = [&](const Allocation& memory) {
+    // What shares a buffer stays.
+    if (needed.contains(memory.buffer.get()) || !is_alone(memory)) return false;
+    memory.buffer->destroy();
+    return true;
+  };
+  for (auto& [name, e] : entries_) {
+    const auto param = store_->params.find(name);
+    if (e.copy && param != store_->params.end() && param->second.source && let_go(e.copy->place))
+      e.copy->version = 0;
+    // What depends on constants alone is not made again.
+    if (e.made && !e.made->made_of.empty() && let_go(e.made->place)) {
+      for (auto& [from, version] : e.made->made_of) version = 0;
+    }
+  }
+}
+
+void Weights::add_buffers(std::set<const gpu::Buffer*>& needed) const {
+  for (const std::shared_ptr<gpu::Buffer>& buffer : buffers_) needed.insert(buffer.get());
+}
+
+void Weights::need_buffers() {
+  const auto need = [&](const Allocation& memory) {
+    if (!*memory.buffer)
+      *memory.buffer = create_storage(*device_, round_up(memory.bytes, kBindingAlignment), "weights");
+  };
+  for (const auto& [name, e] : entries_) {
+    if (e.copy) need(e.copy->place);
+    if (e.made) need(e.made->place);
+  }
+}
+
 void Weights::wrote_params() {
   if (!writes_params_) return;
   for (const auto& [name, e] : entries_) {
@@ -513,6 +554,9 @@ std::shared_ptr<const StateBuffers> Weights::states_in(const std::shared_ptr<Con
     made->buffers.push_back(&context->require(state.name, state.type).buffer);
   made->context = context;
   made->generation = context->generation;
+  std::erase_if(store_->contexts, [](const std::weak_ptr<Context::Impl>& c) { return c.expired(); });
+  if (std::ranges::none_of(store_->contexts, [&](const auto& c) { return c.lock() == context; }))
+    store_->contexts.push_back(context);
   return known_states_.emplace_back(std::move(made));
 }
 

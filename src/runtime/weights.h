@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,11 @@ class Weights {
   Task<> load();
   // An error if what was loaded does not fit its type.
   void check_loaded() const { check_overflow(overflowed_, load_names_); }
+  // Lets go of params and derived tensors that can be had again from the store's sources, but for those in
+  // `needed`; no plan may use them then. And makes memory for those again.
+  void drop(const std::set<const gpu::Buffer*>& needed);
+  void add_buffers(std::set<const gpu::Buffer*>& needed) const;
+  void need_buffers();
   // With a run: params that the graph writes have new values.
   void wrote_params();
   // As StoreUser has them.
@@ -101,7 +107,7 @@ class Weights {
   std::shared_ptr<Store::Impl> store_;
   std::shared_ptr<gpu::Device> device_;
   std::map<std::string, Entry, std::less<>> entries_;
-  std::vector<std::shared_ptr<const gpu::Buffer>> buffers_;
+  std::vector<std::shared_ptr<gpu::Buffer>> buffers_;
   std::vector<State> states_;                                      // by name
   std::vector<std::shared_ptr<const StateBuffers>> known_states_;  // of contexts that were used before
   bool writes_params_ = false;

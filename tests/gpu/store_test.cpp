@@ -308,5 +308,76 @@ TEST(Store, WhatDoesNotFitIsRefusedAndPlansMakeRoom) {
   EXPECT_EQ(a.run({{"x", Tensor::full(DType::f32, {3}, 1)}}).at("y").real(2), 9);
 }
 
+// A product of x with e^w or with w itself, 4 MiB each.
+Graph large(const std::string& param, bool derives) {
+  return parse_graph("graph g {\n%x = input : f32[1]\n%" + param + " = param : f32[1048576]\n" +
+                     (derives ? "%e = exp(%" + param + ")\n" : "") + "%m = mul(%x, %" +
+                     (derives ? "e" : param) + ")\n%y = max(%m)\noutput y = %y\n}");
+}
+double largest(Executable& exe) { return exe.run({{"x", floats({2})}}).at("y").real(0); }
+
+TEST(Store, WeightsThatCanBeHadAgainMakeRoom) {
+  const Device device = Device::open({.memory_budget = 14 << 20});
+  Store store(device);
+  store.set("a", Tensor::full(DType::f32, {1 << 20}, 1));
+  store.set("b", Tensor::full(DType::f32, {1 << 20}, 2));
+  store.set("c", Tensor::full(DType::f32, {1 << 20}, 3));
+  Executable a = compile(large("a", true), store);
+  EXPECT_NEAR(largest(a), 2 * std::exp(1), 1e-5);
+  Executable b = compile(large("b", true), store);
+  EXPECT_NEAR(largest(b), 2 * std::exp(2), 1e-5);
+  Executable c = compile(large("c", false), store);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(largest(c), 6);
+    EXPECT_NEAR(largest(a), 2 * std::exp(1), 1e-5);
+    EXPECT_NEAR(largest(b), 2 * std::exp(2), 1e-5);
+  }
+  store.set("b", Tensor::full(DType::f32, {1 << 20}, 0));
+  EXPECT_NEAR(largest(a), 2 * std::exp(1), 1e-5);
+  EXPECT_EQ(largest(b), 2);
+  EXPECT_EQ(largest(c), 6);
+  EXPECT_LE(device.memory().most_bytes, uint64_t{14} << 20);
+}
+
+TEST(Store, TrainedParamsAreNotLostToMakeRoom) {
+  const Device device = Device::open({.memory_budget = 18 << 20});
+  Store store(device);
+  store.set("a", Tensor::full(DType::f32, {1 << 20}, 1));
+  store.set("b", Tensor::full(DType::f32, {1 << 20}, 2));
+  Executable train = compile(parse_graph("graph g {\n%a = param : f32[1048576]\n%n = add(%a, 1)\n"
+                                         "%w = write_state(%a, %n)\noutput a = %w\n}"),
+                             store);
+  train.run_on_device({});
+  Executable b = compile(large("b", true), store);
+  Executable again = compile(large("b", false), store);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_NEAR(largest(b), 2 * std::exp(2), 1e-5);
+    EXPECT_EQ(largest(again), 4);
+  }
+  Executable a = compile(large("a", false), store);
+  EXPECT_EQ(largest(a), 4);
+  EXPECT_EQ(store.read("a").real(77), 2);
+}
+
+TEST(Store, IdleContextsMakeRoom) {
+  const Device device = Device::open({.memory_budget = 8 << 20});
+  Store store(device);
+  Executable step =
+      compile(parse_graph("graph g {\n%x = input : f32[1]\n%s = state : f32[262144]\n%n = add(%s, %x)\n"
+                          "%w = write_state(%s, %n)\n%y = max(%w)\noutput y = %y\n}"),
+              store);
+  std::vector<Context> contexts;
+  for (int i = 0; i < 12; ++i) contexts.emplace_back(device);
+  for (int round = 1; round <= 3; ++round) {
+    for (int i = 0; i < 12; ++i) {
+      const Tensor x = floats({static_cast<float>(i + 1)});
+      EXPECT_EQ(step.run(contexts[static_cast<size_t>(i)], {{"x", x}}).at("y").real(0), round * (i + 1));
+    }
+  }
+  EXPECT_TRUE(contexts[0].parked());
+  EXPECT_FALSE(contexts[11].parked());
+  EXPECT_LE(device.memory().most_bytes, uint64_t{8} << 20);
+}
+
 }  // namespace
 }  // namespace rlx::testing
