@@ -95,7 +95,8 @@ void Core::report(ProgressStage stage, int64_t done, int64_t total) {
 void Core::note_loss(std::string reason) {
   {
     const std::lock_guard lock(error_mutex);
-    if (lost_reason.empty()) lost_reason = std::move(reason);
+    // What follows the first line is about Dawn's own calls.
+    if (lost_reason.empty()) lost_reason = reason.substr(0, reason.find('\n'));
   }
   lost = true;
 }
