@@ -39,6 +39,8 @@ DType Product::sum_type() const {
   return a->dtype() == DType::u32 ? DType::u32 : DType::i32;
 }
 
+DType Product::mul_type() const { return fours ? DType::u32 : sum_type(); }
+
 std::string Product::key() const {
   return formatted("{}{}x{} {}x{}{} batch{} m{} n{} k{}{}", fours ? "dot4 " : "", a->name(), b->name(),
                    to_string(a->dtype()), to_string(b->dtype()), b->along_k() ? " b-along-k" : "",

@@ -107,6 +107,7 @@ struct Product {
   std::optional<DType> fours;  // i8 or u8: a and b are words with four of them, and k counts words
 
   std::string key() const;
+  DType mul_type() const;  // of the factors: that of sums, or u32 for words with four bytes
   DType sum_type() const;  // f32 for floats, i32 or u32 for integers
   int64_t rows() const { return region.rows.length(); }
   // As many rows for each tile, of at most this many, as make tiles equal: none go to waste.
