@@ -47,7 +47,7 @@ bool lower_sorted(Lowering& l, const GroupedProduct& g, int64_t tile) {
   Operand slot = l.scratch(DType::i32, {slots});
   Operand place = l.scratch(DType::i32, {slots, tile});
   const Dispatch sort = [&] {
-    const Lowering::Label label(l, kSortedRows);
+    const Lowering::Label label(l, {.row = kSortedRows});
     return l.make<Kernel>(
         {.expert = g.expert, .slot = slot, .place = place},
         {.rows = to_u32(rows), .experts = to_u32(g.experts), .tile = to_u32(tile), .slots = to_u32(slots)},

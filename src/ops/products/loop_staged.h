@@ -133,7 +133,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
       if (const int64_t rows = p.even_rows(most); most == 8 || 2 * rows > most) add(most, rows);
     }
   } else {
-    for (const int64_t most : {16, 32}) add(p.even_rows(most), p.even_rows(most));
+    add(p.even_rows(16), p.even_rows(16));
+    if (p.even_rows(32) != p.even_rows(16)) add(p.even_rows(32), p.even_rows(32));
   }
   return out;
 }
