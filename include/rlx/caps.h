@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "rlx/dtype.h"
 
 namespace rlx {
 
@@ -15,16 +18,25 @@ enum class AdapterKind {
 };
 std::string_view to_string(AdapterKind kind);
 
+// What the lanes of a subgroup multiply together: [m, k] by [k, n] elements of `component`, summed in
+// `result`.
+struct SubgroupMatrix {
+  DType component = DType::f32;
+  DType result = DType::f32;
+  uint32_t m = 0, n = 0, k = 0;
+  friend bool operator==(const SubgroupMatrix&, const SubgroupMatrix&) = default;
+};
+
 struct Caps {
   std::string adapter = "none";  // its name, for messages
   AdapterKind kind = AdapterKind::other;
   uint64_t memory_bytes = 0;  // of all heaps that the adapter can use; 0: unknown
   bool shader_f16 = false;
   bool subgroups = false;
-  bool subgroup_matrix = false;  // only with DeviceOptions::experimental
   bool timestamps = false;
   uint32_t subgroup_min_size = 0;
   uint32_t subgroup_max_size = 0;
+  std::vector<SubgroupMatrix> subgroup_matrices = {};  // none without DeviceOptions::experimental
   uint64_t max_buffer_bytes = 256u << 20;
   uint64_t max_binding_bytes = 128u << 20;
   uint32_t max_storage_buffers = 8;  // per shader stage

@@ -44,8 +44,8 @@ struct DebugOptions {
 struct CompileOptions {
   // Symbols bound once and for all; the others are bound by the shapes of the inputs of each run.
   SymbolValues symbols = {};
-  // Kernel variants by op, as `rlx ops` lists them: {"matmul", "plain"}. Also
-  // $RLX_KERNELS="matmul=plain,...".
+  // Kernels by op, as `rlx ops` lists them: {"matmul", "plain"}, or whole as plans show them: {"matmul",
+  // "staged ROWS=16 LANES=64"}. Also $RLX_KERNELS="matmul=plain,...".
   std::map<std::string, std::string, std::less<>> kernels = {};
   // Off: the graph runs as it is written, node by node.
   bool optimize = true;

@@ -21,7 +21,9 @@ struct StepReport {
   std::string node;
   std::string op;
   std::string kernel;
-  std::string variant;  // the row of the op's kernel table; "" if there is only one
+  // Which of the op's kernels it is, as `CompileOptions::kernels` takes it ("transposed rows ROWS=16"); "" if
+  // there is only one.
+  std::string variant;
   uint32_t grid[3] = {0, 0, 0};
   int64_t bindings = 0;
   int64_t bytes = 0;  // of the memory that is bound

@@ -32,8 +32,16 @@ Caps lowered(Caps caps, const CapsOverride& limits) {
   lower(caps.max_buffer_bytes, limits.max_buffer_bytes);
   lower(caps.max_storage_buffers, limits.max_storage_buffers);
   lower(caps.max_workgroups_per_dimension, limits.max_workgroups_per_dimension);
-  if (limits.no_f16) caps.shader_f16 = false;
-  if (limits.no_subgroups) caps.subgroups = false;
+  if (limits.no_f16) {
+    caps.shader_f16 = false;
+    std::erase_if(caps.subgroup_matrices, [](const SubgroupMatrix& s) {
+      return s.component == DType::f16 || s.result == DType::f16;
+    });
+  }
+  if (limits.no_subgroups) {
+    caps.subgroups = false;
+    caps.subgroup_matrices.clear();
+  }
   return caps;
 }
 

@@ -22,6 +22,8 @@ void DeviceFlags::add_to(Command& command) {
   command.flag("--software", software, "Only a software device", {.group = group});
   command.flag("--no-software", no_software, "Never a software device", {.group = group});
   command.exclude("--software", "--no-software");
+  command.flag("--experimental", experimental, "Extensions that are not finished, such as subgroup matrices",
+               {.group = group});
   command.text("--limit", limits,
                "Less than the device has, for experiments: binding=1M,buffer=64M,buffers=8,workgroups=64,"
                "no-f16,no-subgroups",
@@ -74,7 +76,7 @@ CapsOverride parse_limits(const std::string& text) {
 }  // namespace
 
 DeviceOptions DeviceFlags::options() const {
-  DeviceOptions options{.backend = backend};
+  DeviceOptions options{.backend = backend, .experimental = experimental};
   const bool is_index =
       !adapter.empty() && std::ranges::all_of(adapter, [](char c) { return c >= '0' && c <= '9'; });
   if (is_index) {

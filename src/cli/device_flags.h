@@ -14,6 +14,7 @@ struct DeviceFlags {
   std::string adapter;
   bool software = false;
   bool no_software = false;
+  bool experimental = false;
   std::string limits;
 
   void add_to(Command& command);

@@ -16,7 +16,19 @@ struct Options {
   ReportFlags report;
 };
 
+std::string text(const SubgroupMatrix& s) {
+  return formatted("{}x{}x{} {}->{}", s.m, s.n, s.k, to_string(s.component), to_string(s.result));
+}
+
 Json to_json(const AdapterInfo& a) {
+  Json matrices = Json::array();
+  for (const SubgroupMatrix& s : a.caps.subgroup_matrices) {
+    matrices.add(Json::object({{"component", std::string(to_string(s.component))},
+                               {"result", std::string(to_string(s.result))},
+                               {"m", s.m},
+                               {"n", s.n},
+                               {"k", s.k}}));
+  }
   Json limits = Json::object();
   for (const auto& [name, value] : a.limits) limits.set(name, value);
   return Json::object({{"index", a.index},
@@ -29,6 +41,7 @@ Json to_json(const AdapterInfo& a) {
                        {"software", a.caps.software()},
                        {"memory_bytes", a.caps.memory_bytes},
                        {"features", a.features},
+                       {"subgroup_matrices", matrices},
                        {"limits", limits}});
 }
 
@@ -55,6 +68,9 @@ std::string describe(const AdapterInfo& a) {
   line("driver", a.driver);
   if (a.caps.memory_bytes) line("memory", bytes_text(static_cast<int64_t>(a.caps.memory_bytes)));
   line("features", joined(a.features, 14));
+  std::vector<std::string> matrices;
+  for (const SubgroupMatrix& s : a.caps.subgroup_matrices) matrices.push_back(text(s));
+  line("matrices", joined(matrices, 14));
   std::vector<std::string> limits;
   for (const auto& [name, value] : a.limits) limits.push_back(formatted("{}={}", name, value));
   line("limits", joined(limits, 14));

@@ -8,6 +8,7 @@
 #include "cli/text.h"
 #include "ir/op.h"
 #include "ir/run_sizes.h"
+#include "kernels/candidate.h"
 #include "ops/op_table.h"
 
 namespace rlx::cli {
@@ -217,7 +218,7 @@ void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
   for (const std::string& item : kernels) {
     const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL");
     const auto follows = [&](const StepReport& step) {
-      return step.variant == variant && (step.op == op || op == "elementwise");
+      return has_words(step.variant, variant) && (step.op == op || op == "elementwise");
     };
     if (std::ranges::any_of(plan.run, follows) || std::ranges::any_of(plan.load, follows)) continue;
     note(formatted("--kernel {}: no dispatch uses it; it fits none here", item));

@@ -152,6 +152,38 @@ uint64_t memory_of(const wgpu::Adapter& adapter) {
   return total;
 }
 
+DType dtype_of(wgpu::SubgroupMatrixComponentType type) {
+  switch (type) {
+    case wgpu::SubgroupMatrixComponentType::F32:
+      return DType::f32;
+    case wgpu::SubgroupMatrixComponentType::F16:
+      return DType::f16;
+    case wgpu::SubgroupMatrixComponentType::U32:
+      return DType::u32;
+    case wgpu::SubgroupMatrixComponentType::I32:
+      return DType::i32;
+    case wgpu::SubgroupMatrixComponentType::U8:
+      return DType::u8;
+    case wgpu::SubgroupMatrixComponentType::I8:
+      return DType::i8;
+  }
+  fail(ErrorKind::internal, "Dawn has a subgroup matrix of components {}", static_cast<uint32_t>(type));
+}
+
+std::vector<SubgroupMatrix> matrices_of(const wgpu::Adapter& adapter) {
+  if (!adapter.HasFeature(wgpu::FeatureName::ChromiumExperimentalSubgroupMatrix)) return {};
+  wgpu::AdapterPropertiesSubgroupMatrixConfigs configs;
+  wgpu::AdapterInfo info;
+  info.nextInChain = &configs;
+  adapter.GetInfo(&info);
+  std::vector<SubgroupMatrix> out;
+  for (size_t i = 0; i < configs.configCount; ++i) {
+    const wgpu::SubgroupMatrixConfig& c = configs.configs[i];
+    out.push_back({dtype_of(c.componentType), dtype_of(c.resultComponentType), c.M, c.N, c.K});
+  }
+  return out;
+}
+
 AdapterInfo describe(int index, const wgpu::Adapter& adapter) {
   wgpu::AdapterInfo raw;
   adapter.GetInfo(&raw);
@@ -173,11 +205,10 @@ AdapterInfo describe(int index, const wgpu::Adapter& adapter) {
       .memory_bytes = memory_of(adapter),
       .shader_f16 = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::ShaderF16)),
       .subgroups = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::Subgroups)),
-      .subgroup_matrix =
-          static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::ChromiumExperimentalSubgroupMatrix)),
       .timestamps = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::TimestampQuery)),
       .subgroup_min_size = raw.subgroupMinSize,
       .subgroup_max_size = raw.subgroupMaxSize,
+      .subgroup_matrices = matrices_of(adapter),
       // Sizes of buffers and copies are multiples of 4; 4 GiB - 1 is what drivers with a 32-bit limit say.
       .max_buffer_bytes = limits.maxBufferSize / 4 * 4,
       .max_binding_bytes = limits.maxStorageBufferBindingSize / 4 * 4,

@@ -131,7 +131,7 @@ struct BoundDispatch {
   InlineVector<uint32_t, 48> views;  // the words of the generated uniform `views`
   uint32_t grid[3] = {0, 0, 0};
   int32_t node = -1;
-  std::string variant;
+  Candidate variant;
 };
 
 // More than one dispatch if there are more workgroups than a grid of x*y*z can have. The module text also

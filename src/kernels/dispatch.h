@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "ir/dtype.h"
 #include "ir/view.h"
+#include "kernels/candidate.h"
 #include "kernels/kernel.h"
 #include "rlx/caps.h"
 #include "rlx/dtype.h"
@@ -70,7 +71,7 @@ struct Dispatch {
   int64_t groups = 0;    // workgroups; the grid is split over x, y, z by the binder
   bool partial = false;  // writes only the elements i for which owns(i) is true
   int32_t node = -1;     // of the graph, for messages and reports
-  std::string variant;   // the row of the op's table that was chosen
+  Candidate variant;     // of the op's table; without a name if it has none
   struct InPlace {
     int32_t output, input;  // operands that may share memory: only the writer of an element reads it
     friend bool operator==(const InPlace&, const InPlace&) = default;

@@ -17,7 +17,9 @@ bool in_step(const OperandDecl& decl) {
 }
 
 bool has_extension(const Caps& caps, std::string_view name) {
-  return name == "f16" ? caps.shader_f16 : name == "subgroups" ? caps.subgroups : caps.subgroup_matrix;
+  return name == "f16"         ? caps.shader_f16
+         : name == "subgroups" ? caps.subgroups
+                               : !caps.subgroup_matrices.empty();
 }
 
 // What the kernel needs besides bindings.

@@ -144,22 +144,22 @@ class Lowering {
   template <class Problem, class Made>
   Choice<Problem, Made> choose(std::string_view op, const Variant<Problem, Made>& row,
                                const Problem& problem) const {
-    return rlx::choose(target_, op, std::span(&row, 1), problem);
+    return rlx::choose(target_, op, std::span(&row, 1), problem, no_other_forms<Problem>, /*part=*/true);
   }
 
-  // The name of the table row that is making dispatches, "" if none is.
-  std::string_view label() const { return variant_; }
-  // While it lives, dispatches are labelled with this name.
+  // What of a table is making dispatches, a candidate without a name if nothing is.
+  const Candidate& label() const { return variant_; }
+  // While it lives, dispatches are labelled with this candidate.
   class Label {
    public:
-    Label(Lowering& l, std::string_view name) : l_(l), before_(std::exchange(l.variant_, name)) {}
+    Label(Lowering& l, const Candidate& c) : l_(l), before_(std::exchange(l.variant_, c)) {}
     ~Label() { l_.variant_ = before_; }
     Label(const Label&) = delete;
     Label& operator=(const Label&) = delete;
 
    private:
     Lowering& l_;
-    std::string_view before_;
+    Candidate before_;
   };
 
  private:
@@ -169,7 +169,7 @@ class Lowering {
   const Target& target_;
   const Caps& caps_;
   int32_t node_;
-  std::string_view variant_;  // what label() returns
+  Candidate variant_;  // what label() returns
   OperandList inputs_;
   OperandList outputs_;
   Scratch& scratch_;
@@ -178,7 +178,7 @@ class Lowering {
 
 template <class Problem, class Made>
 Made Choice<Problem, Made>::make(Lowering& l, const Problem& problem) const {
-  const Lowering::Label label(l, row->name);
+  const Lowering::Label label(l, candidate);
   return row->make(l, problem, candidate);
 }
 

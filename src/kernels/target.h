@@ -5,25 +5,45 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "kernels/candidate.h"
 #include "rlx/caps.h"
 #include "rlx/precision.h"
 
 namespace rlx {
 
-// Kernel variants requested by name, by op: {"matmul": "plain"}.
+// Kernels requested by op, by as many words of a candidate's name as matter: {"matmul": "plain"},
+// {"matmul": "transposed rows ROWS=16"}.
 using ForcedVariants = std::map<std::string, std::string, std::less<>>;
 
-// Measured kernel times of a device. Several threads may call it at once.
+// One choice of a kernel.
+struct Decision {
+  enum class Reason : uint8_t { estimated, measured, forced, replayed };
+
+  std::string_view family;         // ops that share records: "product", or the op itself
+  std::string_view op;             // whose kernels may be forced
+  std::string_view key;            // of the problem, for records
+  std::span<const Candidate> all;  // that apply, with their costs; of a replayed choice only the one taken
+  size_t taken = 0;
+  Reason reason = Reason::estimated;
+};
+
+// Knows measured times of a device, is told what is chosen among, or both: a tuner times what it is told and
+// knows it the next time. Several threads may call it at once.
 class Chooser {
  public:
   virtual ~Chooser() = default;
-  // Nanoseconds that a row of the op's table takes with these constants ("ROWS=16 LANES=8") for problems with
-  // this key; nothing if that was not measured.
-  virtual std::optional<double> measured_ns(std::string_view op, std::string_view key,
-                                            std::string_view variant, std::string_view constants) const = 0;
+  // Nanoseconds that a candidate ("rows ROWS=16 LANES=8") takes for problems of a family with this key;
+  // nothing if that was not measured.
+  virtual std::optional<double> measured_ns(std::string_view /*family*/, std::string_view /*key*/,
+                                            std::string_view /*candidate*/) const {
+    return std::nullopt;
+  }
+  // Replayed choices come in every run with a new length, and without a key: nothing is allocated for them.
+  virtual void chosen(const Decision& /*decision*/) const {}
 };
 
 class ChoiceLog;
@@ -37,7 +57,7 @@ struct Target {
   // with others finds them compiled.
   bool sizes_vary = false;
   ForcedVariants forced = {};
-  std::shared_ptr<const Chooser> chooser = {};  // may be null: all costs are estimates
+  std::shared_ptr<const Chooser> chooser = {};  // may be null: all costs are estimates, nobody is told
   // Takes note of what is chosen, or says what was chosen before; null: neither.
   ChoiceLog* choices = nullptr;
 };

@@ -1,6 +1,7 @@
 // Tables of kernels: an op with several lists them as rows, and the cheapest that applies is used.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,24 +9,13 @@
 
 #include "base/fail.h"
 #include "base/inline_vector.h"
+#include "kernels/candidate.h"
 #include "kernels/target.h"
 
 namespace rlx {
 
 class Lowering;
 
-// Values of a kernel's spec constants, none if there is nothing to vary, and the time it takes with them.
-struct Candidate {
-  struct Constant {
-    std::string_view name;
-    uint32_t value;
-  };
-  double ns = 0;
-  InlineVector<Constant, 4> constants = {};
-
-  uint32_t at(std::string_view name) const;
-  std::string text() const;  // "ROWS=16 LANES=8"
-};
 // Most rows have a single candidate.
 std::vector<Candidate> one_candidate(double ns);
 
@@ -33,25 +23,24 @@ std::vector<Candidate> one_candidate(double ns);
 // that has grown.
 class ChoiceLog {
  public:
-  struct Chosen {
-    std::string op;
-    std::string_view row;
-    Candidate candidate;
-  };
   void replay() {
     replays_ = true;
     next_ = 0;
   }
   // While replaying: the next choice, null if it was for another op or there is none.
-  const Chosen* next(std::string_view op) {
+  const Candidate* next(std::string_view op) {
     if (!replays_ || next_ == made_.size() || made_[next_].op != op) return nullptr;
-    return &made_[next_++];
+    return &made_[next_++].candidate;
   }
-  void add(std::string_view op, std::string_view row, const Candidate& candidate) {
-    if (!replays_) made_.push_back({std::string(op), row, candidate});
+  void add(std::string_view op, const Candidate& candidate) {
+    if (!replays_) made_.push_back({std::string(op), candidate});
   }
 
  private:
+  struct Chosen {
+    std::string op;
+    Candidate candidate;
+  };
   std::vector<Chosen> made_;
   size_t next_ = 0;
   bool replays_ = false;
@@ -81,44 +70,102 @@ bool always(const Target&, const Problem&) {
   return true;
 }
 
+// Another way to see a problem, in which every row of the table can be used for it.
+template <class Problem>
+struct Form {
+  Problem problem;
+  std::string_view name;  // Candidate::form
+  double share = 1;       // how long a kernel takes, measured by what its row estimates
+  double extra_ns = 0;    // of other dispatches
+  InlineVector<Candidate::Constant, 1> constants = {};
+};
+
 // A row and the constants to make its kernel with.
 template <class Problem, class Made>
 struct Choice {
   const Variant<Problem, Made>* row = nullptr;
   Candidate candidate = {};
 
-  // Calls the row's `make`. Its dispatches are labelled with the row's name.
+  // Calls the row's `make`. Its dispatches are labelled with the candidate.
   Made make(Lowering& l, const Problem& problem) const;
 };
 
-// What was chosen before, if the target has a log that says so, and it still applies; the forced row if it
-// applies; else the cheapest, with its cheapest candidate. Measured costs replace the
-// estimates of the table where there are any.
-template <class Problem, class Made>
+// What decides besides the candidates. A part of a problem may lack the constants that are forced for the
+// whole.
+struct Question {
+  std::string_view family, op;
+  std::string key;  // only if there is a chooser
+  bool part = false;
+};
+// Which of the candidates is taken: those that are forced before all others, then the fastest. Measured times
+// replace estimates.
+size_t decide(const Target& target, const Question& question, std::span<Candidate> all);
+
+// `key` and what else of the target decides about times.
+std::string key_for(const Target& target, std::string_view key);
+
+// The ops whose records serve each other.
+template <class Problem>
+std::string_view family_of(std::string_view op) {
+  if constexpr (requires { Problem::kFamily; }) {
+    return Problem::kFamily;
+  } else {
+    return op;
+  }
+}
+
+template <class Problem>
+std::vector<Form<Problem>> no_other_forms() {
+  return {};
+}
+
+// What was chosen before, if the target has a log that says so, and it still applies; what is forced, if it
+// applies; else the candidate with the least cost, of all rows and forms. `other_forms` is called only if
+// candidates are compared.
+template <class Problem, class Made, class Forms = std::vector<Form<Problem>> (*)()>
 Choice<Problem, Made> choose(const Target& target, std::string_view op,
-                             std::span<const Variant<Problem, Made>> table, const Problem& problem) {
-  if (const ChoiceLog::Chosen* before = target.choices ? target.choices->next(op) : nullptr) {
+                             std::span<const Variant<Problem, Made>> table, const Problem& problem,
+                             Forms&& other_forms = no_other_forms<Problem>, bool part = false) {
+  const auto row_of = [&](const Candidate& c) {
+    return std::ranges::find(table, c.row, &Variant<Problem, Made>::name);
+  };
+  if (const Candidate* before = target.choices ? target.choices->next(op) : nullptr) {
+    if (const auto row = row_of(*before); row != table.end() && row->applies(target, problem)) {
+      if (target.chooser) {
+        target.chooser->chosen({.family = family_of<Problem>(op),
+                                .op = op,
+                                .key = {},
+                                .all = std::span(before, 1),
+                                .reason = Decision::Reason::replayed});
+      }
+      return {&*row, *before};
+    }
+  }
+  std::vector<Candidate> all;
+  const auto add = [&](const Problem& p, const Form<Problem>* form) {
     for (const Variant<Problem, Made>& row : table) {
-      if (row.name == before->row && row.applies(target, problem)) return {&row, before->candidate};
+      if (!row.applies(target, p)) continue;
+      for (Candidate& c : row.candidates(target, p)) {
+        c.row = row.name;
+        if (form) {
+          c.form = form->name;
+          c.ns = c.ns * form->share + form->extra_ns;
+          for (const Candidate::Constant& constant : form->constants) c.constants.push_back(constant);
+        }
+        all.push_back(std::move(c));
+      }
     }
-  }
-  Choice<Problem, Made> best;
-  bool best_is_wanted = false;
-  const auto forced = target.forced.find(op);
-  const std::string key = target.chooser ? problem.key() : "";
-  for (const Variant<Problem, Made>& row : table) {
-    const bool wanted = forced != target.forced.end() && forced->second == row.name;
-    if ((best_is_wanted && !wanted) || !row.applies(target, problem)) continue;
-    for (Candidate& c : row.candidates(target, problem)) {
-      if (target.chooser) c.ns = target.chooser->measured_ns(op, key, row.name, c.text()).value_or(c.ns);
-      if (best.row && wanted == best_is_wanted && !(c.ns < best.candidate.ns)) continue;
-      best = {&row, std::move(c)};
-      best_is_wanted = wanted;
-    }
-  }
-  check(best.row != nullptr, "every op has a kernel that always applies");
-  if (target.choices) target.choices->add(op, best.row->name, best.candidate);
-  return best;
+  };
+  add(problem, nullptr);
+  for (const Form<Problem>& form : other_forms()) add(form.problem, &form);
+  const size_t taken = decide(target,
+                              {.family = family_of<Problem>(op),
+                               .op = op,
+                               .key = target.chooser ? key_for(target, problem.key()) : "",
+                               .part = part},
+                              all);
+  if (target.choices) target.choices->add(op, all[taken]);
+  return {&*row_of(all[taken]), std::move(all[taken])};
 }
 
 // For OpInfo::variants.

@@ -113,7 +113,7 @@ void BatchElementwise::lower(Lowering& l) const {
   for (const Operand& o : l.inputs()) operands.push_back(o.with_view(o.view.broadcast_to(dims)));
   for (size_t e = 0; e < parts.size(); ++e) operands.push_back(l.out(static_cast<int64_t>(e)));
   Dispatch d = [&] {
-    const Lowering::Label label(l, "joint");
+    const Lowering::Label label(l, {.row = "joint"});
     return l.make(make_kernel(kernel), std::move(operands), std::as_bytes(std::span(params)),
                   ceil_div(elements, kFlatGroup));
   }();

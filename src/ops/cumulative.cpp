@@ -184,7 +184,7 @@ class ScanLowering {
     some.split = nullptr;
     const auto make = [&](const Piece& q, const Team& team) {
       Dispatch d = task(q, team, some.rows, chunk);
-      d.variant = kSplitRows.name;  // whichever team it has
+      d.variant = {.row = kSplitRows.name};  // whichever team it has
       return d;
     };
     const auto emit = [&](const Piece& q) {

@@ -74,9 +74,14 @@ void OpTable::check_variant(std::string_view op, std::string_view variant) const
     fail(ErrorKind::invalid_argument, "there is no op '{}' to choose a kernel for (`rlx ops` lists them)",
          op);
   }
-  if (std::ranges::contains(info->variants, variant)) return;
-  fail(ErrorKind::invalid_argument, "the op '{}' has no kernel '{}' (it has: {})", op, variant,
-       joined(info->variants));
+  // Values of constants depend on sizes: decide() checks them.
+  std::istringstream words{std::string(variant)};
+  std::string word;
+  for (bool is_first = true; words >> word || is_first; is_first = false) {
+    if (std::ranges::contains(info->variants, word) || (!is_first && word.contains('='))) continue;
+    fail(ErrorKind::invalid_argument, "the op '{}' has no kernel '{}' (it has: {})", op, word,
+         joined(info->variants));
+  }
 }
 
 OpTable& op_table() {

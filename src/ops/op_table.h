@@ -46,8 +46,8 @@ class OpTable {
   std::map<std::string, OpInfo, std::less<>> all() const;
   // The op of that name; otherwise an error with its current name, or with similar ones.
   const OpInfo& at(std::string_view name) const;
-  // An error that lists the op's kernels, unless this is one of them. Element-wise ops are one family,
-  // "elementwise", with one table.
+  // An error that lists the op's kernels, unless all words are names of them, perhaps with constants after
+  // them ("transposed rows ROWS=16"). Element-wise ops are one family, "elementwise", with one table.
   void check_variant(std::string_view op, std::string_view variant) const;
 
  private:

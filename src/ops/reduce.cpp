@@ -216,7 +216,7 @@ class ReduceLowering {
     first.split = nullptr;
     first.run = [&](const Team& team) {
       Dispatch d = task(x, partial.with_view(partial.view, 2), team, first.rows, chunk, false);
-      d.variant = kSplitRows.name;  // whichever team it has
+      d.variant = {.row = kSplitRows.name};  // whichever team it has
       if (!fits(d, l_.caps())) return false;
       l_.emit(std::move(d));
       return true;

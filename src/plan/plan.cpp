@@ -199,7 +199,8 @@ std::string print(const std::vector<BoundDispatch>& dispatches, const std::vecto
     const BoundDispatch& d = dispatches[i];
     int64_t bytes = 0;
     for (const BoundRange& r : d.ranges) bytes += r.bytes;
-    const std::string kernel = d.kernel->name + (d.variant.empty() ? "" : " [" + d.variant + "]");
+    const std::string variant = d.variant.text();
+    const std::string kernel = d.kernel->name + (variant.empty() ? "" : " [" + variant + "]");
     out += formatted("  {:4}  {:28} {:34} {}x{}x{}  {} bindings, {} bytes\n", i,
                      names[static_cast<size_t>(d.node)].name, kernel, d.grid[0], d.grid[1], d.grid[2],
                      d.ranges.size(), bytes);

@@ -222,7 +222,7 @@ PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
     std::vector<StepReport> out;
     for (const BoundDispatch& d : dispatches) {
       const Program::NodeName& n = names[static_cast<size_t>(d.node)];
-      StepReport& step = out.emplace_back(n.name, n.op, d.kernel->name, d.variant);
+      StepReport& step = out.emplace_back(n.name, n.op, d.kernel->name, d.variant.text());
       std::ranges::copy(d.grid, step.grid);
       step.bindings = std::ssize(d.ranges);
       for (const BoundRange& r : d.ranges) step.bytes += r.bytes;

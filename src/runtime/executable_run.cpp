@@ -164,7 +164,7 @@ std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& pla
   for (size_t i = 0; i < times.size(); ++i) {
     const size_t step = commands.empty() ? i : commands[i];
     const BoundDispatch& d = plan.dispatches()[step];
-    out.push_back({plan.names()[static_cast<size_t>(d.node)].name, d.kernel->name, d.variant,
+    out.push_back({plan.names()[static_cast<size_t>(d.node)].name, d.kernel->name, d.variant.text(),
                    times[i].begin_ns - times[0].begin_ns, times[i].end_ns - times[0].begin_ns,
                    static_cast<int64_t>(step)});
   }

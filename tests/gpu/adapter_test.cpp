@@ -73,9 +73,32 @@ TEST(Device, UnsafeAndExperimentalDevicesRun) {
       std::ranges::contains(device->info().features, "chromium-experimental-subgroup-matrix");
   const auto plain = list_adapters().at(0);
   EXPECT_FALSE(std::ranges::contains(plain.features, "chromium-experimental-subgroup-matrix"));
+  EXPECT_TRUE(plain.caps.subgroup_matrices.empty());
+  EXPECT_EQ(device->caps().subgroup_matrices.empty(), !matrices);
+  for (const SubgroupMatrix& s : device->caps().subgroup_matrices) EXPECT_GT(s.m * s.n * s.k, 0u);
   const std::string enable = matrices ? "enable chromium_experimental_subgroup_matrix;\n" : "";
   EXPECT_TRUE(
       device->pipeline({.label = "enable", .wgsl = enable + kSlow, .bindings = {BindingKind::read_write}}));
+}
+
+// What Mesa 26 says of vectors of 256 bits.
+TEST(Device, ListsTheSubgroupMatricesOfLavapipe) {
+  DeviceOptions options = without_disk();
+  options.experimental = true;
+  const auto device = Device::open(options);
+  if (!device->info().name.contains("llvmpipe") || device->caps().subgroup_matrices.empty())
+    GTEST_SKIP() << "another driver";
+  const std::vector<SubgroupMatrix>& all = device->caps().subgroup_matrices;
+  for (const auto& [component, result] :
+       {std::pair(DType::f16, DType::f16), std::pair(DType::f16, DType::f32),
+        std::pair(DType::i8, DType::i32)})
+    EXPECT_TRUE(std::ranges::contains(all, SubgroupMatrix{component, result, 8, 8, 8}))
+        << to_string(component) << " to " << to_string(result);
+  options.limits = {.no_f16 = true};
+  for (const SubgroupMatrix& s : Device::open(options)->caps().subgroup_matrices)
+    EXPECT_NE(s.component, DType::f16);
+  options.limits = {.no_subgroups = true};
+  EXPECT_TRUE(Device::open(options)->caps().subgroup_matrices.empty());
 }
 
 // It would return memory that nobody has written.

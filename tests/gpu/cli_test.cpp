@@ -97,6 +97,8 @@ TEST_F(Cli, BadDimsAndKernels) {
                    "the param 'w' has the dimension 'n'");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --dim batch=3"), 2, "twice");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel matmul=warp"), 2, "'warp'");
+  expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel 'matmul=rows ROWS=77'"), 1,
+                   "has no kernel 'rows ROWS=77' for these sizes");
   expect_complaint(rlx("plan " + file + " --dim batch=2 --precision half"), 2, "exact, mixed and fast");
   EXPECT_EQ(rlx("plan " + file + " --dim batch=2 --precision mixed").code, 0);
   expect_complaint(rlx("plan " + file + " --dim batch=2 --kernel softmax=serial"), 0, "no dispatch uses it");
@@ -232,6 +234,11 @@ TEST_F(Cli, PlanAsJson) {
   EXPECT_EQ(plan["dispatches"][0].at("variant"), "plain");
   EXPECT_GT(plan["dispatches"][0].at("bytes").get<int64_t>(), 0);
   EXPECT_EQ(plan.at("memory").at("weight_bytes"), 96);
+  // What a plan shows can be forced.
+  const std::string whole = "transposed rows ROWS=2 LANES=8 QUADS=1";
+  const Result forced =
+      rlx("plan --json --dim batch=3 --no-optimize --kernel 'matmul=" + whole + "' " + file);
+  EXPECT_EQ(json::parse(forced.out)["dispatches"][0].at("variant"), whole) << forced.err;
   const Result text = rlx("plan " + file + " --print-graph --dim batch=3");
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_TRUE(text.out.contains("graph small {")) << text.out;

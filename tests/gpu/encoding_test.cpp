@@ -8,6 +8,7 @@
 
 #include "gpu/device.h"
 #include "kernels/binder.h"
+#include "kernels/candidate.h"
 #include "kernels/copy.wgsl.h"
 #include "rlx/rlx.h"
 #include "tests/support/compare.h"
@@ -296,7 +297,7 @@ TEST_P(EncodedWeights, WithEveryLoop) {
     SCOPED_TRACE(kernel);
     run({.x = {9, k}, .weight = {20, k}}, full_device(), {.kernels = {{"matmul", kernel}}});
     expect_packed();
-    EXPECT_EQ(report_.run.front().variant, kernel);
+    EXPECT_TRUE(has_words(report_.run.front().variant, kernel)) << report_.run.front().variant;
   }
 }
 

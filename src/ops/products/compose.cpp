@@ -13,12 +13,12 @@ namespace rlx::products {
 namespace {
 
 // What a load does not write is derived from what it does.
-constexpr std::string_view kFourK = R"(fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> {
-  return vec4<sum_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
+constexpr std::string_view kFourK = R"(fn x_four_k(r: x_Run, k: u32) -> vec4<mul_t> {
+  return vec4<mul_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
 }
 )";
-constexpr std::string_view kFourLines = R"(fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
-  return vec4<sum_t>(x_one(q.r0, k), x_one(q.r1, k), x_one(q.r2, k), x_one(q.r3, k));
+constexpr std::string_view kFourLines = R"(fn x_four_lines(q: x_Quad, k: u32) -> vec4<mul_t> {
+  return vec4<mul_t>(x_one(q.r0, k), x_one(q.r1, k), x_one(q.r2, k), x_one(q.r3, k));
 }
 )";
 // Loops step through the runs of loads that have x_ahead, and pass k to all others.
@@ -48,23 +48,26 @@ fn x_quad(q: x_QuadLine, run: u32) -> x_Quad {
 )";
 
 // Four lines at k, k + 1, k + 2 and k + 3.
-constexpr std::string_view kFourByFour = R"(fn x_four_by_four(q: x_Quad, k: u32) -> array<vec4<sum_t>, 4> {
+constexpr std::string_view kFourByFour = R"(fn x_four_by_four(q: x_Quad, k: u32) -> array<vec4<mul_t>, 4> {
   if (!x_ALONG_K) {
-    return array<vec4<sum_t>, 4>(x_four_lines(q, k), x_four_lines(q, k + 1u), x_four_lines(q, k + 2u),
+    return array<vec4<mul_t>, 4>(x_four_lines(q, k), x_four_lines(q, k + 1u), x_four_lines(q, k + 2u),
                                  x_four_lines(q, k + 3u));
   }
   let c0 = x_four_k(q.r0, k);
   let c1 = x_four_k(q.r1, k);
   let c2 = x_four_k(q.r2, k);
   let c3 = x_four_k(q.r3, k);
-  return array<vec4<sum_t>, 4>(vec4<sum_t>(c0.x, c1.x, c2.x, c3.x), vec4<sum_t>(c0.y, c1.y, c2.y, c3.y),
-                               vec4<sum_t>(c0.z, c1.z, c2.z, c3.z), vec4<sum_t>(c0.w, c1.w, c2.w, c3.w));
+  return array<vec4<mul_t>, 4>(vec4<mul_t>(c0.x, c1.x, c2.x, c3.x), vec4<mul_t>(c0.y, c1.y, c2.y, c3.y),
+                               vec4<mul_t>(c0.z, c1.z, c2.z, c3.z), vec4<mul_t>(c0.w, c1.w, c2.w, c3.w));
 }
 )";
 
-// A slice of 64 lines by 16 of k in workgroup memory, staged by 256 lanes, four elements each. Neighbouring
-// lanes read neighbours in memory.
-constexpr std::string_view kStage = R"(var<workgroup> x_tile: array<array<sum_t, 64>, 16>;
+// A slice of 64 lines by 16 of k in workgroup memory, one k after the other, staged by 256 lanes, four
+// elements each. Neighbouring lanes read neighbours in memory. Flat: matrix units load from such arrays
+// alone.
+constexpr std::string_view kStage = R"(const x_TILE_LINES: u32 = 64u;
+const x_TILE_DEPTH: u32 = 16u;
+var<workgroup> x_tile: array<mul_t, x_TILE_DEPTH * x_TILE_LINES>;
 fn x_stage_line(batch: u32, line0: u32, i: u32, lane: u32) -> x_Line {
   let line = line0 + select(lane % 64u, lane / 16u + 16u * i, x_ALONG_K);
   return x_line(batch, min(line, x_end() - 1u));
@@ -72,9 +75,9 @@ fn x_stage_line(batch: u32, line0: u32, i: u32, lane: u32) -> x_Line {
 fn x_stage(r: x_Run, i: u32, first: u32, end: u32, lane: u32) {
   let k = select(lane / 64u + 4u * i, lane % 16u, x_ALONG_K);
   let line = select(lane % 64u, lane / 16u + 16u * i, x_ALONG_K);
-  var v = sum_t();
+  var v = mul_t();
   if (first + k < end) { v = x_one(r, first + k); }
-  x_tile[k][line] = v;
+  x_tile[k * x_TILE_LINES + line] = v;
 }
 )";
 
@@ -215,19 +218,20 @@ struct Part {
 
 // How a product is added to a sum: one and four of them.
 std::string multiply_add(const Product& p) {
-  std::string one = "a * b + c";
-  std::string four = p.sum_type() == DType::f32 ? "fma(a, b, c)" : "a * b + c";
+  std::string one = "sum_t(a) * sum_t(b) + c";
+  std::string four = p.sum_type() == DType::f32 ? "fma(vec4<sum_t>(a), vec4<sum_t>(b), c)"
+                                                : "vec4<sum_t>(a) * vec4<sum_t>(b) + c";
   if (p.fours) {
     const auto dot = [&](std::string_view part) {
-      return formatted("i32({}(bitcast<u32>(a{}), bitcast<u32>(b{})))",
-                       *p.fours == DType::i8 ? "dot4I8Packed" : "dot4U8Packed", part, part);
+      return formatted("sum_t({}(a{}, b{}))", *p.fours == DType::i8 ? "dot4I8Packed" : "dot4U8Packed", part,
+                       part);
     };
     one = dot("") + " + c";
     four = formatted("vec4<sum_t>({}, {}, {}, {}) + c", dot(".x"), dot(".y"), dot(".z"), dot(".w"));
   }
   return formatted(
-      "fn mad_one(a: sum_t, b: sum_t, c: sum_t) -> sum_t {{ return {}; }}\n"
-      "fn mad(a: vec4<sum_t>, b: vec4<sum_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
+      "fn mad_one(a: mul_t, b: mul_t, c: sum_t) -> sum_t {{ return {}; }}\n"
+      "fn mad(a: vec4<mul_t>, b: vec4<mul_t>, c: vec4<sum_t>) -> vec4<sum_t> {{ return {}; }}\n",
       one, four);
 }
 
@@ -239,14 +243,14 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
   for (const std::string_view word : kHead) members += formatted("  {}: u32,\n", word);
   for (Part& part : parts) members += take_params(part.text);
   parts.push_back({"epilogue", epilogue_text(p.expr, code, members)});
-  const std::string_view sum = wgsl_type(p.sum_type());
-  std::string common = formatted("struct Params {{\n{}}}\nalias sum_t = {};\n", members, sum);
+  std::string common = formatted("struct Params {{\n{}}}\nalias mul_t = {};\nalias sum_t = {};\n", members,
+                                 wgsl_type(p.mul_type()), wgsl_type(p.sum_type()));
   common += multiply_add(p);
   // All updates of a sum one after the other: on CPUs it then stays in a register.
   common +=
-      "fn mad4(a: vec4<sum_t>, b: array<vec4<sum_t>, 4>, c: vec4<sum_t>) -> vec4<sum_t> {\n"
-      "  return mad(vec4<sum_t>(a.w), b[3], mad(vec4<sum_t>(a.z), b[2],\n"
-      "             mad(vec4<sum_t>(a.y), b[1], mad(vec4<sum_t>(a.x), b[0], c))));\n}\n";
+      "fn mad4(a: vec4<mul_t>, b: array<vec4<mul_t>, 4>, c: vec4<sum_t>) -> vec4<sum_t> {\n"
+      "  return mad(vec4<mul_t>(a.w), b[3], mad(vec4<mul_t>(a.z), b[2],\n"
+      "             mad(vec4<mul_t>(a.y), b[1], mad(vec4<mul_t>(a.x), b[0], c))));\n}\n";
   common += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
   common += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
   common += kCommon;
@@ -291,9 +295,9 @@ KernelPtr kernel_of(const Product& p, const Launch& launch, bool four, const Exp
     std::unordered_map<std::string, std::weak_ptr<const Kernel>> kernels;
   };
   static Known& known = *new Known;  // never destroyed: other statics may lower
-  std::string key = formatted("{}|{}|{} {}|{} {}|{}|{}|{} {}", p.fours ? to_string(*p.fours) : "",
+  std::string key = formatted("{}|{}|{} {}|{} {}|{}|{} {}|{} {}", p.fours ? to_string(*p.fours) : "",
                               launch.name, p.a->id(), p.a->along_k(), p.b->id(), p.b->along_k(), p.y->id(),
-                              wgsl_type(p.sum_type()), four, p.run == 0);
+                              wgsl_type(p.mul_type()), wgsl_type(p.sum_type()), four, p.run == 0);
   if (!p.expr.steps.empty()) {
     key += formatted("|{}|{}|{}|{}", p.expr.inputs.size(), rounded("v", p.expr.inputs[0]), code.statements,
                      code.result);

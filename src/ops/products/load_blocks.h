@@ -66,8 +66,8 @@ fn x_line(batch: u32, line: u32) -> x_Line { return x_Line(x_base(batch * params
 alias x_Run = x_Group;
 fn x_run(l: x_Line, run: u32) -> x_Run { return x_group(l.at + run * x_GROUP); }
 
-fn x_one(r: x_Run, k: u32) -> sum_t { return x_group_four(r, k / 4u)[k % 4u]; }
-fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> { return x_group_four(r, k / 4u); }
+fn x_one(r: x_Run, k: u32) -> mul_t { return mul_t(x_group_four(r, k / 4u)[k % 4u]); }
+fn x_four_k(r: x_Run, k: u32) -> vec4<mul_t> { return vec4<mul_t>(x_group_four(r, k / 4u)); }
 )";
   static constexpr const char* kEighths = R"(
 fn x_eighth_of(l: x_Line, k: u32, lane: u32) -> array<vec4<sum_t>, 8> { return x_get_eighth(l.at + k, lane); }

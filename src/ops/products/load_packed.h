@@ -194,19 +194,20 @@ fn x_run(l: x_Line, run: u32) -> x_Run {
                x_zero_of(l.line, block));
 }
 
-fn x_one(r: x_Run, k: u32) -> sum_t {
-  return x_less(x_values(x_word_of(r.at + k * params.x_k_step)), vec4f(r.zero)).x * r.scale;
+fn x_one(r: x_Run, k: u32) -> mul_t {
+  return mul_t(x_less(x_values(x_word_of(r.at + k * params.x_k_step)), vec4f(r.zero)).x * r.scale);
 }
-fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> {
-  if (x_FOUR_K) { return x_less(x_values(x_four_of(r.at + k)), vec4f(r.zero)) * r.scale; }
-  return vec4<sum_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
+fn x_four_k(r: x_Run, k: u32) -> vec4<mul_t> {
+  if (x_FOUR_K) { return vec4<mul_t>(x_less(x_values(x_four_of(r.at + k)), vec4f(r.zero)) * r.scale); }
+  return vec4<mul_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
 }
-fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
+fn x_four_lines(q: x_Quad, k: u32) -> vec4<mul_t> {
   if (x_FOUR_LINES) {
     let v = x_values(x_four_of(q.r0.at + k * params.x_k_step));
-    return x_less(v, vec4f(q.r0.zero, q.r1.zero, q.r2.zero, q.r3.zero)) * vec4f(q.r0.scale, q.r1.scale, q.r2.scale, q.r3.scale);
+    let scale = vec4f(q.r0.scale, q.r1.scale, q.r2.scale, q.r3.scale);
+    return vec4<mul_t>(x_less(v, vec4f(q.r0.zero, q.r1.zero, q.r2.zero, q.r3.zero)) * scale);
   }
-  return vec4<sum_t>(x_one(q.r0, k), x_one(q.r1, k), x_one(q.r2, k), x_one(q.r3, k));
+  return vec4<mul_t>(x_one(q.r0, k), x_one(q.r1, k), x_one(q.r2, k), x_one(q.r3, k));
 }
 )";
 

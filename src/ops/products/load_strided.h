@@ -30,14 +30,14 @@ fn x_run(l: x_Line, run: u32) -> x_Run { return x_Run(l.at + x_step(run * params
 
 fn x_ahead(r: x_Run, n: u32) -> x_Run { return x_Run(r.at + n * params.x_k); }
 
-fn x_one(r: x_Run, k: u32) -> sum_t { return sum_t(x_get(r.at + k * params.x_k)); }
-fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> {
-  if (x_FOUR_K) { return vec4<sum_t>(x_get4(r.at + k)); }
-  return vec4<sum_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
+fn x_one(r: x_Run, k: u32) -> mul_t { return mul_t(x_get(r.at + k * params.x_k)); }
+fn x_four_k(r: x_Run, k: u32) -> vec4<mul_t> {
+  if (x_FOUR_K) { return vec4<mul_t>(x_get4(r.at + k)); }
+  return vec4<mul_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
 }
-fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
-  if (x_FOUR_LINES) { return vec4<sum_t>(x_get4(q.r0.at + k * params.x_k)); }
-  return vec4<sum_t>(x_one(q.r0, k), x_one(q.r1, k), x_one(q.r2, k), x_one(q.r3, k));
+fn x_four_lines(q: x_Quad, k: u32) -> vec4<mul_t> {
+  if (x_FOUR_LINES) { return vec4<mul_t>(x_get4(q.r0.at + k * params.x_k)); }
+  return vec4<mul_t>(x_one(q.r0, k), x_one(q.r1, k), x_one(q.r2, k), x_one(q.r3, k));
 }
 )";
   }

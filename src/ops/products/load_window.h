@@ -107,18 +107,18 @@ fn x_run(l: x_Line, run: u32) -> x_Run {
 fn x_ahead(r: x_Run, n: u32) -> x_Run { return x_Run(r.at + n * params.x_channel, r.inside); }
 
 // Selected, not branched over: a branch costs more than a load that is not used.
-fn x_one(r: x_Run, k: u32) -> sum_t {
-  return select(sum_t(), sum_t(x_get(r.at + k * params.x_channel)), r.inside);
+fn x_one(r: x_Run, k: u32) -> mul_t {
+  return select(mul_t(), mul_t(x_get(r.at + k * params.x_channel)), r.inside);
 }
-fn x_four_k(r: x_Run, k: u32) -> vec4<sum_t> {
-  if (x_FOUR_K) { return select(vec4<sum_t>(), vec4<sum_t>(x_get4(r.at + k)), r.inside); }
-  return vec4<sum_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
+fn x_four_k(r: x_Run, k: u32) -> vec4<mul_t> {
+  if (x_FOUR_K) { return select(vec4<mul_t>(), vec4<mul_t>(x_get4(r.at + k)), r.inside); }
+  return vec4<mul_t>(x_one(r, k), x_one(r, k + 1u), x_one(r, k + 2u), x_one(r, k + 3u));
 }
-fn x_four_lines(q: x_Quad, k: u32) -> vec4<sum_t> {
+fn x_four_lines(q: x_Quad, k: u32) -> vec4<mul_t> {
   let at = k * params.x_channel;
-  let v = vec4<sum_t>(sum_t(x_get(q.r0.at + at)), sum_t(x_get(q.r1.at + at)), sum_t(x_get(q.r2.at + at)),
-                      sum_t(x_get(q.r3.at + at)));
-  return select(vec4<sum_t>(), v, vec4<bool>(q.r0.inside, q.r1.inside, q.r2.inside, q.r3.inside));
+  let v = vec4<mul_t>(mul_t(x_get(q.r0.at + at)), mul_t(x_get(q.r1.at + at)), mul_t(x_get(q.r2.at + at)),
+                      mul_t(x_get(q.r3.at + at)));
+  return select(vec4<mul_t>(), v, vec4<bool>(q.r0.inside, q.r1.inside, q.r2.inside, q.r3.inside));
 }
 )";
   }

@@ -41,7 +41,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     } else {
       for (var j = i; j < end; j++) {
         let bv = b_four_lines(b, j);
-        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_one(a_run(rows[r], run), j)), bv, sum[r]); }
+        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<mul_t>(a_one(a_run(rows[r], run), j)), bv, sum[r]); }
       }
     }
   }

@@ -18,14 +18,14 @@ const COLS: u32 = 8u;
 var<workgroup> parts: array<array<vec4<sum_t>, COLS / 4u>, LANES>;
 
 fn four_of_a(row: a_Line, k: u32, place: u32) -> vec4<sum_t> {
-  return b_EIGHTH_UNIT * a_four_k(a_run(row, k / RUN + place / RUN), place % RUN);
+  return b_EIGHTH_UNIT * vec4<sum_t>(a_four_k(a_run(row, k / RUN + place / RUN), place % RUN));
 }
 fn column(line: b_Line, k: u32, lane: u32, av: array<vec4<sum_t>, 8>) -> sum_t {
   let bv = b_eighth_of(line, k, lane);
-  let s0 = mad(av[4], bv[4], av[0] * bv[0]);
-  let s1 = mad(av[5], bv[5], av[1] * bv[1]);
-  let s2 = mad(av[6], bv[6], av[2] * bv[2]);
-  let s3 = mad(av[7], bv[7], av[3] * bv[3]);
+  let s0 = fma(av[4], bv[4], av[0] * bv[0]);
+  let s1 = fma(av[5], bv[5], av[1] * bv[1]);
+  let s2 = fma(av[6], bv[6], av[2] * bv[2]);
+  let s3 = fma(av[7], bv[7], av[3] * bv[3]);
   var s = vec4<sum_t>();
   if (b_EIGHTH_FACTORS == 4u) {
     let f = b_factors_of(line, k, lane);

@@ -48,7 +48,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
           if (A_FOUR_ROWS) {
             let av = a_four_by_four(a_Quad(a[r], a[r + 1u], a[r + 2u], a[r + 3u]), i);
             for (var j = 0u; j < 4u; j++) {
-              sum[at + j] = mad4(vec4<sum_t>(av[0][j], av[1][j], av[2][j], av[3][j]), bv, sum[at + j]);
+              sum[at + j] = mad4(vec4<mul_t>(av[0][j], av[1][j], av[2][j], av[3][j]), bv, sum[at + j]);
             }
           } else {
             sum[at] = mad4(a_four_k(a[r], i), bv, sum[at]);
@@ -61,7 +61,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         let bv = b_four_lines(b[q], select(i, 0u, b_STEPS));
         b[q] = b_quad_ahead(b[q], 1u);
         for (var r = 0u; r < ROWS; r++) {
-          sum[q * ROWS + r] = mad(vec4<sum_t>(a_one(a[r], i)), bv, sum[q * ROWS + r]);
+          sum[q * ROWS + r] = mad(vec4<mul_t>(a_one(a[r], i)), bv, sum[q * ROWS + r]);
         }
       }
     }

@@ -17,10 +17,11 @@ const LANES: u32 = 64u;  //@ spec
 const STEP: u32 = 64u;  //@ spec
 const ACROSS_RUNS: bool = true;  //@ spec
 const PARTIAL: bool = false;  //@ spec
-const PER_LANE: u32 = (ROWS * STEP / 4u + LANES - 1u) / LANES;
+const FOURS: u32 = ROWS * STEP / 4u;
+const PER_LANE: u32 = (FOURS + LANES - 1u) / LANES;
 
 // Four neighbours along k of each row, for each four of the step.
-var<workgroup> a_rows: array<vec4<sum_t>, ROWS * STEP / 4u>;
+var<workgroup> a_rows: array<vec4<mul_t>, FOURS>;
 // From and to where the tile sums along k, the same for all lanes.
 var<workgroup> depth: vec2u;
 
@@ -50,13 +51,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     for (var i = 0u; i < PER_LANE; i++) {
       let e = lane + i * LANES;
       let k = k0 + e / ROWS * 4u;
-      if (e < ROWS * STEP / 4u && (!PARTIAL || e % ROWS < row_count) && k < k_end) {
+      if (e < FOURS && (!PARTIAL || e % ROWS < row_count) && k < k_end) {
         let s = span_at(k, k_end);
         let a = a_run(rows[i], s.run);
         if (k + 4u <= k_end) {
           a_rows[e] = a_four_k(a, s.first);
         } else {
-          var v = vec4<sum_t>();
+          var v = vec4<mul_t>();
           for (var j = 0u; j < k_end - k; j++) { v[j] = a_one(a, s.first + j); }
           a_rows[e] = v;
         }
@@ -101,7 +102,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       }
       for (var j = 0u; i + j < s.end; j++) {
         let bv = b_four_lines(b, select(i, 0u, b_STEPS) + j);
-        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<sum_t>(a_rows[at + r][j]), bv, sum[r]); }
+        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<mul_t>(a_rows[at + r][j]), bv, sum[r]); }
       }
     }
     k0 = k_end;
@@ -132,7 +133,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
       if (const int64_t rows = p.even_rows(most); most == 8 || 2 * rows > most) add(most, rows);
     }
   } else {
-    for (const int64_t most : {16, 32}) add(p.even_rows(most), p.even_rows(most));
+    add(p.even_rows(16), p.even_rows(16));
+    if (p.even_rows(32) != p.even_rows(16)) add(p.even_rows(32), p.even_rows(32));
   }
   return out;
 }

@@ -28,7 +28,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let end = select(t.k_end, K, K > 0u);
     for (var k = select(t.k_begin, 0u, K > 0u); k < end; k++) {
       let a = a_one(a_run(row, k / run), k % run);
-      sum = mad(vec4<sum_t>(a), b_four_lines(b_quad(cols, k / run), k % run), sum);
+      sum = mad(vec4<mul_t>(a), b_four_lines(b_quad(cols, k / run), k % run), sum);
     }
   }
   put4(t, t.row, t.col, sum);

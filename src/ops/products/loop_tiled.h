@@ -37,16 +37,17 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       a[i] = a_run(a_lines[i], s.run);
       b[i] = b_run(b_lines[i], s.run);
     }
-    for (var first = s.first; first < s.end; first += 16u) {
+    for (var first = s.first; first < s.end; first += a_TILE_DEPTH) {
       for (var i = 0u; i < 4u; i++) {
         a_stage(a[i], i, first, s.end, lane);
         b_stage(b[i], i, first, s.end, lane);
       }
       workgroupBarrier();
-      for (var step = 0u; step < min(16u, s.end - first); step++) {
-        let c = 4u * x;
-        let bv = vec4<sum_t>(b_tile[step][c], b_tile[step][c + 1u], b_tile[step][c + 2u], b_tile[step][c + 3u]);
-        for (var r = 0u; r < 4u; r++) { sum[r] = mad(vec4<sum_t>(a_tile[step][4u * y + r]), bv, sum[r]); }
+      for (var step = 0u; step < min(a_TILE_DEPTH, s.end - first); step++) {
+        let c = step * b_TILE_LINES + 4u * x;
+        let bv = vec4<mul_t>(b_tile[c], b_tile[c + 1u], b_tile[c + 2u], b_tile[c + 3u]);
+        let row = step * a_TILE_LINES + 4u * y;
+        for (var r = 0u; r < 4u; r++) { sum[r] = mad(vec4<mul_t>(a_tile[row + r]), bv, sum[r]); }
       }
       workgroupBarrier();
     }

@@ -30,6 +30,7 @@ std::vector<std::string> variant_names() {
   std::vector<std::string> names = names_of(kLoops);
   std::erase(names, kEighths);
   names.emplace_back(kSplitK);
+  names.emplace_back(kTransposed);
   return names;
 }
 
@@ -39,11 +40,26 @@ DType Product::sum_type() const {
   return a->dtype() == DType::u32 ? DType::u32 : DType::i32;
 }
 
+DType Product::mul_type() const { return fours ? DType::u32 : sum_type(); }
+
+double Product::results() const {
+  return static_cast<double>(size.batch) * static_cast<double>(size.m) * static_cast<double>(size.n);
+}
+
 std::string Product::key() const {
-  return formatted("{}{}x{} {}x{}{} batch{} m{} n{} k{}{}", fours ? "dot4 " : "", a->name(), b->name(),
-                   to_string(a->dtype()), to_string(b->dtype()), b->along_k() ? " b-along-k" : "",
-                   size_class(region.batch.length()), size_class(rows()), region.cols.length(),
-                   region.k.length(), expr.steps.empty() ? "" : " epilogue");
+  const auto side = [&](const Load& load) {
+    return formatted("{} {}{}{}", load.id(), to_string(load.dtype()), load.along_k() ? " along-k" : "",
+                     reads_four_k(load) || load.offers(Access::four_lines) ? " x4" : "");
+  };
+  std::string out =
+      formatted("{} * {} -> {} {}{} batch{} m{} n{} k{}", side(*a), side(*b), y->id(), to_string(y->dtype()),
+                y->offers_four() ? " x4" : "", size_class(region.batch.length()), size_class(rows()),
+                region.cols.length(), region.k.length());
+  if (run != 0) out += formatted(" run{}", run);
+  if (fours) out += formatted(" fours of {}", to_string(*fours));
+  if (k_parts != 1) out += formatted(" parts{}", k_parts);
+  if (!expr.steps.empty()) out += formatted(" epilogue{} of {}", size_class(expr.cost()), extra.size());
+  return out;
 }
 
 Access Product::columns_access() const {
@@ -68,7 +84,11 @@ double estimate_ns(const Rates& r, const Product& p, Share share) {
   const double bytes = bytes_per_element(p.a->dtype()) * batch * m * k +
                        bytes_per_element(p.b->dtype()) * k * n +
                        bytes_per_element(p.y->dtype()) * batch * m * n;
-  return r.dispatch_ns + std::max(compute_ns(r, 2 * batch * m * n * k, share), bytes / r.bytes_per_ns);
+  // Where results are few, most lanes of a GPU neither compute nor read; a lane has four of them in most
+  // loops.
+  const double tiles = batch * m * n * static_cast<double>(p.k_parts) / 4;
+  const double busy = r.cpu ? 1 : std::min(1.0, tiles / r.lanes);
+  return r.dispatch_ns + std::max(compute_ns(r, 2 * batch * m * n * k, share), bytes / r.bytes_per_ns) / busy;
 }
 
 }  // namespace rlx::products

@@ -1,6 +1,5 @@
 // Cuts a product into regions that the device can bind, or its work into steps.
 #include <algorithm>
-#include <bit>
 
 #include "base/checked.h"
 #include "kernels/binder.h"
@@ -19,10 +18,12 @@ constexpr std::string_view kSum = "add($0,$1)";
 
 class Cutter {
  public:
-  Cutter(Lowering& l, std::string_view op) : l_(l), op_(op) {}
+  Cutter(Lowering& l, std::string_view op, std::string_view form = {}) : l_(l), op_(op), form_(form) {}
 
-  void lower(const Product& p) {
-    if (std::optional<std::vector<Dispatch>> parts = regions(p)) {
+  void lower(const Product& p) { lower(p, make(p)); }
+  // `whole` is the product if it need not be cut.
+  void lower(const Product& p, Dispatch whole) {
+    if (std::optional<std::vector<Dispatch>> parts = regions(p, std::move(whole))) {
       for (Dispatch& d : *parts) l_.emit(std::move(d));
       return;
     }
@@ -40,8 +41,8 @@ class Cutter {
   }
 
   // Dispatches for regions of y that can be bound; nothing if not even those of single elements can.
-  std::optional<std::vector<Dispatch>> regions(const Product& p) {
-    Dispatch whole = make(p);
+  std::optional<std::vector<Dispatch>> regions(const Product& p) { return regions(p, make(p)); }
+  std::optional<std::vector<Dispatch>> regions(const Product& p, Dispatch whole) {
     const bool cut_encoded = can_cut_encoded(p);
     const auto good = [&](const Dispatch& d) {
       return fits(d, l_.caps()) && (!cut_encoded || encoded_are_whole(d, l_.caps()));
@@ -93,9 +94,10 @@ class Cutter {
     if (!dense) lower_copy_into(l_, result, y.operand);
   }
 
-  // The sums over parts of k at the same time, then their sum: for products with few results.
-  void lower_split(Product p, int64_t parts) {
+  // The sums over parts of k at the same time, then their sum.
+  void lower_split(Product p, const Choice<Product, Dispatch>& choice) {
     const Product whole = p;
+    const int64_t parts = choice.candidate.at(kParts);
     const Grouped& y = *p.y->whole();
     std::vector<int64_t> dims = {parts};
     dims.insert(dims.end(), y.operand.view.dims.begin(), y.operand.view.dims.end());
@@ -104,9 +106,8 @@ class Cutter {
     p.extra.clear();
     p.expr = Expr{};
     p.k_parts = parts;
-    Dispatch d = make(p);
+    Dispatch d = choice.make(l_, p);
     if (!fits(d, l_.caps())) return lower(whole);
-    d.variant = kSplitK;
     l_.emit(std::move(d));
     const bool plain =
         whole.expr.steps.empty() && y.operand.dtype == p.sum_type() && y.operand.view.is_contiguous();
@@ -119,25 +120,12 @@ class Cutter {
   }
 
  private:
+  // A part, for which a loop of its own is chosen.
   Dispatch make(const Product& p) {
-    const Product like = l_.target().sizes_vary ? typical(p) : p;
-    Dispatch d = choose(l_.target(), op_, loops(), like).make(l_, p);
-    if (p.fours) d.variant = kDot4;
-    return d;
-  }
-
-  // With sizes that stand for many: a loop is chosen for all of them, so that few shaders serve every length.
-  static Product typical(const Product& p) {
-    Product out = p;
-    const auto widen = [](Extent& e, int64_t step) {
-      const auto length = static_cast<uint64_t>(std::max<int64_t>(e.length(), 1));
-      const auto few = static_cast<int64_t>(std::bit_ceil(length));
-      e.end = e.begin + (few <= step ? few : round_up(e.length(), step));
-    };
-    widen(out.region.rows, 32);
-    widen(out.region.cols, 64);
-    if (p.run == 0) widen(out.region.k, 64);  // else loops ask whether runs fit in it
-    return out;
+    const Target& target = l_.target();
+    Choice choice = choose(target, op_, loops(), typical(target, p), no_other_forms<Product>, /*part=*/true);
+    choice.candidate.form = form_;
+    return choice.make(l_, p);
   }
 
   // Whether encoded operands lie in one binding if the product is cut far enough. Experts are chosen on the
@@ -220,61 +208,8 @@ class Cutter {
 
   Lowering& l_;
   std::string_view op_;
+  std::string_view form_;  // that products already have
 };
-
-// How many parts of k are summed at the same time: more than one if results alone leave the device idle.
-int64_t wanted_parts(const Lowering& l, std::string_view op, const Product& p) {
-  const auto forced = l.target().forced.find(op);
-  const int64_t grain = std::max<int64_t>(p.grain(), 4);
-  if (forced != l.target().forced.end() && forced->second == kSplitK) {
-    return std::clamp<int64_t>(p.size.k / grain, 1, 4);
-  }
-  const Rates r = rates_of(l.caps());
-  const double results = static_cast<double>(p.size.batch) * static_cast<double>(p.size.m * p.size.n);
-  constexpr int64_t kLeast = 512;  // of k in a part: less would not pay for another dispatch
-  if (r.cpu || forced != l.target().forced.end() || results * 4 > r.lanes) return 1;
-  return std::clamp<int64_t>(static_cast<int64_t>(r.lanes / 4 / results), 1,
-                             std::max<int64_t>(p.size.k / kLeast, 1));
-}
-
-// Bytes that lie along k are multiplied four at a time, where they all have a sign or none: GPUs have an
-// instruction for that, and on CPUs fewer numbers are taken apart (1.2 times as fast for 64 rows, twice for
-// one).
-void take_fours(const Lowering& l, std::string_view op, Product& p) {
-  const auto forced = l.target().forced.find(op);
-  const bool wanted = forced == l.target().forced.end() || forced->second == kDot4;
-  if (!wanted || p.run != 0 || p.a->dtype() != p.b->dtype()) return;
-  const LoadPtr a = p.a->in_words();
-  const LoadPtr b = a ? p.b->in_words() : nullptr;
-  if (!b) return;
-  p.fours = p.a->dtype();
-  p.a = a;
-  p.b = b;
-  p.size.k /= 4;
-}
-
-// [batch.., cols.., rows..]
-Grouped swapped(const Grouped& y) {
-  const int64_t rank = y.operand.view.rank();
-  std::vector<int64_t> order;
-  const auto append = [&](int64_t begin, int64_t end) {
-    for (int64_t axis = begin; axis < end; ++axis) order.push_back(axis);
-  };
-  append(0, y.first_axes);
-  append(y.first_axes + y.second_axes, rank);
-  append(y.first_axes, y.first_axes + y.second_axes);
-  return {y.operand.with_view(y.operand.view.permute(order)), y.first_axes,
-          rank - y.first_axes - y.second_axes};
-}
-
-// Loops are made for few rows rather than for few columns: y^T = b^T a^T.
-Product transposed(Product p) {
-  std::swap(p.a, p.b);
-  std::swap(p.size.m, p.size.n);
-  p.y = std::make_shared<StoreStrided>(swapped(*p.y->whole()));
-  for (Grouped& e : p.extra) e = swapped(e);
-  return p;
-}
 
 // Loads that decode groups do so once per run.
 void take_runs(Product& p) {
@@ -308,17 +243,19 @@ bool lower_bound(Lowering& l, std::string_view op, Product p) {
 
 void lower(Lowering& l, std::string_view op, Product p) {
   if (p.size.batch * p.size.m * p.size.n == 0) return;
-  take_fours(l, op, p);
   take_runs(p);
-  constexpr int64_t kFewColumns = 8;
-  if (p.size.n <= kFewColumns && p.size.m > p.size.n && p.y->whole()) p = transposed(std::move(p));
   p.region = everything(p);
-  Cutter cutter(l, op);
-  const int64_t parts = p.y->whole() ? wanted_parts(l, op, p) : 1;
-  if (parts > 1) {
-    cutter.lower_split(std::move(p), parts);
+  const Target& target = l.target();
+  const Choice choice =
+      choose(target, op, loops(), typical(target, p), [&] { return other_forms(target, p); });
+  const std::string_view form = choice.candidate.form;
+  p = in_form(std::move(p), form);
+  if (has_words(form, kSplitK)) {
+    // Its last word.
+    Cutter cutter(l, op, form.substr(0, form.size() - std::min(form.size(), kSplitK.size() + 1)));
+    cutter.lower_split(std::move(p), choice);
   } else {
-    cutter.lower(p);
+    Cutter(l, op, form).lower(p, choice.make(l, p));
   }
 }
 

@@ -106,8 +106,13 @@ struct Product {
   Region region = {};          // what is computed: all of it unless the product is cut
   std::optional<DType> fours;  // i8 or u8: a and b are words with four of them, and k counts words
 
+  // All ops with products share what is measured.
+  static constexpr std::string_view kFamily = "product";
   std::string key() const;
+  DType mul_type() const;  // of the factors: that of sums, or u32 for words with four bytes
   DType sum_type() const;  // f32 for floats, i32 or u32 for integers
+  // How many sums there are in all of it, without those of parts of k.
+  double results() const;
   int64_t rows() const { return region.rows.length(); }
   // As many rows for each tile, of at most this many, as make tiles equal: none go to waste.
   int64_t even_rows(int64_t most) const;
@@ -136,13 +141,28 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
 // A tile loop is a row of the table of kernels that all product ops share.
 using Loop = Variant<Product, Dispatch>;
 std::span<const Loop> loops();
-// For OpInfo::variants: the loops that any load can serve, and kSplitK.
+// For OpInfo::variants: the loops that any load can serve, kSplitK and kTransposed.
 std::vector<std::string> variant_names();
-inline constexpr std::string_view kSplitK = "split_k";
 // The loop for encoded weights alone.
 inline constexpr std::string_view kEighths = "eighths";
+
+// Forms of a product (Candidate::form), for which loops are chosen together with the form.
+// Sums over parts of k at the same time, then their sum: for products with few results.
+inline constexpr std::string_view kSplitK = "split_k";
+inline constexpr std::string_view kParts = "PARTS";  // how many
+// y^T = b^T a^T: for products with few columns.
+inline constexpr std::string_view kTransposed = "transposed";
 // For ops that multiply bytes: four at once, by WGSL's dot4I8Packed and dot4U8Packed.
 inline constexpr std::string_view kDot4 = "dot4";
+
+// All forms but the product as it is.
+std::vector<Form<Product>> other_forms(const Target& target, const Product& p);
+// The product, all of it, in a form; where that no longer fits it, as it is. Parts of k are up to the caller.
+Product in_form(Product p, std::string_view form);
+
+// Where sizes vary, with sizes that stand for many: a loop is chosen for all of them, so that few shaders
+// serve every length.
+Product typical(const Target& target, Product p);
 
 // The time at `share` of the device's speed, but no less than reading a and b and writing y takes.
 double estimate_ns(const Rates& r, const Product& p, Share share);
