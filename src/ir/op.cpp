@@ -103,6 +103,8 @@ void InferArgs::expect_same_dtype(int64_t a, int64_t b) const {
   }
 }
 
+bool Op::optional_input(int64_t input) const { return is_optional_operand(name(), input); }
+
 std::vector<Value> Op::gradient(const GradientArgs&) const { fail("the op {} has no gradient", name()); }
 
 void Op::lower(Lowering&) const {

@@ -255,7 +255,33 @@ void register_attention(OpTable& table) {
   table.add<Attention>(
       {.formula =
            "softmax(mask(cap(scale q k^T))) v for each head; heads in groups may share keys and values",
-       .operands = "q k v mask lengths sinks slopes pages start k_scale v_scale",
+       .operands =
+           "q: queries [batch, heads, sequence, head], or as the layout says\n"
+           "k (T i8): keys, likewise\n"
+           "v (T i8): values, likewise\n"
+           "mask? (T f32 bool): broadcast to [batch, heads, queries, keys]: true keeps a score, a float is "
+           "added to it\n"
+           "lengths? (i32 i64 u32): [batch] or [], how many keys count\n"
+           "sinks? (float): [heads], a score that takes its share in the softmax and has no value\n"
+           "slopes? (float): [heads], what a score loses for each position between query and key\n"
+           "pages? (i32 i64 u32): [batch, n], which pages of k and v [pages, ..] the keys are in\n"
+           "start? (i32 i64 u32): [batch] or [], the row of the first key in a cache that is a ring\n"
+           "k_scale? (float): what keys of the type i8 are multiplied by, one for each row and head\n"
+           "v_scale? (float): likewise for values",
+       .attributes =
+           "heads: of q; 0: as its shape says, where the layout has an axis for them\n"
+           "kv_heads: of k and v; 0: as many as heads; fewer: groups of heads share them\n"
+           "layout: the order of axes: batch, heads, sequence, head size (bsd: all heads side by side)\n"
+           "mask: which keys a query sees, aligned at the last query and the last key\n"
+           "window: for sliding_window, how many keys before its own a query sees\n"
+           "scale: of the scores; 1 / sqrt(head size) if not given\n"
+           "soft_cap: scores become cap * tanh(score / cap); none if not given\n"
+           "masked_score: of keys where a bool mask is false\n"
+           "empty_row: the result for a query all of whose scores are minus infinity\n"
+           "round_scores: scores and weights are rounded to the type of q\n"
+           "log_sum_exp: whether there is the output log_sum",
+       .outputs = "y: as q, with the head size of v\n"
+                  "log_sum? (f32): [batch, heads, queries], the logarithm of the sum of e^score",
        .types = "f32 f16 bf16",
        .variants = attention_variants(),
        .samples = {

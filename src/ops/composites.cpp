@@ -287,11 +287,11 @@ namespace ops {
 void register_composites(OpTable& table) {
   const std::string any = "f32 f16 bf16 i32 u32 i64 i8 u8";
   const std::string floats = "f32 f16 bf16";
-  const auto add = [&]<class Op>(Op, std::string formula, std::string operands, std::string types,
+  const auto add = [&]<class Op>(Op, std::string formula, std::string_view operands, std::string types,
                                  std::vector<std::string> samples) {
     for (std::string& s : samples) s = std::string(Op::kName) + s;
     table.add<Op>({.formula = std::move(formula),
-                   .operands = std::move(operands),
+                   .operands = operands,
                    .types = std::move(types),
                    .variants = {"expanded"},
                    .samples = std::move(samples)});

@@ -532,6 +532,21 @@ DeclaredOpPtr declare_op(CustomOp op) {
         "run");
   if (!d.kernel->flat && !d.rows && !std::ranges::contains(called_functions(d.kernel->source), "main"))
     wrong("has a kernel that does not define `@compute @workgroup_size(64) fn main(...)`");
+  // What the kernel says of their types; the first input has those of the op.
+  const auto lines = [&](const std::vector<size_t>& operands) {
+    std::string text;
+    for (const size_t i : operands) {
+      const OperandDecl& o = d.kernel->operands[i];
+      const std::string_view types = i == d.inputs[0]                      ? "T"
+                                     : o.kind == OperandDecl::Kind::float_ ? "float"
+                                     : o.kind == OperandDecl::Kind::int_   ? "integer"
+                                                                           : "any";
+      text += formatted("{} ({}):\n", o.name, types);
+    }
+    return text;
+  };
+  d.operands_text = lines(d.inputs);
+  d.outputs_text = lines(d.outputs);
   d.op = std::move(op);
   return std::make_shared<const DeclaredOp>(std::move(d));
 }
@@ -540,8 +555,8 @@ void add_op(const DeclaredOpPtr& declared) {
   OpInfo info;
   info.name = declared->op.name;
   info.formula = declared->op.formula;
-  for (const size_t i : declared->inputs)
-    info.operands += (info.operands.empty() ? "" : " ") + declared->kernel->operands[i].name;
+  info.operands = declared->operands_text;
+  info.outputs = declared->outputs_text;
   info.types = declared->op.types;
   info.variants = declared->rows ? names_of(kRowVariants) : std::vector<std::string>{declared->kernel->name};
   info.samples = declared->op.samples;

@@ -264,7 +264,10 @@ void register_elementwise(OpTable& table) {
     OpInfo info;
     info.name = fn.name;
     info.formula = fn.formula;
-    info.operands = !fn.operands.empty() ? fn.operands : fn.arity == 1 ? "x" : "a b";
+    info.operands = !fn.operands.empty() ? fn.operands
+                    : fn.arity == 1      ? "x: the argument"
+                                         : "a: the first argument\nb: the second, broadcast against it";
+    if (fn.result == ScalarFn::Result::boolean) info.outputs = "y (bool): the result";
     for (DType t : kAllDTypes) {
       if (defined_for(fn, t)) info.types += (info.types.empty() ? "" : " ") + std::string(to_string(t));
     }

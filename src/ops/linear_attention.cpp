@@ -395,12 +395,12 @@ std::vector<Value> rwkv6(Value r, Value k, Value v, Value w, Value u, const Line
 
 namespace ops {
 void register_linear_attention(OpTable& table) {
-  const auto add = [&](Rule rule, std::string formula, std::string operands,
+  const auto add = [&](Rule rule, std::string formula, std::string_view operands,
                        std::vector<std::string> samples) {
     OpInfo info;
     info.name = kNames[static_cast<size_t>(rule)];
     info.formula = std::move(formula);
-    info.operands = std::move(operands);
+    info.operands = operands;
     info.types = "f32 f16 bf16";
     info.variants = rule == Rule::add     ? names_of(kAddVariants)
                     : rule == Rule::delta ? names_of(kDeltaVariants)

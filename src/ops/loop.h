@@ -37,7 +37,7 @@ struct Loop final : OpOf<Loop> {
   bool reads_view(int64_t, const View& view) const override {
     return view.is_contiguous() && view.offset == 0;
   }
-  std::vector<GraphPtr> subgraphs() const override { return {body}; }
+  std::vector<Subgraph> subgraphs() const override { return {{"body", body}}; }
   std::optional<RunSize> run_size(std::span<const TensorType> inputs) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 

@@ -171,7 +171,9 @@ namespace ops {
 void register_qr(OpTable& table) {
   table.add<Qr>(
       {.formula = "{Q, R}: x = Q R, Q with orthonormal columns, R upper triangular, signs as LAPACK has them",
-       .operands = "x",
+       .operands = "x: matrices [.., m, n]",
+       .outputs = "q: [.., m, k], orthonormal columns, where k = min(m, n)\n"
+                  "r: [.., k, n], upper triangular",
        .types = "f32 f16 bf16",
        .variants = {"panels"},
        .samples = {"qr(T[3,3])", "qr(T[2,3,17,5])", "qr(T[5,17])", "qr(T[1,1])", "qr(T[3,1,1])",

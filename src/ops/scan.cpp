@@ -26,7 +26,7 @@ struct Scan final : OpOf<Scan> {
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   bool has(Trait t) const override { return t == Trait::control_flow; }
-  std::vector<GraphPtr> subgraphs() const override { return {body}; }
+  std::vector<Subgraph> subgraphs() const override { return {{"body", body}}; }
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   Tolerance tolerance(std::span<const TensorType>) const override { return body_tolerance(*body); }
 };
