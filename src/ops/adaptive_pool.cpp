@@ -142,7 +142,19 @@ void register_adaptive_pool(OpTable& table) {
             ? "largest x of windows [floor(o*n/m), ceil((o+1)*n/m)) of n elements, m windows along "
               "each axis"
             : "mean of windows [floor(o*n/m), ceil((o+1)*n/m)) of n elements, m windows along each axis";
-    info.operands = "x";
+    info.operands = "x: [batch, channels, spatial..], or as the layout says; 1 to 3 spatial axes";
+    info.attributes = kind == PoolKind::max
+                          ? "size: how many windows, for each spatial axis; -1: as many as x has "
+                            "elements there\n"
+                            "layout: the order of axes of x and the result\n"
+                            "indices: what the output indices counts over, if there is one"
+                          : "size: how many windows, for each spatial axis; -1: as many as x has "
+                            "elements there\n"
+                            "layout: the order of axes of x and the result";
+    if (kind == PoolKind::max)
+      info.outputs =
+          "y: the largest element of each window\n"
+          "indices? (i64): as y, where these elements are";
     info.types = "f32 f16 bf16";
     info.variants = {"pool"};
     const std::string with = kind == PoolKind::max ? ", indices=\"plane\"" : "";

@@ -169,7 +169,14 @@ void register_causal_conv(OpTable& table) {
       {.formula =
            "y[t] = bias + sum over i of w[:, i] x[t - width + 1 + i], perhaps its silu; the state is the "
            "last width - 1 steps",
-       .operands = "x w bias initial_state",
+       .operands = "x: [batch, steps, channels]\n"
+                   "w (float): [channels, width], with a width of 1 to 32\n"
+                   "bias? (float): [channels], added to each step\n"
+                   "initial_state?: [batch, width - 1, channels], the steps before x; zeros if "
+                   "left out",
+       .attributes = "silu: the result is passed through silu",
+       .outputs = "y: as x\n"
+                  "state: [batch, width - 1, channels], the last steps, for the next call",
        .types = "f32 f16 bf16",
        .variants = {"causal_conv"},
        .samples = {"causal_conv(T[2,19,17], T[17,4], T[17], T[2,3,17]) {silu=true}",

@@ -205,7 +205,21 @@ void register_conv(OpTable& table) {
       {.formula = "y[n, m, o..] = epilogue(bias[m] + sum_c,k x[n, c, o*stride + k*dilation - pad] * w[m, c, "
                   "k]); pads: "
                   "all begins, then all ends; w is [m, c, k..] in both layouts",
-       .operands = "x w bias extra...",
+       .operands = "x (T i32): [batch, channels, spatial..], or as the layout says; 1 to 3 "
+                   "spatial axes\n"
+                   "w (T i32 i8 u8): [filters, channels / groups, kernel..] in either layout; "
+                   "bytes only if x is i32\n"
+                   "bias? (T i32): [filters], added to the result\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "strides: from one window to the next, for each spatial axis; empty: all 1\n"
+                     "dilations: from one element of a window to the next, likewise\n"
+                     "pads: zeros around x: all begins, then all ends; empty: none\n"
+                     "groups: parts of the channels, each with its own filters; as many as "
+                     "channels: depthwise\n"
+                     "layout: the order of axes of x and the result\n"
+                     "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none",
+       .outputs = "y (any): as x, with filters for channels; of the type of x, or of the epilogue",
        .types = "f32 f16 bf16",
        .variants = products::variant_names(),
        .samples = {

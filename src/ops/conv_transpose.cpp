@@ -329,7 +329,20 @@ void register_conv_transpose(OpTable& table) {
       {.formula = "y[n, m, i*stride + k*dilation - pad] = epilogue(bias[m] + the sum of x[n, c, i] * w[c, m, "
                   "k] over all c, "
                   "i and k that give this index); w is [c, m, k..] in both layouts",
-       .operands = "x w bias extra...",
+       .operands = "x: [batch, channels, spatial..], or as the layout says; 1 to 3 spatial axes\n"
+                   "w: [channels, filters / groups, kernel..] in either layout\n"
+                   "bias?: [filters], added to the result\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "strides: how far apart the kernels of neighbours in x begin, for each "
+                     "spatial axis; empty: all 1\n"
+                     "dilations: from one element of the kernel to the next, likewise\n"
+                     "pads: cut from the result: all begins, then all ends; empty: none\n"
+                     "output_padding: further elements at the end of each spatial axis; empty: none\n"
+                     "groups: parts of the channels, each with its own filters\n"
+                     "layout: the order of axes of x and the result\n"
+                     "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none",
+       .outputs = "y (any): as x, with filters for channels; of the type of x, or of the epilogue",
        .types = "f32 f16 bf16",
        .variants = products::variant_names(),
        .samples = {
