@@ -117,7 +117,10 @@ void register_cholesky(OpTable& table) {
   table.add<Cholesky>(
       {.formula = "{L, info}: L L^T = x by the lower triangle of x; NaN where x is not positive definite, "
                   "info: its first leading minor that is not, from 1 on, or 0",
-       .operands = "x",
+       .operands = "x: matrices [.., n, n], of which only the lower triangle is read",
+       .outputs = "l: [.., n, n], lower triangular; NaN where x is not positive definite\n"
+                  "info (i32): [..], the size of the first leading minor that is not positive "
+                  "definite, or 0",
        .types = "f32 f16 bf16",
        .variants = {"blocks"},
        .samples = {"cholesky(T[30,2,2] in 1..2)", "cholesky(T[2,3,1,1] in 1..2)", "cholesky(T[17,17])",

@@ -225,7 +225,19 @@ void register_dequant_grouped_matmul(OpTable& table) {
   table.add<DequantGroupedMatMul>(
       {.formula = "y[.., n] = sum_k x[.., k] * (code[e, n, k] - zero[e, n, k / block]) * scale[e, n, k / "
                   "block] with e = expert[..]; 0 if there is no such expert",
-       .operands = "x codes scale zero expert",
+       .operands = "x: rows [.., k]\n"
+                   "codes (u8 i8): [experts, columns, bytes of k]; codes that share a byte "
+                   "begin at its lowest bits\n"
+                   "scale? (float u8): [experts, columns] or [experts, columns, blocks]; bytes "
+                   "for nvfp4 and mxfp4; only fp8 needs none\n"
+                   "zero? (float u8 i8): zero points, as scale; the attribute zero if left out\n"
+                   "expert (i32 u32 i64): [..], the expert of each row; if there is none of "
+                   "that number, the result is 0",
+       .attributes = "scheme: what the codes mean\n"
+                     "block: how many neighbours along k share a scale; 0: as the scheme says, "
+                     "or all\n"
+                     "zero: the zero point of all elements, where the operand is left out",
+       .outputs = "y: [.., columns]",
        .types = "f32 f16",
        .variants = std::move(variants),
        .samples = {

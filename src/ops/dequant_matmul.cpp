@@ -284,7 +284,23 @@ void register_dequant_matmul(OpTable& table) {
       {.formula =
            "y[.., n] = epilogue(sum_k x[.., k] * (code[k, n] - zero[k / block, n]) * scale[k / block, n] "
            "* global)",
-       .operands = "x codes scale zero global extra...",
+       .operands = "x: rows [.., k]\n"
+                   "codes (u8 i8): the weight [k, columns] in any shape of as many bytes; "
+                   "codes that share a byte begin at its lowest bits\n"
+                   "scale? (float u8): one number, or [blocks, columns], by columns [columns, "
+                   "blocks]; bytes for nvfp4 and mxfp4; only fp8 needs none\n"
+                   "zero? (float u8 i8): zero points, as scale; the attribute zero if left out\n"
+                   "global? (float): one number that multiplies all elements; 1 if left out\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "scheme: what the codes mean\n"
+                     "columns: how many the weight has\n"
+                     "block: how many neighbours along k share a scale; 0: as the scheme says, "
+                     "or all\n"
+                     "order: whether the codes of a row or those of a column lie side by side\n"
+                     "zero: the zero point of all elements, where the operand is left out\n"
+                     "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none",
+       .outputs = "y (any): [.., columns]; of the type of x, or of the epilogue",
        .types = "f32 f16",
        .variants = products::variant_names(),
        .samples = {

@@ -227,7 +227,17 @@ namespace ops {
 void register_dot_general(OpTable& table) {
   table.add<DotGeneral>(
       {.formula = "y[batch.., a outer.., b outer..] = epilogue(sum over pairs of contracted axes of a * b)",
-       .operands = "a b extra...",
+       .operands = "a: the first factor\n"
+                   "b: the second\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "a_contracting: the axes of a that are summed over\n"
+                     "b_contracting: those of b that they are paired with, in this order\n"
+                     "a_batch: the axes of a that count batches\n"
+                     "b_batch: those of b that they are paired with, in this order\n"
+                     "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none",
+       .outputs = "y (any): [batch.., other axes of a.., other axes of b..]; of the type of "
+                  "a, or of the epilogue",
        .types = "f32 f16 bf16",
        .variants = products::variant_names(),
        .samples = {"dot_general(T[3,17], T[17,5]) {a_contracting=[1], b_contracting=[0]}",

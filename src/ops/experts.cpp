@@ -162,7 +162,14 @@ namespace ops {
 void register_experts(OpTable& table) {
   table.add<MoeRoute>(
       {.formula = "the weights and indices of the experts with the highest scores for each token",
-       .operands = "logits bias",
+       .operands = "logits: [.., experts], of the router\n"
+                   "bias? (float): [experts], added to the scores for the choice alone",
+       .attributes = "experts_per_token: how many experts a token goes through\n"
+                     "score: what logits become\n"
+                     "normalize: the weights of a token's experts add up to 1\n"
+                     "scale: what the weights are then multiplied by",
+       .outputs = "weights: [.., experts_per_token], the scores of the chosen experts\n"
+                  "experts (i64): [.., experts_per_token], their indices",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"moe_route(T[3,5,8]) {experts_per_token=3}",
@@ -170,7 +177,17 @@ void register_experts(OpTable& table) {
   table.add<MoeFfn>(
       {.formula =
            "sum over a token's experts of weight * (act(x gate) * (x up)) down, plus that of shared experts",
-       .operands = "x weights experts gate up down shared_gate shared_up shared_down",
+       .operands = "x: tokens [.., k]\n"
+                   "weights: [.., experts_per_token], what the results are multiplied by\n"
+                   "experts (i32 u32 i64): as weights; an expert that does not exist adds nothing\n"
+                   "gate?: [experts, k, hidden]; if left out, the activation is applied to x up\n"
+                   "up: [experts, k, hidden]\n"
+                   "down: [experts, hidden, k]\n"
+                   "shared_gate?: [k, hidden], as gate, for all tokens\n"
+                   "shared_up?: [k, hidden], for all tokens; no shared experts if left out\n"
+                   "shared_down?: [hidden, k], needed with shared_up",
+       .attributes = "activation: the name of an element-wise function of one operand",
+       .outputs = "y: as x",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {
@@ -179,7 +196,8 @@ void register_experts(OpTable& table) {
            "moe_ffn(T[5,8], T[5,2] in 0..1, i32[5,2] in 0..2, none, T[3,8,4], T[3,4,8]) "
            "{activation=\"relu\"}"}});
   table.add<DecodeExperts>({.formula = "y[e, k, n] = w[e, n, k], decoded",
-                            .operands = "w",
+                            .operands = "w: [experts, n, k], of any encoding",
+                            .outputs = "y: [experts, k, n]",
                             .types = "f32 f16 bf16",
                             .variants = {"expanded"},
                             .samples = {"decode_experts(T[3,5,7])"}});

@@ -122,7 +122,15 @@ void register_fake_quantize(OpTable& table) {
   table.add<FakeQuantize>(
       {.formula = "y = clamp(round(x / s), -q, q) s, ties away from zero, and s = max|x| / q, its average, "
                   "or the state",
-       .operands = "x state",
+       .operands = "x: what is quantised and decoded again\n"
+                   "state? (float): for moving_average the average so far (0 or less: none), "
+                   "for fixed the scale; shaped as the output scale",
+       .attributes = "bits: 2, 4 or 8\n"
+                     "axis: a scale for each index along it; if not given, one for all\n"
+                     "mode: where the scale comes from\n"
+                     "decay: what the moving average keeps of itself",
+       .outputs = "y: as x\n"
+                  "scale (f32): the scale that was used, [] or [size of the axis]",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {
@@ -132,7 +140,11 @@ void register_fake_quantize(OpTable& table) {
            "fake_quantize(T[257], f32[] in 0.2..0.9) {bits=2, mode=\"fixed\"}"}});
   table.add<FakeQuantizeLsq>(
       {.formula = "y = clamp(round(x / s), -q, q) s for s = max(scale, 1e-12), ties away from zero",
-       .operands = "x scale",
+       .operands = "x: what is quantised and decoded again\n"
+                   "scale (float): [] or [size of the axis]",
+       .attributes = "bits: 2, 4 or 8\n"
+                     "axis: a scale for each index along it; if not given, one for all",
+       .outputs = "y: as x",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"fake_quantize_lsq(T[3,17], f32[] in 0.01..0.02)",

@@ -112,7 +112,11 @@ void register_grouped_matmul(OpTable& table) {
   variants.emplace_back(products::kEighths);
   table.add<GroupedMatMul>(
       {.formula = "y[.., n] = sum_k x[.., k] * w[expert[..], k, n]; 0 if there is no such expert",
-       .operands = "x w expert",
+       .operands = "x: rows [.., k]\n"
+                   "w: [experts, k, n]\n"
+                   "expert (i32 u32 i64): [..], the expert of each row; if there is none of "
+                   "that number, the result is 0",
+       .outputs = "y: [.., n]",
        .types = "f32 f16 bf16",
        .variants = std::move(variants),
        .samples = {

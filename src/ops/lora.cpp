@@ -63,13 +63,24 @@ struct MultiLoraMatMul final : Composite<MultiLoraMatMul> {
 namespace ops {
 void register_lora(OpTable& table) {
   table.add<LoraMatMul>({.formula = "x w + scale (x a) b",
-                         .operands = "x w a b",
+                         .operands = "x: rows [.., k]\n"
+                                     "w: the weight [k, n]\n"
+                                     "a: [k, r], the first factor of the adapter\n"
+                                     "b: [r, n], the second factor",
+                         .attributes = "scale: of what the adapter adds",
+                         .outputs = "y: [.., n]",
                          .types = "f32 f16 bf16",
                          .variants = {"expanded"},
                          .samples = {"lora_matmul(T[2,5,17], T[17,9], T[17,3], T[3,9]) {scale=0.5}"}});
   table.add<MultiLoraMatMul>(
       {.formula = "x w + scale (x a[adapter]) b[adapter]; x w where there is no such adapter",
-       .operands = "x w a b adapter",
+       .operands = "x: rows [.., k]\n"
+                   "w: the weight [k, n]\n"
+                   "a: [adapters, k, r], the first factors\n"
+                   "b: [adapters, r, n], the second factors\n"
+                   "adapter (i32 u32 i64): [..], which adapter a row has; -1: none",
+       .attributes = "scale: of what the adapter adds",
+       .outputs = "y: [.., n]",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"multi_lora_matmul(T[5,17], T[17,9], T[3,17,4], T[3,4,9], i32[5] in -1..3) {scale=0.5}"}});

@@ -207,7 +207,11 @@ namespace ops {
 void register_lu(OpTable& table) {
   table.add<Lu>(
       {.formula = "{lu, pivots, info}: P x = L U, packed; info: the first zero pivot, from 1 on, or 0",
-       .operands = "x",
+       .operands = "x: matrices [.., m, n]",
+       .outputs = "lu: [.., m, n], U and, below the diagonal, L without the ones on its diagonal\n"
+                  "pivots (i32): [.., min(m, n)], the row, from 1 on, that each row was "
+                  "exchanged with\n"
+                  "info (i32): [..], the first pivot that is zero, from 1 on, or 0",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
        .samples = {"lu(T[3,3])", "lu(T[2,3,17,17])", "lu(T[5,3])", "lu(T[2,3,5])", "lu(T[1,1])",

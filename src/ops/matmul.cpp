@@ -326,7 +326,15 @@ void register_matmul(OpTable& table) {
   variants.emplace_back(products::kEighths);
   table.add<MatMul>(
       {.formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
-       .operands = "a b extra...",
+       .operands = "a (T i32 u32 i8 u8): [.., m, k], or a vector [k]\n"
+                   "b (T i32 u32 i8 u8): [.., k, n], or a vector [k]; batches broadcast\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none\n"
+                     "splits: how many columns each output has; empty: one output has all",
+       .outputs = "y (any): [.., m, n], or its first columns; of the type of a, i32 for "
+                  "bytes, or of the epilogue\n"
+                  "parts... (any): the other columns, if there are splits",
        .types = "f32 f16 bf16",
        .variants = std::move(variants),
        .samples = {
