@@ -113,7 +113,11 @@ void register_gather_nd(OpTable& table) {
   table.add<GatherNd>(
       {.formula = "y[b, i, ...] = x[b, indices[b, i, :], ...]; negative indices count from the end, those "
                   "outside are clamped",
-       .operands = "x indices",
+       .operands = "x: [batch.., indexed axes.., rest..]\n"
+                   "indices (integer): [batch.., tuples.., number of indexed axes]; negative "
+                   "ones count from the end, those outside are clamped",
+       .attributes = "batch_axes: how many leading axes x and indices have in common",
+       .outputs = "y: [batch.., tuples.., rest..]",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"gather_nd"},
        .samples = {"gather_nd(T[3,17], i32[5,2] in -3..2)",
