@@ -175,7 +175,11 @@ namespace ops {
 void register_nonzero(OpTable& table) {
   table.add<NonZero>(
       {.formula = "the indices [rank, n] of the n elements that are not zero, in row-major order, and n",
-       .operands = "x",
+       .operands = "x (any): the elements to test, of any shape",
+       .attributes = "count: how many columns indices has, or a symbol for as many as the run finds; if not "
+                     "given, as many as x has elements",
+       .outputs = "indices (i64): [rank of x, columns], with zeros after the last\n"
+                  "count (i32): [], how many elements are not zero, even if there are fewer columns",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"nonzero"},
        .samples = {"nonzero(T[3,17] in 0..1)", "nonzero(T[1])", "nonzero(T[])", "nonzero(bool[257])",
