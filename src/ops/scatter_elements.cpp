@@ -121,7 +121,13 @@ void register_scatter_elements(OpTable& table) {
       {.formula =
            "y = x, with y[o, indices[o, j, k], k] joined with updates[o, j, k] along axis; without a "
            "reduction the last update counts; negative indices count from the end, those outside are clamped",
-       .operands = "x indices updates",
+       .operands = "x (any): what is updated\n"
+                   "indices (integer): of the shape of updates, where each goes along the axis\n"
+                   "updates (any): of the type and rank of x",
+       .attributes =
+           "axis: along which the indices count\n"
+           "reduction: how an update is joined with what is there; without one, the last update counts",
+       .outputs = "y (any): of the type and shape of x",
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = {"scatter"},
        .samples = {

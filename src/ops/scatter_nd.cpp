@@ -94,7 +94,12 @@ void register_scatter_nd(OpTable& table) {
       {.formula = "y = x, with y[indices[i, :], ...] joined with updates[i, ...]; without a reduction the "
                   "last update "
                   "counts; negative indices count from the end, those outside are clamped",
-       .operands = "x indices updates",
+       .operands = "x (any): what is updated\n"
+                   "indices (integer): [.., d], each d of them an index into the first d axes of x\n"
+                   "updates (any): of the type of x, [.., the remaining axes of x]",
+       .attributes =
+           "reduction: how an update is joined with what is there; without one, the last update counts",
+       .outputs = "y (any): of the type and shape of x",
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = {"scatter"},
        .samples = {"scatter_nd(T[5,7], i32[9,1] in -5..4, T[9,7]) {reduction=\"add\"}",

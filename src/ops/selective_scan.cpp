@@ -505,7 +505,18 @@ void register_selective_scan(OpTable& table) {
   table.add<SelectiveScan>(
       {.formula = "h = exp(delta a) h + delta x b, y = (sum(c h) + d x) silu(z), for each step; delta + "
                   "delta_bias, or its softplus, in place of delta",
-       .operands = "x delta a b c d z delta_bias initial_state",
+       .operands = "x: [batch, steps, channels]\n"
+                   "delta (float): [batch, steps, channels], the size of each step\n"
+                   "a (float): [channels, states], how fast each state decays\n"
+                   "b (float): [batch, steps, states], what x adds to each state\n"
+                   "c (float): [batch, steps, states], what each state adds to y\n"
+                   "d? (float): [channels]; d x is added to y, or nothing if left out\n"
+                   "z? (float): of the shape of x; at the end y is multiplied by silu(z), if it is given\n"
+                   "delta_bias? (float): [channels], added to delta; 0 if left out\n"
+                   "initial_state? (f32): [batch, channels, states]; zeros if left out",
+       .attributes = "delta_softplus: the softplus of delta and its bias takes the place of delta",
+       .outputs = "y: [batch, steps, channels]\n"
+                  "state (f32): [batch, channels, states], the state after the last step",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {
@@ -516,7 +527,19 @@ void register_selective_scan(OpTable& table) {
   // Decays of -2 and delta up to 0.5 forget slowly enough to see what is carried.
   table.add<SelectiveSteps>(
       {.formula = "the steps of selective_scan; rates has the columns a, d (`skip`) and delta_bias (`bias`)",
-       .operands = "x delta rates b c z initial_state",
+       .operands =
+           "x: [batch, steps, channels]\n"
+           "delta (float): [batch, steps, channels], the size of each step\n"
+           "rates (float): [channels, columns]: a of each state, then d and delta_bias, if there are any\n"
+           "b (float): [batch, steps, states], what x adds to each state\n"
+           "c (float): [batch, steps, states], what each state adds to y\n"
+           "z? (float): of the shape of x; at the end y is multiplied by silu(z), if it is given\n"
+           "initial_state? (f32): [batch, channels, states]; zeros if left out",
+       .attributes = "skip: whether rates has a column d\n"
+                     "bias: whether the last column of rates is delta_bias\n"
+                     "delta_softplus: the softplus of delta and its bias takes the place of delta",
+       .outputs = "y: [batch, steps, channels]\n"
+                  "state (f32): [batch, channels, states], the state after the last step",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
        .samples =

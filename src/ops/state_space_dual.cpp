@@ -66,7 +66,19 @@ void register_state_space_dual(OpTable& table) {
   table.add<StateSpaceDual>(
       {.formula = "S = exp(delta a) S + b (delta x)^T, y = (S^T c + d x) silu(z), for each step; delta + "
                   "delta_bias, or its softplus, in place of delta",
-       .operands = "x delta a b c d z delta_bias initial_state",
+       .operands = "x: [batch, steps, heads, values]\n"
+                   "delta (float): [batch, steps, heads], the size of each step\n"
+                   "a (float): [heads], how fast the state of a head decays\n"
+                   "b (float): [batch, steps, groups, states], what x adds to the state; neighbouring heads "
+                   "share a group\n"
+                   "c (float): [batch, steps, groups, states], what the state adds to y\n"
+                   "d? (float): [heads]; d x is added to y, or nothing if left out\n"
+                   "z? (float): of the shape of x; at the end y is multiplied by silu(z), if it is given\n"
+                   "delta_bias? (float): [heads], added to delta; 0 if left out\n"
+                   "initial_state? (f32): [batch, heads, states, values]; zeros if left out",
+       .attributes = "delta_softplus: the softplus of delta and its bias takes the place of delta",
+       .outputs = "y: [batch, steps, heads, values]\n"
+                  "state (f32): [batch, heads, states, values], the state after the last step",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"state_space_dual(T[2,5,4,8], T[2,5,4], T[4] in -2..0, T[2,5,2,16], T[2,5,2,16], T[4], "
