@@ -278,7 +278,16 @@ void register_unique(OpTable& table) {
                   "the index of the first of each; for each element of x, which one it is; how often each "
                   "occurs; and "
                   "how many there are. NaN equals NaN",
-       .operands = "x",
+       .operands = "x (float integer): of any shape",
+       .attributes = "axis: slices along it are compared; elements of x if not given\n"
+                     "sorted: values are in ascending order, instead of that of their first occurrence\n"
+                     "count: how many values there is room for, or a symbol for as many as the run finds; "
+                     "if not given, as many as there can be",
+       .outputs = "values (float integer): in the type of x, [room], or x with this length along the axis\n"
+                  "first (i64): [room], the index in x of the first of each value; zeros after the last\n"
+                  "inverse (i64): for each element or slice of x, which of the values it is\n"
+                  "counts (i64): [room], how often each value occurs; zeros after the last\n"
+                  "count (i32): [], how many values there are, even if there is less room",
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = {"unique"},
        .samples = {"unique(i32[17] in 0..5)", "unique(T[3,7] in -1..1) {sorted=false}", "unique(T[1])",
