@@ -150,6 +150,12 @@ struct ValueRange {
   bool positive_definite = false;
 };
 
+// Whole numbers, such as 0 to the rows of a table - 1; nothing if the last is not known or below the first.
+std::optional<ValueRange> values_between(int64_t first, const Dim& last);
+
+// Those that are indices of all these axes.
+std::optional<ValueRange> index_range(const Shape& shape, int64_t first_axis, int64_t axes);
+
 // A graph within an op, and the attribute that holds it: "then".
 struct Subgraph {
   std::string_view name;

@@ -30,6 +30,13 @@ double Attention::scale_for(int64_t head) const {
 
 namespace {
 
+// Those of a batch, whether or not `lengths` counts them.
+Dim keys_of(const Attention& op, std::span<const TensorType> inputs) {
+  const Dim rows = inputs[1].shape[op.layout == AttentionLayout::bhsd ? 2 : 1];
+  const bool paged = inputs.size() > Attention::kPages && inputs[Attention::kPages].shape.rank() == 2;
+  return paged ? rows * inputs[Attention::kPages].shape[1] : rows;
+}
+
 struct Sizes {
   Dim batch, heads, length, head;
 };
@@ -192,6 +199,23 @@ void Attention::infer_again(const InferArgs& in, std::vector<TensorType>& types)
   sums[0] = c.q.batch;
   sums[1] = Dim(c.heads);
   sums[2] = c.q.length;
+}
+
+// Each element of q and of the result is multiplied once for each key.
+double Attention::flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const {
+  const auto elements = [](const TensorType& type) {
+    return static_cast<double>(type.shape.elements().value());
+  };
+  return 2 * (elements(inputs[0]) + elements(outputs[0])) *
+         static_cast<double>(keys_of(*this, inputs).value());
+}
+
+std::optional<ValueRange> Attention::sensible_values(int64_t input,
+                                                     std::span<const TensorType> inputs) const {
+  if (input == kLengths) return values_between(1, keys_of(*this, inputs));
+  if (input == kPages) return values_between(0, inputs[kK].shape[0] - 1);
+  if (input == kStart) return values_between(0, keys_of(*this, inputs) - 1);
+  return std::nullopt;
 }
 
 Tolerance Attention::tolerance(std::span<const TensorType> inputs) const {

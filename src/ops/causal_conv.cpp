@@ -19,7 +19,6 @@ struct CausalConv final : OpOf<CausalConv> {
   bool silu = false;
 
   void visit_attributes(AttributeVisitor& v) override { v("silu", silu, false); }
-  bool optional_input(int64_t input) const override { return input >= kBias; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -70,6 +70,9 @@ int64_t factor_reference(std::vector<double>& m, int64_t n) {
 struct Cholesky final : OpOf<Cholesky> {
   static constexpr auto kName = "cholesky";
 
+  std::optional<ValueRange> sensible_values(int64_t, std::span<const TensorType>) const override {
+    return ValueRange{.low = -1, .high = 1, .positive_definite = true};
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(1);
     expect_square(in, 0);

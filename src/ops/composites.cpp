@@ -184,6 +184,9 @@ struct OneHot final : Composite<OneHot> {
     v("depth", depth);
     v("axis", axis, -1);
   }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == 0 ? values_between(0, depth - 1) : std::nullopt;
+  }
   Inputs make(Graph&, const Inputs& in) const { return {one_hot(in[0], depth, in[1], in[2], axis)}; }
 };
 template <class Self>
@@ -222,6 +225,11 @@ struct ReverseSequence final : Composite<ReverseSequence> {
     v("axis", axis, 0);
     v("batch_axis", batch_axis, 1);
   }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    const Shape& x = inputs[0].shape;
+    return input == 1 ? values_between(1, x[normal_axis(axis, x.rank())]) : std::nullopt;
+  }
   Inputs make(Graph&, const Inputs& in) const { return {reverse_sequence(in[0], in[1], axis, batch_axis)}; }
 };
 struct Hardmax final : Composite<Hardmax> {
@@ -236,6 +244,9 @@ struct BinCount final : Composite<BinCount> {
   static constexpr int64_t kLeast = 1, kMost = 2;
   int64_t size = 1;
   void visit_attributes(AttributeVisitor& v) override { v("size", size); }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == 0 ? values_between(0, size - 1) : std::nullopt;
+  }
   Inputs make(Graph&, const Inputs& in) const { return {bincount(in[0], size, in[1])}; }
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
     return {.ulps = 1, .terms = static_cast<double>(inputs[0].shape.elements().value()), .scale = 40};
@@ -271,7 +282,6 @@ struct Einsum final : Composite<Einsum> {
   static constexpr int64_t kLeast = 1, kMost = kMany;
   std::string equation;
   void visit_attributes(AttributeVisitor& v) override { v("equation", equation); }
-  bool optional_input(int64_t) const override { return false; }
   Inputs make(Graph&, const Inputs& in) const { return {einsum(equation, in)}; }
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
     double terms = 1;

@@ -178,15 +178,20 @@ void Conv::lower(Lowering& l) const {
   if (l.out().view.elements() > 0) lower_conv(l, kName, make_problem(*this, l));
 }
 
-Tolerance Conv::tolerance(std::span<const TensorType> inputs) const {
+double Conv::terms(std::span<const TensorType> inputs) const {
   const Shape& w = inputs[1].shape;
-  double terms = 1;
-  for (int64_t i = 1; i < w.rank(); ++i) terms *= static_cast<double>(w[i].value());
+  double count = 1;
+  for (int64_t i = 1; i < w.rank(); ++i) count *= static_cast<double>(w[i].value());
+  return count;
+}
+
+Tolerance Conv::tolerance(std::span<const TensorType> inputs) const {
+  const double k = terms(inputs);
   const Expr tail = typed_epilogue(input_dtypes(inputs));
   // As in matmul: the result is rounded to its type before the epilogue reads it, and partial sums of
-  // products of numbers in [-2, 2] grow to about 2 sqrt(terms).
+  // products of numbers in [-2, 2] grow to about 2 sqrt(k).
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
-  return {.ulps = 2 + rounding + tail.ulps(), .terms = terms, .scale = 4 * std::sqrt(std::max(terms, 1.0))};
+  return {.ulps = 2 + rounding + tail.ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
 
 Value conv(Value x, Value w, Value bias, const ConvOptions& options) {

@@ -22,13 +22,14 @@ struct ConvTranspose final : OpOf<ConvTranspose>, ConvOp {
   std::vector<int64_t> output_padding;
 
   void visit_attributes(AttributeVisitor& v) override;
-  bool optional_input(int64_t input) const override { return input == 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
+  double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const override;
 
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
+  double terms(std::span<const TensorType> inputs) const override;
   std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override;
 };
 
@@ -185,14 +186,28 @@ void ConvTranspose::reference(RefContext& r) const {
   reference_epilogue(typed_epilogue(types), std::move(y), 3, r);
 }
 
-Tolerance ConvTranspose::tolerance(std::span<const TensorType> inputs) const {
+// At most; with strides, not every element of the kernel meets each element of the result.
+double ConvTranspose::terms(std::span<const TensorType> inputs) const {
   const Shape& w = inputs[1].shape;
-  auto terms = static_cast<double>(w[0].value()) / static_cast<double>(groups);
-  for (int64_t i = 2; i < w.rank(); ++i) terms *= static_cast<double>(w[i].value());
+  auto count = static_cast<double>(w[0].value()) / static_cast<double>(groups);
+  for (int64_t i = 2; i < w.rank(); ++i) count *= static_cast<double>(w[i].value());
+  return count;
+}
+
+// Each element of x is multiplied by the part of the weight [channels, filters, kernel...] of its channel.
+double ConvTranspose::flops(std::span<const TensorType> inputs,
+                            std::span<const TensorType> /*outputs*/) const {
+  const auto elements = [&](size_t i) { return static_cast<double>(inputs[i].shape.elements().value()); };
+  const auto channels = static_cast<double>(inputs[1].shape[0].value());
+  return channels == 0 ? 0 : 2 * elements(0) * elements(1) / channels;
+}
+
+Tolerance ConvTranspose::tolerance(std::span<const TensorType> inputs) const {
+  const double k = terms(inputs);
   const Expr tail = typed_epilogue(input_dtypes(inputs));
   // As in conv.
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
-  return {.ulps = 2 + rounding + tail.ulps(), .terms = terms, .scale = 4 * std::sqrt(std::max(terms, 1.0))};
+  return {.ulps = 2 + rounding + tail.ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
 
 // --- Lowering ---

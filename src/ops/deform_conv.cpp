@@ -22,7 +22,6 @@ struct DeformConv final : OpOf<DeformConv>, WindowLists {
     v("groups", groups, 1);
     v("offset_groups", offset_groups, 1);
   }
-  bool optional_input(int64_t input) const override { return input == 3 || input == 4; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;

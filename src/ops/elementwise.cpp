@@ -295,7 +295,9 @@ void register_elementwise(OpTable& table) {
       .formula =
           "x as another type: floats to nearest even; floats to integers truncated and saturated, NaN to 0; "
           "integers modulo 2^n; to i64: an error beyond the 32 bits it has on the device",
-      .operands = "x",
+      .operands = "x: what is converted",
+      .attributes = "to: the type of the result",
+      .outputs = "y (any): x in that type",
       .types = all,
       .variants = names_of(kVariants),
       .samples = {}};
@@ -304,7 +306,9 @@ void register_elementwise(OpTable& table) {
   table.add<Cast>(std::move(cast));
   table.add<FusedElementwise>(
       {.formula = "an expression of scalar functions over broadcast inputs",
-       .operands = "inputs...",
+       .operands = "inputs... (any): $0, $1 and so on of the expression",
+       .attributes = "expr: the steps, of which the last is the result",
+       .outputs = "y (any): the result",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
        .samples =

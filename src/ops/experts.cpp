@@ -127,7 +127,10 @@ struct MoeFfn final : Composite<MoeFfn> {
   static constexpr int64_t kLeast = 6, kMost = 9;
   std::string activation = "silu";
   void visit_attributes(AttributeVisitor& v) override { v("activation", activation, "silu"); }
-  bool optional_input(int64_t input) const override { return input == 3 || input >= kLeast; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 2 ? values_between(0, inputs[4].shape[0] - 1) : std::nullopt;
+  }
   Inputs make(Graph&, const Inputs& in) const {
     const ExpertWeights of{.gate = in[3],
                            .up = in[4],

@@ -15,6 +15,11 @@ struct GatherElements final : OpOf<GatherElements> {
   int64_t axis = 0;
 
   void visit_attributes(AttributeVisitor& v) override { v("axis", axis, 0); }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 1 ? values_between(0, inputs[0].shape[normal_axis(axis, inputs[0].shape.rank())] - 1)
+                      : std::nullopt;
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2);

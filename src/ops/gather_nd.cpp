@@ -35,6 +35,12 @@ struct GatherNd final : OpOf<GatherNd> {
   int64_t batch_axes = 0;
 
   void visit_attributes(AttributeVisitor& v) override { v("batch_axes", batch_axes, 0); }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    if (input != 1) return std::nullopt;
+    const Shape& indices = inputs[1].shape;
+    return index_range(inputs[0].shape, batch_axes, indices[indices.rank() - 1].value());
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2);

@@ -27,7 +27,6 @@ struct GroupNorm final : OpOf<GroupNorm> {
     v.choice("layout", layout, {"channels_first", "channels_last"},
              std::optional(ConvLayout::channels_first));
   }
-  bool optional_input(int64_t input) const override { return input == 1 || input == 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -50,6 +50,10 @@ struct MultiLoraMatMul final : Composite<MultiLoraMatMul> {
   static constexpr int64_t kLeast = 5, kMost = 5;
   double scale = 1;
   void visit_attributes(AttributeVisitor& v) override { v("scale", scale, 1); }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 4 ? values_between(0, inputs[2].shape[0] - 1) : std::nullopt;
+  }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
     return {multi_lora_matmul(in[0], in[1], in[2], in[3], in[4], scale)};
   }

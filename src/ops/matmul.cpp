@@ -296,8 +296,12 @@ void MatMul::reference(RefContext& r) const {
   reference_epilogue(typed_epilogue(types), std::move(y), 2, r);
 }
 
+double MatMul::terms(std::span<const TensorType> inputs) const {
+  return static_cast<double>(inputs[0].shape[inputs[0].shape.rank() - 1].value());
+}
+
 Tolerance MatMul::tolerance(std::span<const TensorType> inputs) const {
-  const auto k = static_cast<double>(inputs[0].shape[inputs[0].shape.rank() - 1].value());
+  const double k = terms(inputs);
   const Expr tail = typed_epilogue(input_dtypes(inputs));
   // The product is rounded to its type before the epilogue reads it.
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);

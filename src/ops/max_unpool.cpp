@@ -23,6 +23,9 @@ struct MaxUnpool final : OpOf<MaxUnpool> {
     v.choice("indices", indices, {"none", "tensor", "plane"}, std::optional(PoolIndices::plane));
   }
   bool types_numbers(int64_t input) const override { return input == 0; }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == 1 ? values_between(0, size.elements() - 1) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -86,7 +86,6 @@ struct Quantize final : OpOf<Quantize> {
     v("high", high, 0);
     v.choice("ties", ties, {"even", "away"}, std::optional(Ties::even));
   }
-  bool optional_input(int64_t input) const override { return input == 2; }
   IntegerRange range() const { return low == 0 && high == 0 ? integer_range(to) : IntegerRange{low, high}; }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
@@ -147,7 +146,6 @@ struct Dequantize final : OpOf<Dequantize> {
     v("axis", scales.axis, 1);
     v("block", scales.block, 0);
   }
-  bool optional_input(int64_t input) const override { return input == 2; }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2, 3);

@@ -163,7 +163,6 @@ struct AddGumbel final : OpOf<AddGumbel> {
   int64_t stream = 0;
 
   void visit_attributes(AttributeVisitor& v) override { v("stream", stream, 0); }
-  bool optional_input(int64_t input) const override { return input == 2; }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2, 3);
@@ -213,6 +212,9 @@ struct Bernoulli final : OpOf<Bernoulli> {
     v("dtype", dtype);
     v("stream", stream, 0);
   }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == 0 ? std::optional(ValueRange{.low = 0, .high = 1}) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2);
     in.expect_float(0);
@@ -242,7 +244,6 @@ struct Dropout final : OpOf<Dropout> {
     v("ratio", ratio, 0.5);
     v("stream", stream, 0);
   }
-  bool optional_input(int64_t input) const override { return input == 1; }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(1, 2);

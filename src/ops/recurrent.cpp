@@ -27,7 +27,10 @@ struct Recurrent : Op {
   void reference(RefContext& r) const override;
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   bool expands() const override { return true; }
-  bool optional_input(int64_t input) const override { return input >= kBias; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == kLengths ? values_between(1, inputs[kX].shape[a.batch_first ? 1 : 0]) : std::nullopt;
+  }
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
 

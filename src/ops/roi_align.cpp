@@ -31,6 +31,11 @@ struct RoiAlign final : OpOf<RoiAlign> {
     v.choice("mode", mode, {"avg", "max"}, std::optional(RoiMode::avg));
   }
   bool types_numbers(int64_t input) const override { return input == 0; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    if (input == 1) return ValueRange{.low = 0, .high = 8 / scale};
+    return input == 2 ? values_between(0, inputs[0].shape[0] - 1) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -106,7 +106,11 @@ struct Sample final : OpOf<Sample> {
     v("min_p", o.min_p, 0);
     v("stream", o.stream, 0);
   }
-  bool optional_input(int64_t input) const override { return input == 2; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    const Shape& logits = inputs[0].shape;
+    return input == 2 ? values_between(0, logits[logits.rank() - 1] - 1) : std::nullopt;
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;

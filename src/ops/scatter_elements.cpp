@@ -19,6 +19,11 @@ struct ScatterElements final : OpOf<ScatterElements> {
     v.choice("reduction", reduction, {"none", "add", "mul", "max", "min"},
              std::optional(ScatterReduction::none));
   }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 1 ? values_between(0, inputs[0].shape[normal_axis(axis, inputs[0].shape.rank())] - 1)
+                      : std::nullopt;
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     check_scatter(in, reduction);

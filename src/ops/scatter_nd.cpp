@@ -17,6 +17,12 @@ struct ScatterNd final : OpOf<ScatterNd> {
     v.choice("reduction", reduction, {"none", "add", "mul", "max", "min"},
              std::optional(ScatterReduction::none));
   }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    if (input != 1) return std::nullopt;
+    const Shape& indices = inputs[1].shape;
+    return index_range(inputs[0].shape, 0, indices[indices.rank() - 1].value());
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     check_scatter(in, reduction);

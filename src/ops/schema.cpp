@@ -89,18 +89,6 @@ std::vector<OpSchema::Tensor> parse_lines(std::string_view op, std::string_view 
   return out;
 }
 
-// Names alone, "a b extra...", as ops that have no documentation yet give them.
-std::vector<OpSchema::Tensor> parse_names(const Op& op, std::string_view text) {
-  std::vector<OpSchema::Tensor> out;
-  for (std::string_view name : parts(text, ' ')) {
-    const bool variadic = cut_end(name, "...");
-    out.push_back(
-        {.name = std::string(name), .doc = "", .types = {"T"}, .optional = false, .variadic = variadic});
-    out.back().optional = op.optional_input(std::ssize(out) - 1);
-  }
-  return out;
-}
-
 class AttributeLister final : public AttributeVisitor {
  public:
   std::vector<OpSchema::Attribute> all;
@@ -141,8 +129,7 @@ OpSchema make_schema(const OpInfo& info) {
   return {.name = info.name,
           .doc = info.formula,
           .types = strings(parts(info.types, ' ')),
-          .operands = info.operands.contains(':') ? parse_lines(info.name, info.operands)
-                                                  : parse_names(*op, info.operands),
+          .operands = parse_lines(info.name, info.operands),
           .attributes = attributes_of(info, *op),
           .outputs = parse_lines(info.name, info.outputs),
           .internal = info.internal,
@@ -150,7 +137,7 @@ OpSchema make_schema(const OpInfo& info) {
 }
 
 // Null if it has no name: there is no such op, or it has fewer operands.
-const OpSchema::Tensor* find_operand(std::string_view op, int64_t input) {
+const OpSchema::Tensor* operand_at(std::string_view op, int64_t input) {
   if (!op_table().find(op)) return nullptr;
   const std::vector<OpSchema::Tensor>& operands = op_schema(op).operands;
   if (input < std::ssize(operands)) return &operands[static_cast<size_t>(input)];
@@ -181,12 +168,20 @@ std::vector<std::string> op_names() try {
 }
 
 std::string operand_name(std::string_view op, int64_t input) {
-  const OpSchema::Tensor* operand = find_operand(op, input);
+  const OpSchema::Tensor* operand = operand_at(op, input);
   return operand && !operand->variadic ? operand->name : formatted("input {}", input);
 }
 
+std::optional<int64_t> find_operand(std::string_view op, std::string_view name) {
+  if (!op_table().find(op)) return std::nullopt;
+  const std::vector<OpSchema::Tensor>& operands = op_schema(op).operands;
+  const auto found = std::ranges::find(operands, name, &OpSchema::Tensor::name);
+  if (found == operands.end() || found->variadic) return std::nullopt;
+  return found - operands.begin();
+}
+
 bool is_optional_operand(std::string_view op, int64_t input) {
-  const OpSchema::Tensor* operand = find_operand(op, input);
+  const OpSchema::Tensor* operand = operand_at(op, input);
   return operand && operand->optional;
 }
 

@@ -72,6 +72,9 @@ struct SegmentReduce final : OpOf<SegmentReduce> {
              std::optional(SegmentReduction::sum));
     v("axis", axis, 0);
   }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == 1 ? values_between(0, segments - 1) : std::nullopt;
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2);

@@ -113,7 +113,6 @@ struct SelectiveSteps final : OpOf<SelectiveSteps> {
     v("delta_softplus", softplus, false);
   }
   int64_t extras() const { return (skip ? 1 : 0) + (bias ? 1 : 0); }
-  bool optional_input(int64_t input) const override { return input >= kZ; }
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(5, 7);
     const Shape& b = in.shape(kB);
@@ -437,7 +436,11 @@ struct SelectiveScan final : OpOf<SelectiveScan> {
   bool softplus = false;
 
   void visit_attributes(AttributeVisitor& v) override { v("delta_softplus", softplus, false); }
-  bool optional_input(int64_t input) const override { return input >= kD; }
+  // What is kept is e^(delta a), and grows from step to step if that is more than 1.
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    if (input == kDelta) return ValueRange{.low = 0, .high = 1};
+    return input == kA ? std::optional(ValueRange{.low = -1, .high = 0}) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(5, 9);
     const Shape& a = in.shape(kA);

@@ -46,6 +46,11 @@ struct StateSpaceDual final : Composite<StateSpaceDual> {
   static constexpr int64_t kLeast = 5, kMost = 9;
   bool softplus = false;
   void visit_attributes(AttributeVisitor& v) override { v("delta_softplus", softplus, false); }
+  // What is kept is e^(delta a), and grows from step to step if that is more than 1.
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    if (input == 1) return ValueRange{.low = 0, .high = 1};
+    return input == 2 ? std::optional(ValueRange{.low = -1, .high = 0}) : std::nullopt;
+  }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
     return state_space_dual(
         in[0], in[1], in[2], in[3], in[4],

@@ -123,10 +123,6 @@ struct TransformerLayer final : Composite<TransformerLayer> {
     v("eps2", options.eps2, 1e-5);
     v("activation", options.activation, "gelu");
   }
-  // Biases, betas and the mask.
-  bool optional_input(int64_t i) const override {
-    return i == 2 || i == 4 || i == 6 || i == 8 || i == 10 || i == 12 || i == 13;
-  }
   Inputs make(Graph&, const Inputs& in) const {
     return {transformer_layer(in[0],
                               {.qkv = in[1],
