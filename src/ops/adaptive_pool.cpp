@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "ir/reference.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/pool.h"
 
 namespace rlx {
@@ -70,7 +71,10 @@ std::optional<std::vector<Value>> AdaptivePool::expand(const ExpandArgs& in) con
     kernel.push_back(size[i] == -1 ? 1 : length.value() / size[i]);
   }
   const PoolOptions options{.strides = kernel, .layout = layout};
-  if (indices != PoolIndices::none) return max_pool_with_indices(in[0], kernel, options, indices);
+  if (indices != PoolIndices::none) {
+    const auto [y, where] = max_pool_with_indices(in[0], kernel, options, indices);
+    return std::vector{y, where};
+  }
   return std::vector{kind == PoolKind::max ? max_pool(in[0], kernel, options)
                                            : avg_pool(in[0], kernel, options)};
 }
@@ -123,13 +127,12 @@ Value adaptive_avg_pool(Value x, std::vector<int64_t> size, ConvLayout layout) {
 Value adaptive_max_pool(Value x, std::vector<int64_t> size, ConvLayout layout) {
   return x.graph().add_value(adaptive_op(PoolKind::max, std::move(size), layout), {x});
 }
-std::vector<Value> adaptive_max_pool_with_indices(Value x, std::vector<int64_t> size, ConvLayout layout,
-                                                  PoolIndices indices) {
+PooledWithIndices adaptive_max_pool_with_indices(Value x, std::vector<int64_t> size, ConvLayout layout,
+                                                 PoolIndices indices) {
   if (indices == PoolIndices::none) fail("adaptive_max_pool_with_indices: says `none` of the indices");
   auto op = adaptive_op(PoolKind::max, std::move(size), layout);
   op->indices = indices;
-  const Value largest = x.graph().add_value(op, {x});
-  return {largest, x.graph().value({largest.id().node, 1})};
+  return named_outputs<PooledWithIndices>(x.graph().add_value(op, {x}));
 }
 
 namespace ops {

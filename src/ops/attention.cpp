@@ -7,6 +7,7 @@
 #include "ir/operand_name.h"
 #include "ops/attention_problem.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 
 namespace rlx {
 
@@ -265,13 +266,11 @@ Value attention(Value q, Value k, Value v, const AttentionOptions& options, Valu
   return graph.add_value(make_op(options), make_inputs(q, k, v, options, mask));
 }
 
-std::vector<Value> attention_with_log_sum(Value q, Value k, Value v, const AttentionOptions& options,
-                                          Value mask) {
+AttentionPart attention_with_log_sum(Value q, Value k, Value v, const AttentionOptions& options, Value mask) {
   auto op = make_op(options);
   op->log_sum_exp = true;
   Graph& graph = q.graph();
-  const ValueId y = graph.add_value(std::move(op), make_inputs(q, k, v, options, mask)).id();
-  return {graph.value(y), graph.value({y.node, 1})};
+  return named_outputs<AttentionPart>(graph.add_value(std::move(op), make_inputs(q, k, v, options, mask)));
 }
 
 namespace ops {

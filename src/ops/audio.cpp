@@ -114,7 +114,7 @@ Value psd(Value spectra, const PsdOptions& options) {
   return options.onesided ? density * mirror_weights(spectra.graph(), n) : density;
 }
 
-std::vector<Value> welch_peaks(Value spectra, int64_t k, const WelchOptions& options) {
+SpectralPeaks welch_peaks(Value spectra, int64_t k, const WelchOptions& options) {
   expect_spectra("welch_peaks", spectra, 2);
   if (k < 1) fail("welch_peaks: {} peaks are wanted; there must be at least 1", k);
   const int64_t rank = spectra.shape().rank();
@@ -123,12 +123,12 @@ std::vector<Value> welch_peaks(Value spectra, int64_t k, const WelchOptions& opt
   const int64_t bins = n / 2 + 1;
   const Value mean_power = mean(power(slice(spectra, -1, 0, bins)), {rank - 2});
   const int64_t found = std::min(k, bins);
-  const std::vector<Value> top = topk(mean_power * mirror_weights(spectra.graph(), n), found);
-  if (k == found) return {top[1], top[0]};
+  const auto [powers, numbers] = topk(mean_power * mirror_weights(spectra.graph(), n), found);
+  if (k == found) return {numbers, powers};
   const std::vector<int64_t> none(static_cast<size_t>(rank - 1), 0);
   std::vector<int64_t> missing(static_cast<size_t>(rank - 2), 0);
   missing.push_back(k - found);
-  return {pad(top[1], none, missing, PadMode::constant, -1), pad(top[0], none, missing)};
+  return {pad(numbers, none, missing, PadMode::constant, -1), pad(powers, none, missing)};
 }
 
 // HTK's mel scale is logarithmic throughout, Slaney's linear below 1 kHz.
@@ -241,7 +241,10 @@ struct WelchPeaks final : Composite<WelchPeaks> {
     v("n", o.n, 0);
     v("onesided", o.onesided, true);
   }
-  Inputs make(Graph&, const Inputs& in) const { return welch_peaks(in[0], k, o); }
+  Inputs make(Graph&, const Inputs& in) const {
+    const auto [bins, powers] = welch_peaks(in[0], k, o);
+    return {bins, powers};
+  }
   // Sums of what is never negative lose nothing.
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
     const Shape& s = inputs[0].shape;

@@ -4,9 +4,9 @@
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/causal_conv.wgsl.h"
-#include "ops/body.h"
 #include "ops/chunked_scan.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/state_space.h"
 
 namespace rlx {
@@ -156,10 +156,10 @@ void CausalConv::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> causal_conv(Value x, Value w, const CausalConvOptions& o) {
+Scanned causal_conv(Value x, Value w, const CausalConvOptions& o) {
   auto op = std::make_shared<CausalConv>();
   op->silu = o.silu;
-  return all_outputs(x.graph().add_value(op, {x, w, o.bias, o.initial_state}));
+  return named_outputs<Scanned>(x.graph().add_value(op, {x, w, o.bias, o.initial_state}));
 }
 
 namespace ops {

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "kernels/cholesky_block.wgsl.h"
-#include "ops/body.h"
 #include "ops/fill.h"
 #include "ops/matrices.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
@@ -109,8 +109,8 @@ void Cholesky::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> cholesky(Value x) {
-  return all_outputs(x.graph().add_value(std::make_shared<Cholesky>(), {x}));
+CholeskyFactor cholesky(Value x) {
+  return named_outputs<CholeskyFactor>(x.graph().add_value(std::make_shared<Cholesky>(), {x}));
 }
 
 namespace ops {

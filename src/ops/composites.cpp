@@ -258,12 +258,18 @@ struct Compress final : Composite<Compress> {
   static constexpr int64_t kLeast = 2, kMost = 2;
   int64_t axis = 0;
   void visit_attributes(AttributeVisitor& v) override { v("axis", axis, 0); }
-  Inputs make(Graph&, const Inputs& in) const { return compress(in[0], in[1], axis); }
+  Inputs make(Graph&, const Inputs& in) const {
+    const auto [values, count] = compress(in[0], in[1], axis);
+    return {values, count};
+  }
 };
 struct MaskedSelect final : Composite<MaskedSelect> {
   static constexpr auto kName = "masked_select";
   static constexpr int64_t kLeast = 2, kMost = 2;
-  Inputs make(Graph&, const Inputs& in) const { return masked_select(in[0], in[1]); }
+  Inputs make(Graph&, const Inputs& in) const {
+    const auto [values, count] = masked_select(in[0], in[1]);
+    return {values, count};
+  }
 };
 struct Histogram final : Composite<Histogram> {
   static constexpr auto kName = "histogram";

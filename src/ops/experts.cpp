@@ -39,7 +39,7 @@ void check_weights(const Shape& x, const ExpertWeights& of) {
 }  // namespace
 
 // In f32, whatever the type of the logits, and rounded at the end.
-std::vector<Value> moe_route(Value logits, const ExpertRouting& routing, Value bias) {
+ExpertChoice moe_route(Value logits, const ExpertRouting& routing, Value bias) {
   if (routing.experts_per_token < 1)
     fail("moe_route: {} experts for each token; there must be at least 1", routing.experts_per_token);
   const Shape& s = logits.shape();
@@ -52,11 +52,11 @@ std::vector<Value> moe_route(Value logits, const ExpertRouting& routing, Value b
   const bool is_softmax = routing.score == ExpertScore::softmax;
   const Value scores = is_softmax ? softmax(wide) : sigmoid(wide);
   const Value choice = bias ? scores + cast(bias, DType::f32) : scores;
-  const std::vector<Value> best = topk(choice, routing.experts_per_token);
-  Value weights = bias ? gather_elements(scores, best[1], -1) : best[0];
+  const auto [values, experts] = topk(choice, routing.experts_per_token);
+  Value weights = bias ? gather_elements(scores, experts, -1) : values;
   if (routing.normalize) weights = weights / sum(weights, {-1}, true);
   if (routing.scale != 1) weights = weights * routing.scale;
-  return {cast(weights, value_dtype(logits.dtype())), best[1]};
+  return {cast(weights, value_dtype(logits.dtype())), experts};
 }
 
 Value moe_ffn(Value x, Value weights, Value experts, const ExpertWeights& of, std::string_view activation) {
@@ -115,7 +115,10 @@ struct MoeRoute final : Composite<MoeRoute> {
     v("normalize", routing.normalize, true);
     v("scale", routing.scale, 1);
   }
-  Inputs make(Graph&, const Inputs& in) const { return moe_route(in[0], routing, in[1]); }
+  Inputs make(Graph&, const Inputs& in) const {
+    const auto [weights, experts] = moe_route(in[0], routing, in[1]);
+    return {weights, experts};
+  }
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
     const Shape& s = inputs[0].shape;
     return {.ulps = 32, .terms = static_cast<double>(s[s.rank() - 1].value()), .scale = 1};

@@ -53,7 +53,7 @@ Value rounded(Value x, Value scale, double q) {
 
 }  // namespace
 
-std::vector<Value> fake_quantize(Value x, Value state, const FakeQuantizeOptions& options) {
+FakeQuantized fake_quantize(Value x, Value state, const FakeQuantizeOptions& options) {
   constexpr std::string_view kOp = "fake_quantize";
   const double q = largest(kOp, options.bits);
   const Channels c = channels_of(kOp, x.shape(), options.axis);
@@ -94,7 +94,8 @@ struct FakeQuantize final : Composite<FakeQuantize> {
     v("decay", options.decay, 0.99);
   }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
-    return fake_quantize(in[0], in[1], options);
+    const auto [y, scale] = fake_quantize(in[0], in[1], options);
+    return {y, scale};
   }
   // A scale that is a unit off multiplies up to 127.
   Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 8}; }

@@ -10,10 +10,10 @@
 #include "kernels/binder.h"
 #include "kernels/linear_attention.wgsl.h"
 #include "kernels/rates.h"
-#include "ops/body.h"
 #include "ops/chunked_scan.h"
 #include "ops/linear_attention.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/state_space.h"
 
 namespace rlx {
@@ -371,25 +371,23 @@ void LinearAttention::lower(Lowering& l) const {
 
 namespace {
 
-std::vector<Value> linear_attention(Rule rule, std::vector<Value> inputs, const LinearAttentionOptions& o) {
+Scanned linear_attention(Rule rule, std::vector<Value> inputs, const LinearAttentionOptions& o) {
   auto op = std::make_shared<LinearAttention>(rule);
   op->scale = o.scale;
   inputs.push_back(o.initial_state);
   Graph& graph = inputs[0].graph();
-  return all_outputs(graph.add_value(op, inputs));
+  return named_outputs<Scanned>(graph.add_value(op, inputs));
 }
 
 }  // namespace
 
-std::vector<Value> gated_linear_attention(Value q, Value k, Value v, Value g,
-                                          const LinearAttentionOptions& o) {
+Scanned gated_linear_attention(Value q, Value k, Value v, Value g, const LinearAttentionOptions& o) {
   return linear_attention(Rule::add, {q, k, v, g}, o);
 }
-std::vector<Value> gated_delta_net(Value q, Value k, Value v, Value g, Value beta,
-                                   const LinearAttentionOptions& o) {
+Scanned gated_delta_net(Value q, Value k, Value v, Value g, Value beta, const LinearAttentionOptions& o) {
   return linear_attention(Rule::delta, {q, k, v, g, beta}, o);
 }
-std::vector<Value> rwkv6(Value r, Value k, Value v, Value w, Value u, const LinearAttentionOptions& o) {
+Scanned rwkv6(Value r, Value k, Value v, Value w, Value u, const LinearAttentionOptions& o) {
   return linear_attention(Rule::previous, {r, k, v, w, u}, o);
 }
 

@@ -9,10 +9,10 @@
 #include "kernels/lu_each.wgsl.h"
 #include "kernels/lu_panel.wgsl.h"
 #include "kernels/rates.h"
-#include "ops/body.h"
 #include "ops/fill.h"
 #include "ops/matrices.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
@@ -201,7 +201,9 @@ void lower_lu_solve(Lowering& l, const LuFactors& f, const Operand& x) {
   lower_triangular_solve(l, f.matrix, x, {.upper = true});
 }
 
-std::vector<Value> lu(Value x) { return all_outputs(x.graph().add_value(std::make_shared<Lu>(), {x})); }
+LuDecomposition lu(Value x) {
+  return named_outputs<LuDecomposition>(x.graph().add_value(std::make_shared<Lu>(), {x}));
+}
 
 namespace ops {
 void register_lu(OpTable& table) {

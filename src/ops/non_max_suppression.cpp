@@ -11,6 +11,7 @@
 #include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/order.h"
+#include "ops/outputs.h"
 #include "ops/rows.h"
 #include "ops/scatter.h"
 #include "rlx/ops/run_sizes.h"
@@ -192,7 +193,7 @@ void NonMaxSuppression::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> non_max_suppression(Value boxes, Value scores, const SuppressionOptions& options) {
+ChosenBoxes non_max_suppression(Value boxes, Value scores, const SuppressionOptions& options) {
   auto op = std::make_shared<NonMaxSuppression>();
   op->most = options.most;
   op->overlap = options.overlap;
@@ -204,8 +205,7 @@ std::vector<Value> non_max_suppression(Value boxes, Value scores, const Suppress
   } else if (options.capacity > 0) {
     op->count = Dim(options.capacity);
   }
-  const Value list = boxes.graph().add_value(op, {boxes, scores});
-  return {list, boxes.graph().value({list.id().node, 1})};
+  return named_outputs<ChosenBoxes>(boxes.graph().add_value(op, {boxes, scores}));
 }
 
 namespace ops {

@@ -13,6 +13,7 @@
 #include "ops/elementwise.h"
 #include "ops/fill.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/run_sizes.h"
 
 namespace rlx {
@@ -159,7 +160,7 @@ void NonZero::lower(Lowering& l) const {
   }
 }
 
-std::vector<Value> nonzero(Value x, std::string symbol, int64_t capacity) {
+FoundIndices nonzero(Value x, std::string symbol, int64_t capacity) {
   auto op = std::make_shared<NonZero>();
   if (!symbol.empty()) {
     op->count = Dim::symbol(symbol);
@@ -167,8 +168,7 @@ std::vector<Value> nonzero(Value x, std::string symbol, int64_t capacity) {
   } else if (capacity > 0) {
     op->count = Dim(capacity);
   }
-  const Value indices = x.graph().add_value(op, {x});
-  return {indices, x.graph().value({indices.id().node, 1})};
+  return named_outputs<FoundIndices>(x.graph().add_value(op, {x}));
 }
 
 namespace ops {

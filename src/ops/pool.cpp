@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "ir/reference.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/window.h"
 #include "rlx/ops/reductions.h"
 
@@ -208,14 +209,13 @@ Value pool(PoolKind kind, Value x, std::vector<int64_t> kernel, const PoolOption
 Value max_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
   return pool(PoolKind::max, x, std::move(kernel), options);
 }
-std::vector<Value> max_pool_with_indices(Value x, std::vector<int64_t> kernel, const PoolOptions& options,
-                                         PoolIndices indices, bool column_major) {
+PooledWithIndices max_pool_with_indices(Value x, std::vector<int64_t> kernel, const PoolOptions& options,
+                                        PoolIndices indices, bool column_major) {
   if (indices == PoolIndices::none) fail("max_pool_with_indices: says `none` of the indices");
   auto op = pool_op(PoolKind::max, std::move(kernel), options);
   op->indices = indices;
   op->column_major = column_major;
-  const Value largest = x.graph().add_value(op, {x});
-  return {largest, x.graph().value({largest.id().node, 1})};
+  return named_outputs<PooledWithIndices>(x.graph().add_value(op, {x}));
 }
 Value min_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
   return pool(PoolKind::min, x, std::move(kernel), options);

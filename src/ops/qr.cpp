@@ -5,10 +5,10 @@
 
 #include "kernels/householder_panel.wgsl.h"
 #include "kernels/identity.wgsl.h"
-#include "ops/body.h"
 #include "ops/copy.h"
 #include "ops/matrices.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
@@ -165,7 +165,7 @@ void Qr::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> qr(Value x) { return all_outputs(x.graph().add_value(std::make_shared<Qr>(), {x})); }
+QrFactors qr(Value x) { return named_outputs<QrFactors>(x.graph().add_value(std::make_shared<Qr>(), {x})); }
 
 namespace ops {
 void register_qr(OpTable& table) {

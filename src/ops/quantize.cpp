@@ -7,6 +7,7 @@
 #include "ir/reference.h"
 #include "ops/integer_range.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/quantization.h"
 #include "rlx/ops/rearrange.h"
@@ -251,10 +252,8 @@ Value dequantize(Value x, Value scale, Value zero_point, int64_t axis, int64_t b
   return x.graph().add_value(std::move(op), {x, scale, zero_point});
 }
 
-std::vector<Value> dynamic_quantize(Value x) {
-  const Value y = x.graph().add_value(std::make_shared<DynamicQuantize>(), {x});
-  const int32_t node = y.id().node;
-  return {y, x.graph().value({node, 1}), x.graph().value({node, 2})};
+DynamicQuantized dynamic_quantize(Value x) {
+  return named_outputs<DynamicQuantized>(x.graph().add_value(std::make_shared<DynamicQuantize>(), {x}));
 }
 
 namespace ops {

@@ -10,6 +10,7 @@
 #include "kernels/lowering.h"
 #include "kernels/random.wgsl.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/order.h"
 #include "rlx/ops/random.h"
@@ -358,13 +359,12 @@ Value randperm(Graph& graph, Dim n, const Seed& seed, int64_t stream) {
   return graph.add_value(op, {seed.words(graph)});
 }
 
-std::vector<Value> dropout(Value x, double ratio, const std::optional<Seed>& seed, int64_t stream) {
+Dropped dropout(Value x, double ratio, const std::optional<Seed>& seed, int64_t stream) {
   auto op = std::make_shared<Dropout>();
   op->ratio = ratio;
   op->stream = stream;
   Graph& graph = x.graph();
-  const Value y = graph.add_value(op, {x, seed ? seed->words(graph) : Value()});
-  return {y, graph.value({y.id().node, 1})};
+  return named_outputs<Dropped>(graph.add_value(op, {x, seed ? seed->words(graph) : Value()}));
 }
 
 Value add_gumbel(Value x, const Seed& seed, Value ids, int64_t stream) {

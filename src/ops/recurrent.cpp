@@ -6,6 +6,7 @@
 #include "ops/copy.h"
 #include "ops/matmul.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/recurrence.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
@@ -239,7 +240,7 @@ void refuse(bool given, std::string_view op, std::string_view what) {
 }
 
 template <class Made>
-std::vector<Value> recurrent(std::shared_ptr<Made> op, Value x, Value w, Value r, const RecurrentOptions& o) {
+Value recurrent(std::shared_ptr<Made> op, Value x, Value w, Value r, const RecurrentOptions& o) {
   const std::string_view name = op->name();
   const bool lstm = op->cell() == RecurrentCell::lstm;
   refuse(!lstm && o.initial_c, name, "initial c");
@@ -250,21 +251,21 @@ std::vector<Value> recurrent(std::shared_ptr<Made> op, Value x, Value w, Value r
   op->a = {o.direction, o.batch_first, o.activations, o.clip, o.input_forget};
   std::vector<Value> inputs = {x, w, r, o.bias, o.lengths, o.initial_h};
   if (lstm) inputs.insert(inputs.end(), {o.initial_c, o.peepholes, o.projection});
-  return all_outputs(x.graph().add_value(op, inputs));
+  return x.graph().add_value(op, inputs);
 }
 
 }  // namespace
 
-std::vector<Value> lstm(Value x, Value w, Value r, const RecurrentOptions& options) {
-  return recurrent(std::make_shared<Lstm>(), x, w, r, options);
+LstmOutputs lstm(Value x, Value w, Value r, const RecurrentOptions& options) {
+  return named_outputs<LstmOutputs>(recurrent(std::make_shared<Lstm>(), x, w, r, options));
 }
-std::vector<Value> gru(Value x, Value w, Value r, const RecurrentOptions& options) {
+RecurrentOutputs gru(Value x, Value w, Value r, const RecurrentOptions& options) {
   auto op = std::make_shared<Gru>();
   op->linear_before_reset = options.linear_before_reset;
-  return recurrent(op, x, w, r, options);
+  return named_outputs<RecurrentOutputs>(recurrent(op, x, w, r, options));
 }
-std::vector<Value> rnn(Value x, Value w, Value r, const RecurrentOptions& options) {
-  return recurrent(std::make_shared<Rnn>(), x, w, r, options);
+RecurrentOutputs rnn(Value x, Value w, Value r, const RecurrentOptions& options) {
+  return named_outputs<RecurrentOutputs>(recurrent(std::make_shared<Rnn>(), x, w, r, options));
 }
 
 namespace ops {

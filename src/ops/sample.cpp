@@ -262,9 +262,9 @@ std::optional<std::vector<Value>> Sample::expand(const ExpandArgs& in) const {
   Value values = x;
   Value ids;
   if (k > 0) {
-    const std::vector<Value> ordered = topk(x, k);
-    values = ordered[0];
-    ids = ordered[1];
+    const Ordered ordered = topk(x, k);
+    values = ordered.values;
+    ids = ordered.indices;
   }
   const Value most = ids ? slice(values, last, 0, 1) : max(x, {-1}, true);
   // Where all are minus infinity, so is the largest.

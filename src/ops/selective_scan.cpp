@@ -16,6 +16,7 @@
 #include "ops/body.h"
 #include "ops/chunked_scan.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/state_space.h"
@@ -496,11 +497,11 @@ struct SelectiveScan final : OpOf<SelectiveScan> {
 
 }  // namespace
 
-std::vector<Value> selective_scan(Value x, Value delta, Value a, Value b, Value c,
-                                  const SelectiveScanOptions& o) {
+Scanned selective_scan(Value x, Value delta, Value a, Value b, Value c, const SelectiveScanOptions& o) {
   auto op = std::make_shared<SelectiveScan>();
   op->softplus = o.delta_softplus;
-  return all_outputs(x.graph().add_value(op, {x, delta, a, b, c, o.d, o.z, o.delta_bias, o.initial_state}));
+  return named_outputs<Scanned>(
+      x.graph().add_value(op, {x, delta, a, b, c, o.d, o.z, o.delta_bias, o.initial_state}));
 }
 
 namespace ops {

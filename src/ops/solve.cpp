@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "kernels/identity.wgsl.h"
-#include "ops/body.h"
 #include "ops/fill.h"
 #include "ops/matrices.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
@@ -136,8 +136,8 @@ struct Inverse final : OpOf<Inverse> {
 
 }  // namespace
 
-std::vector<Value> solve(Value a, Value b) {
-  return all_outputs(a.graph().add_value(std::make_shared<Solve>(), {a, b}));
+Solution solve(Value a, Value b) {
+  return named_outputs<Solution>(a.graph().add_value(std::make_shared<Solve>(), {a, b}));
 }
 Value inverse(Value x) { return x.graph().add_value(std::make_shared<Inverse>(), {x}); }
 

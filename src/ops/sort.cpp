@@ -8,6 +8,7 @@
 #include "ops/gather_elements.h"
 #include "ops/op_table.h"
 #include "ops/order.h"
+#include "ops/outputs.h"
 #include "ops/rows.h"
 #include "rlx/ops/order.h"
 
@@ -146,21 +147,17 @@ struct ArgSort final : OpOf<ArgSort> {
     r.out() = both.out(1);
   }
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
-    return std::vector{sort(in[0], axis, descending)[1]};
+    return std::vector{sort(in[0], axis, descending).indices};
   }
 };
 
-std::vector<Value> both_outputs(Value values) {
-  return {values, values.graph().value({values.id().node, 1})};
-}
-
 }  // namespace
 
-std::vector<Value> sort(Value x, int64_t axis, bool descending) {
+Ordered sort(Value x, int64_t axis, bool descending) {
   auto op = std::make_shared<Sort>();
   op->axis = axis;
   op->descending = descending;
-  return both_outputs(x.graph().add_value(op, {x}));
+  return named_outputs<Ordered>(x.graph().add_value(op, {x}));
 }
 
 Value argsort(Value x, int64_t axis, bool descending) {
@@ -170,12 +167,12 @@ Value argsort(Value x, int64_t axis, bool descending) {
   return x.graph().add_value(op, {x});
 }
 
-std::vector<Value> topk(Value x, Dim k, int64_t axis, bool largest) {
+Ordered topk(Value x, Dim k, int64_t axis, bool largest) {
   auto op = std::make_shared<TopK>();
   op->k = std::move(k);
   op->axis = axis;
   op->largest = largest;
-  return both_outputs(x.graph().add_value(op, {x}));
+  return named_outputs<Ordered>(x.graph().add_value(op, {x}));
 }
 
 namespace ops {

@@ -11,6 +11,7 @@
 #include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/order.h"
+#include "ops/outputs.h"
 #include "ops/splat.h"
 
 namespace rlx {
@@ -207,13 +208,12 @@ void SplatPrepare::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> gaussian_splat_prepare(Value positions, Value log_scales, Value rotations, Value opacities,
-                                          Value colors, Value camera, const SplatOptions& options) {
+PreparedSplats gaussian_splat_prepare(Value positions, Value log_scales, Value rotations, Value opacities,
+                                      Value colors, Value camera, const SplatOptions& options) {
   auto op = std::make_shared<SplatPrepare>();
   op->o = options;
-  Graph& graph = positions.graph();
-  const Value splats = graph.add_value(op, {positions, log_scales, rotations, opacities, colors, camera});
-  return {splats, graph.value({splats.id().node, 1}), graph.value({splats.id().node, 2})};
+  return named_outputs<PreparedSplats>(
+      positions.graph().add_value(op, {positions, log_scales, rotations, opacities, colors, camera}));
 }
 
 namespace ops {

@@ -2,6 +2,7 @@
 #include "kernels/lowering.h"
 #include "kernels/splat_rasterize.wgsl.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/splat.h"
 
 namespace rlx {
@@ -91,12 +92,11 @@ void SplatRasterize::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> gaussian_splat_rasterize(Value splats, Value lists, Value counts, Value camera,
-                                            const SplatOptions& options) {
+DrawnSplats gaussian_splat_rasterize(Value splats, Value lists, Value counts, Value camera,
+                                     const SplatOptions& options) {
   auto op = std::make_shared<SplatRasterize>();
   op->o = options;
-  const Value picture = splats.graph().add_value(op, {splats, lists, counts, camera});
-  return {picture, splats.graph().value({picture.id().node, 1})};
+  return named_outputs<DrawnSplats>(splats.graph().add_value(op, {splats, lists, counts, camera}));
 }
 
 namespace ops {

@@ -6,13 +6,12 @@
 
 namespace rlx {
 
-std::vector<Value> gaussian_splat_render(Value positions, Value log_scales, Value rotations, Value opacities,
-                                         Value colors, Value camera, const SplatOptions& options) {
-  const std::vector<Value> ready =
+RenderedSplats gaussian_splat_render(Value positions, Value log_scales, Value rotations, Value opacities,
+                                     Value colors, Value camera, const SplatOptions& options) {
+  const auto [splats, lists, counts] =
       gaussian_splat_prepare(positions, log_scales, rotations, opacities, colors, camera, options);
-  const std::vector<Value> drawn = gaussian_splat_rasterize(ready[0], ready[1], ready[2], camera, options);
-  const Value alpha = slice(drawn[0], 2, 3, 1);
-  return {drawn[0], drawn[1], reshape(alpha, {options.height, options.width})};
+  const auto [picture, distance] = gaussian_splat_rasterize(splats, lists, counts, camera, options);
+  return {picture, distance, reshape(slice(picture, 2, 3, 1), {options.height, options.width})};
 }
 
 namespace {
@@ -39,7 +38,9 @@ struct SplatRender final : Composite<SplatRender> {
     v("gamma", o.gamma, 2.2);
   }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
-    return gaussian_splat_render(in[0], in[1], in[2], in[3], in[4], in[5], o);
+    const auto [picture, distance, alpha] =
+        gaussian_splat_render(in[0], in[1], in[2], in[3], in[4], in[5], o);
+    return {picture, distance, alpha};
   }
   // Where the edge of a splat falls between two roundings, a pixel changes by the cutoff times its colour.
   Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 4000, .scale = 1}; }

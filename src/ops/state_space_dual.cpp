@@ -10,8 +10,7 @@
 namespace rlx {
 
 // Everything is f32 up to y, which is rounded once.
-std::vector<Value> state_space_dual(Value x, Value delta, Value a, Value b, Value c,
-                                    const StateSpaceDualOptions& o) {
+Scanned state_space_dual(Value x, Value delta, Value a, Value b, Value c, const StateSpaceDualOptions& o) {
   if (x.shape().rank() != 4 || delta.shape().rank() != 3)
     fail(
         "state_space_dual: x is {} and delta {}; they must be [batch, steps, heads, values] and [batch, "
@@ -31,12 +30,11 @@ std::vector<Value> state_space_dual(Value x, Value delta, Value a, Value b, Valu
   const Value input = wide(x);
   const Shape& d = delta.shape();
   const Value scaled = input * reshape(step, {d[0], d[1], d[2], 1});
-  const auto made = gated_linear_attention(c, b, scaled, step * of_head(a, "a"),
+  auto [y, state] = gated_linear_attention(c, b, scaled, step * of_head(a, "a"),
                                            {.scale = 1, .initial_state = o.initial_state});
-  Value y = made[0];
   if (o.d) y = y + input * reshape(of_head(o.d, "d"), column);
   if (o.z) y = y * silu(wide(o.z));
-  return {x.dtype() == DType::f32 ? y : cast(y, x.dtype()), made[1]};
+  return {x.dtype() == DType::f32 ? y : cast(y, x.dtype()), state};
 }
 
 namespace {
@@ -52,9 +50,10 @@ struct StateSpaceDual final : Composite<StateSpaceDual> {
     return input == 2 ? std::optional(ValueRange{.low = -1, .high = 0}) : std::nullopt;
   }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
-    return state_space_dual(
+    const auto [y, state] = state_space_dual(
         in[0], in[1], in[2], in[3], in[4],
         {.d = in[5], .z = in[6], .delta_bias = in[7], .delta_softplus = softplus, .initial_state = in[8]});
+    return {y, state};
   }
   // As that of gated linear attention without a scale.
   Tolerance tolerance(std::span<const TensorType> inputs) const override {

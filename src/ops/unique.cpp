@@ -12,6 +12,7 @@
 #include "ops/fill.h"
 #include "ops/lexicographic.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/rows.h"
 #include "ops/scatter.h"
 #include "rlx/ops/run_sizes.h"
@@ -254,7 +255,7 @@ void Unique::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> unique(Value x, const UniqueOptions& options) {
+UniqueValues unique(Value x, const UniqueOptions& options) {
   auto op = std::make_shared<Unique>();
   op->axis = options.axis;
   op->sorted = options.sorted;
@@ -264,10 +265,7 @@ std::vector<Value> unique(Value x, const UniqueOptions& options) {
   } else if (options.capacity > 0) {
     op->count = Dim(options.capacity);
   }
-  const Value values = x.graph().add_value(op, {x});
-  std::vector<Value> out = {values};
-  for (int32_t i = 1; i < 5; ++i) out.push_back(x.graph().value({values.id().node, i}));
-  return out;
+  return named_outputs<UniqueValues>(x.graph().add_value(op, {x}));
 }
 
 namespace ops {
