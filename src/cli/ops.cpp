@@ -106,8 +106,11 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string markdown_item(const OpSchema::Tensor& t) {
-  return formatted("- `{}` ({}): {}\n", marked_name(t), listed(t.types), escaped(t.doc));
+std::string markdown_list(std::string_view title, const std::vector<OpSchema::Tensor>& all) {
+  std::string out = all.empty() ? "" : formatted("\n{}:\n", title);
+  for (const OpSchema::Tensor& t : all)
+    out += formatted("- `{}` ({}): {}\n", marked_name(t), listed(t.types), escaped(t.doc));
+  return out;
 }
 
 std::string markdown_section(const OpInfo& info) {
@@ -115,16 +118,13 @@ std::string markdown_section(const OpInfo& info) {
   std::string out =
       formatted("\n## {}{}\n\n{}. T: {}. Kernels: {}.\n", op.name, op.internal ? " (internal)" : "",
                 escaped(op.doc), info.types, escaped(listed(info.variants)));
-  if (!op.operands.empty()) out += "\nOperands:\n\n";
-  for (const OpSchema::Tensor& t : op.operands) out += markdown_item(t);
-  if (!op.attributes.empty()) out += "\nAttributes:\n\n";
+  out += markdown_list("Operands", op.operands);
+  if (!op.attributes.empty()) out += "\nAttributes:\n";
   for (const OpSchema::Attribute& a : op.attributes) {
-    out += formatted("- `{}` ({}, {}`{}`): {}\n", a.name, kind_text(a), a.otherwise ? "default " : "",
-                     default_text(a), escaped(a.doc));
+    const std::string otherwise = a.otherwise ? formatted("default `{}`", *a.otherwise) : default_text(a);
+    out += formatted("- `{}` ({}, {}): {}\n", a.name, kind_text(a), otherwise, escaped(a.doc));
   }
-  out += "\nOutputs:\n\n";
-  for (const OpSchema::Tensor& t : op.outputs) out += markdown_item(t);
-  return out;
+  return out + markdown_list("Outputs", op.outputs);
 }
 
 std::string markdown() {

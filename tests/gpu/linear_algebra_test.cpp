@@ -88,12 +88,12 @@ void expect_small_residuals(const Device& device) {
   const Value square = matmul(a, transpose(a)) + g.input("diagonal", DType::f32, {kLarge, kLarge});
   const Solution solved = solve(a, g.input("b", DType::f32, {kLarge}));
   const CholeskyFactor roots = cholesky(square);
-  const auto [q, r] = qr(a);
+  const QrFactors factors = qr(a);
   g.output("x", solved.x);
   g.output("square", square);
   g.output("root", roots.l);
-  g.output("q", q);
-  g.output("r", r);
+  g.output("q", factors.q);
+  g.output("r", factors.r);
   NamedTensors in{{"a", random_floats({kLarge, kLarge}, 1)}, {"b", random_floats({kLarge}, 2)}};
   Matrix diagonal(static_cast<size_t>(kLarge * kLarge));
   for (size_t i = 0; i < kLarge; ++i) diagonal[i * (kLarge + 1)] = 1;
