@@ -25,22 +25,22 @@ rlx::Value mamba_block(rlx::Graph& g, rlx::Value x, const Memory& memory) {
       rlx::causal_conv(rlx::slice(in, -1, 0, kInner), weight("taps", {kInner, kTaps}),
                        {.bias = weight("conv_bias", {kInner}), .silu = true, .initial_state = memory.conv});
 
-  const auto projected = rlx::matmul(conv[0], weight("x_proj", {kInner, kRank + 2 * kStates}));
+  const auto projected = rlx::matmul(conv.y, weight("x_proj", {kInner, kRank + 2 * kStates}));
   const auto delta = rlx::matmul(rlx::slice(projected, -1, 0, kRank), weight("dt_proj", {kRank, kInner}));
   const auto b = rlx::slice(projected, -1, kRank, kStates);
   const auto c = rlx::slice(projected, -1, kRank + kStates, kStates);
   const auto a = -rlx::exp(weight("a_log", {kInner, kStates}));
-  const auto scan = rlx::selective_scan(conv[0], delta, a, b, c,
+  const auto scan = rlx::selective_scan(conv.y, delta, a, b, c,
                                         {.d = weight("d", {kInner}),
                                          .z = z,
                                          .delta_bias = weight("dt_bias", {kInner}),
                                          .delta_softplus = true,
                                          .initial_state = memory.scan});
   if (memory.conv) {
-    rlx::write_state(memory.conv, conv[1], 0, 0);
-    rlx::write_state(memory.scan, scan[1], 0, 0);
+    rlx::write_state(memory.conv, conv.state, 0, 0);
+    rlx::write_state(memory.scan, scan.state, 0, 0);
   }
-  return rlx::matmul(scan[0], weight("out_proj", {kInner, kWidth}));
+  return rlx::matmul(scan.y, weight("out_proj", {kInner, kWidth}));
 }
 
 rlx::Graph one_token() {

@@ -129,6 +129,9 @@ struct CustomOp {
   // The element types of input 0 that it takes; c64 cannot be one of them.
   std::string types = "f32 f16 bf16";
   NamedAttributes attributes = {};  // with their defaults
+  // What operands, attributes and outputs are, by their names, a line each: {{"factor", "what x is multiplied
+  // by"}}. For `rlx ops` and op_schema (rlx/schema.h).
+  std::vector<std::pair<std::string, std::string>> documentation = {};
 
   // The kernel, and the file that messages name. Its `//@ in` operands are the inputs in order, except
   // those named in `tables`; its `//@ out` operands are the outputs.

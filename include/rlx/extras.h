@@ -19,13 +19,17 @@ enum class Metric {
 // Between all pairs of points [.., n, d]: [.., n, n], 0 on the diagonal.
 Value pairwise_distances(Value points, Metric metric = Metric::euclidean);
 
-// The op `umap.knn`: {ids, distances} [.., n, k] of the k nearest neighbours of each of n points, by their
-// distances [.., n, n], nearest first and among equals the lower id first. A point is not its own neighbour;
-// neither is one whose distance is infinite or NaN. Where there are fewer than k, the id is n and the
-// distance infinite.
-std::vector<Value> umap_knn(Value distances, int64_t k);
+// [.., n, k]
+struct Neighbours {
+  Value ids;
+  Value distances;
+};
+// The op `umap.knn`: the k nearest neighbours of each of n points, by their distances [.., n, n], nearest
+// first and among equals the lower id first. A point is not its own neighbour; neither is one whose distance
+// is infinite or NaN. Where there are fewer than k, the id is n and the distance infinite.
+Neighbours umap_knn(Value distances, int64_t k);
 // The same for points [.., n, d].
-std::vector<Value> umap_knn(Value points, int64_t k, Metric metric);
+Neighbours umap_knn(Value points, int64_t k, Metric metric);
 
 struct GateOptions {
   int64_t n_group = 8;     // groups of equally many neighbouring experts
@@ -33,11 +37,16 @@ struct GateOptions {
   int64_t top_k = 8;       // experts that are chosen
   double routed_scaling = 2.5;
 };
-// The op `llada2.group_limited_gate`: {ids, weights} [.., top_k] of the experts of each row, by their routing
-// scores [.., experts]. The groups with the largest sums of their two best scores are kept, then the best
-// experts in them are chosen, the best first; among equals the lower index comes first. If the kept groups
-// have fewer than top_k, the others follow in order. NaN counts as the lowest score. Weights are the experts'
-// sigmoid scores times routed_scaling, over their sum if there is more than one.
-std::vector<Value> group_limited_gate(Value sigmoid, Value routing, const GateOptions& options = {});
+// [.., top_k]
+struct GatedExperts {
+  Value ids;
+  Value weights;
+};
+// The op `llada2.group_limited_gate`: the experts of each row, by their routing scores [.., experts]. The
+// groups with the largest sums of their two best scores are kept, then the best experts in them are chosen,
+// the best first; among equals the lower index comes first. If the kept groups have fewer than top_k, the
+// others follow in order. NaN counts as the lowest score. Weights are the experts' sigmoid scores times
+// routed_scaling, over their sum if there is more than one.
+GatedExperts group_limited_gate(Value sigmoid, Value routing, const GateOptions& options = {});
 
 }  // namespace rlx

@@ -2,6 +2,7 @@
 // line (rlx/command_line.h).
 #pragma once
 
+#include "rlx/call.h"
 #include "rlx/compile.h"
 #include "rlx/context.h"
 #include "rlx/device.h"
@@ -17,6 +18,7 @@
 #include "rlx/pending.h"
 #include "rlx/progress.h"
 #include "rlx/safetensors.h"
+#include "rlx/schema.h"
 #include "rlx/store.h"
 #include "rlx/tensor.h"
 #include "rlx/version.h"

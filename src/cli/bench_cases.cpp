@@ -162,7 +162,7 @@ Graph running_maximum(int64_t n) {
   return of_state({n}, [](Value x) { return cummax(x); });
 }
 Graph sorted(int64_t n) {
-  return of_state({n}, [](Value x) { return sort(x)[0]; });
+  return of_state({n}, [](Value x) { return sort(x).values; });
 }
 Graph spectrum(int64_t n) {
   return of_state({n}, [](Value x) { return view_as_real(fft(x)); });
@@ -174,7 +174,7 @@ Graph complex_spectrum(int64_t n) {
   return of_state({n, 2}, [](Value x) { return view_as_real(fft(view_as_complex(x))); });
 }
 Graph top_50(int64_t n) {
-  return of_state({n}, [](Value x) { return topk(x, 50)[0]; });
+  return of_state({n}, [](Value x) { return topk(x, 50).values; });
 }
 Graph middle(int64_t n) {
   Graph g;
@@ -182,7 +182,7 @@ Graph middle(int64_t n) {
   return g;
 }
 Graph different(int64_t n) {
-  return of_state({n}, [](Value x) { return unique(x)[0]; });
+  return of_state({n}, [](Value x) { return unique(x).values; });
 }
 
 // Rows of 16 floats, each added to one of a tenth as many. Which one looks random, and is computed when the
@@ -214,12 +214,12 @@ Graph determinants(int64_t n) {
 }
 Graph solved(int64_t n) {
   Graph g;
-  g.output("y", solve(g.state("a", DType::f32, {n, 64, 64}), g.state("b", DType::f32, {n, 64}))[0]);
+  g.output("y", solve(g.state("a", DType::f32, {n, 64, 64}), g.state("b", DType::f32, {n, 64})).x);
   return g;
 }
 Graph solved_alone(int64_t n) {
   Graph g;
-  g.output("y", solve(g.state("a", DType::f32, {n, n}), g.state("b", DType::f32, {n}))[0]);
+  g.output("y", solve(g.state("a", DType::f32, {n, n}), g.state("b", DType::f32, {n})).x);
   return g;
 }
 
@@ -232,19 +232,19 @@ Graph selective(int64_t n) {
     return g.state(name, DType::f32, {1, n, width});
   };
   const Value a = g.param("a", DType::f32, {kChannels, kStates});
-  const auto made = selective_scan(state("x", kChannels), state("delta", kChannels), a, state("b", kStates),
-                                   state("c", kStates),
-                                   {.d = g.param("d", DType::f32, {kChannels}), .z = state("z", kChannels)});
-  g.output("y", slice(reshape(made[0], {-1}), 0, 0, 16));
+  const Scanned made = selective_scan(
+      state("x", kChannels), state("delta", kChannels), a, state("b", kStates), state("c", kStates),
+      {.d = g.param("d", DType::f32, {kChannels}), .z = state("z", kChannels)});
+  g.output("y", slice(reshape(made.y, {-1}), 0, 0, 16));
   return g;
 }
 Graph delta_net(int64_t n) {
   Graph g;
   const auto state = [&](const char* name, const Shape& shape) { return g.state(name, DType::f32, shape); };
   const Shape wide = {1, n, 8, 128}, narrow = {1, n, 8};
-  const auto made = gated_delta_net(state("q", wide), state("k", wide), state("v", wide), state("g", narrow),
-                                    state("beta", narrow));
-  g.output("y", slice(reshape(made[0], {-1}), 0, 0, 16));
+  const Scanned made = gated_delta_net(state("q", wide), state("k", wide), state("v", wide),
+                                       state("g", narrow), state("beta", narrow));
+  g.output("y", slice(reshape(made.y, {-1}), 0, 0, 16));
   return g;
 }
 // y = a + b c of n rows: as many bytes are read and written as by x, delta, z and y, or q, k, v and y.
@@ -309,10 +309,10 @@ Graph lstm_of(int64_t batch) {
   const Value x = g.input("x", DType::f32, {kSteps, batch, kUnits});
   const Value w = g.param("w", DType::f32, {1, 4 * kUnits, kUnits});
   const Value r = g.param("r", DType::f32, {1, 4 * kUnits, kUnits});
-  const std::vector<Value> made = lstm(x, w, r, {.bias = g.param("bias", DType::f32, {1, 8 * kUnits})});
-  g.output("y", made[0]);
-  g.output("h", made[1]);
-  g.output("c", made[2]);
+  const LstmOutputs made = lstm(x, w, r, {.bias = g.param("bias", DType::f32, {1, 8 * kUnits})});
+  g.output("y", made.y);
+  g.output("h", made.h);
+  g.output("c", made.c);
   return g;
 }
 

@@ -1,72 +1,66 @@
 #include "cli/leaf_values.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <random>
+#include <vector>
 
 #include "base/fail.h"
 #include "base/hash.h"
 #include "cli/arguments.h"
 #include "ir/op.h"
-#include "ir/operand_name.h"
 #include "ir/subgraphs.h"
+#include "ops/product_op.h"
 
 namespace rlx::cli {
 namespace {
 
-// Whether the operand is this leaf, or a view of it.
-bool reads(const Graph& graph, ValueId v, int32_t leaf) {
-  if (v.is_absent()) return false;
-  while (graph.producer(v).op->has(Trait::view)) v = graph.producer(v).inputs[0];
-  return v.node == leaf;
-}
+using Ranges = std::map<int32_t, ValueRange>;
 
-// Whether its bytes are exponents of scales, as mxfp4 has them. Small ones make weights below 2^-126, which
-// devices may take for 0: products of them alone cannot be compared with anything.
-bool holds_exponents(const Graph& graph, int32_t leaf) {
-  return std::ranges::any_of(graph.nodes(), [&](const Node& n) {
-    if (!n.op->name().starts_with("dequant_")) return false;
-    for (size_t i = 0; i < n.inputs.size(); ++i) {
-      if (operand_name(n.op->name(), static_cast<int64_t>(i)) != "scale" || !reads(graph, n.inputs[i], leaf))
-        continue;
-      return std::ranges::any_of(attributes(*n.op), [](const auto& attribute) {
-        const auto* word = std::get_if<std::string>(&attribute.second);
-        return attribute.first == "scheme" && word && *word == "mxfp4";
-      });
-    }
-    return false;
-  });
-}
-
-// Integers may be row numbers of a table: stay below the smallest table that they index, directly or through
-// a view.
-int64_t index_bound(const Graph& graph, int32_t leaf) {
-  int64_t bound = 10;
+// What the ops that read leaves, directly or through views, want their values to be.
+Ranges sensible_ranges(const Graph& graph) {
+  Ranges found;
   for (const Node& n : graph.nodes()) {
-    if (n.op->name() != "gather" || n.inputs.size() < 2) continue;
-    if (!reads(graph, n.inputs[1], leaf)) continue;
-    int64_t axis = 0;
-    for (const auto& [name, value] : attributes(*n.op)) {
-      if (const auto* number = std::get_if<int64_t>(&value); name == "axis" && number) axis = *number;
+    const std::vector<TensorType> types = input_types(graph, n);
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      ValueId v = n.inputs[i];
+      if (v.is_absent()) continue;
+      while (graph.producer(v).op->has(Trait::view)) v = graph.producer(v).inputs[0];
+      if (!graph.producer(v).op->is_leaf()) continue;
+      const std::optional<ValueRange> wanted = n.op->sensible_values(static_cast<int64_t>(i), types);
+      if (!wanted) continue;
+      const auto [it, fresh] = found.try_emplace(v.node, *wanted);
+      ValueRange& all = it->second;
+      if (fresh || wanted->low > all.high || wanted->high < all.low)
+        continue;  // the first of two that exclude each other
+      all = {.low = std::max(all.low, wanted->low),
+             .high = std::min(all.high, wanted->high),
+             .positive_definite = all.positive_definite || wanted->positive_definite};
     }
-    const Shape& table = graph.type(n.inputs[0]).shape;
-    const Dim& rows = table[axis < 0 ? axis + table.rank() : axis];
-    if (rows.is_static()) bound = std::min(bound, rows.value());
   }
-  return std::max<int64_t>(bound, 1);
+  return found;
 }
 
 // An int4 has fewer values than the i8 that carries it.
 int64_t type_bound(onnx::ElementType type) {
   const int64_t bits = onnx::bits_of(type);
-  if (!onnx::is_integer(type) || bits >= 8) return INT64_MAX;
+  if (!onnx::is_integer(type) || bits > 32) return INT64_MAX;
   return int64_t{1} << (onnx::is_unsigned(type) ? bits : bits - 1);
 }
 
 // More than this is not made up: nobody would wait for it.
 constexpr int64_t kMostRandom = int64_t{1} << 30;
 
-Tensor random_leaf(const Graph& graph, int32_t id, uint64_t seed, onnx::ElementType carried) {
-  const Node& n = graph.node(id);
+// Adds to the diagonals of square matrices what makes them dominant.
+void make_positive_definite(const std::vector<int64_t>& dims, std::vector<double>& values) {
+  const auto n = static_cast<size_t>(dims.back());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i / n % n == i % n) values[i] += static_cast<double>(n);
+  }
+}
+
+Tensor random_leaf(const Node& n, const ValueRange* range, uint64_t seed, onnx::ElementType carried) {
   const TensorType& type = n.outputs[0];
   const std::vector<int64_t> dims = type.shape.values();
   const auto count = static_cast<size_t>(type.shape.elements().value());
@@ -79,17 +73,23 @@ Tensor random_leaf(const Graph& graph, int32_t id, uint64_t seed, onnx::ElementT
   if (is_float(value_dtype(type.dtype)) || type.dtype == DType::c64) {
     const bool complex = type.dtype == DType::c64;
     std::vector<double> values(complex ? 2 * count : count);
-    for (double& v : values) v = static_cast<double>(engine() >> 11) * 0x1p-52 - 1;
+    const auto [low, high, positive_definite] = range ? *range : ValueRange{.low = -1, .high = 1};
+    for (double& v : values) v = low + static_cast<double>(engine() >> 11) * 0x1p-53 * (high - low);
+    if (positive_definite && dims.size() >= 2 && dims.back() == dims[dims.size() - 2])
+      make_positive_definite(dims, values);
     if (!complex) return Tensor::from_doubles(type.dtype, dims, values);
     const std::vector<float> parts(values.begin(), values.end());
     const auto bytes = std::as_bytes(std::span(parts));
     return Tensor(type.dtype, dims, std::vector<std::byte>(bytes.begin(), bytes.end()));
   }
-  const auto bound = static_cast<uint64_t>(
-      type.dtype == DType::bool_ ? 2 : std::min(index_bound(graph, id), type_bound(carried)));
-  const int64_t first = holds_exponents(graph, id) ? 118 : 0;  // 127 stands for 1
+  // Integers may be anything: few of them are too large for what they stand for.
+  const ValueRange within = range ? *range : ValueRange{.low = 0, .high = 9};
+  const auto first = static_cast<int64_t>(within.low);
+  const int64_t last =
+      std::min(static_cast<int64_t>(within.high), type.dtype == DType::bool_ ? 1 : type_bound(carried) - 1);
+  const auto choices = static_cast<uint64_t>(std::max(last, first) - first + 1);
   std::vector<int64_t> values(count);
-  for (int64_t& v : values) v = first + static_cast<int64_t>(engine() % bound);
+  for (int64_t& v : values) v = first + static_cast<int64_t>(engine() % choices);
   return Tensor::from_ints(type.dtype, dims, values);
 }
 
@@ -105,6 +105,7 @@ LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const NamedTensor
                             const std::map<std::string, onnx::ElementType>& types) {
   LeafValues out;
   for_each_graph(graph, [&](const Graph& g) {
+    const Ranges ranges = sensible_ranges(g);
     for (int32_t id = 0; id < g.size(); ++id) {
       const Node& n = g.node(id);
       // What bodies take is not given by callers, but their params are.
@@ -112,11 +113,12 @@ LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const NamedTensor
       if ((!is_input && !n.op->is(LeafKind::param)) || out.params.contains(n.name)) continue;
       const auto value = given.find(n.name);
       const auto type = types.find(n.name);
+      const auto range = ranges.find(id);
       if (value == given.end()) out.random.push_back(n.name);
       (is_input ? out.inputs : out.params)
           .emplace(n.name, value != given.end()
                                ? value->second
-                               : random_leaf(g, id, seed,
+                               : random_leaf(n, range == ranges.end() ? nullptr : &range->second, seed,
                                              type == types.end() ? onnx::element_type_of(n.outputs[0].dtype)
                                                                  : type->second));
     }

@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/format.h"
 #include "base/json.h"
@@ -7,7 +11,9 @@
 #include "cli/report.h"
 #include "cli/text.h"
 #include "encodings/encoding.h"
+#include "ir/op.h"
 #include "ops/op_table.h"
+#include "rlx/schema.h"
 
 namespace rlx::cli {
 namespace {
@@ -25,149 +31,116 @@ bool has_kernel(const OpInfo& info) {
 
 std::string where(const OpInfo& info) { return has_kernel(info) ? "GPU" : "view"; }
 
-std::string listed_name(const OpInfo& info) { return info.name + (info.internal ? " (internal)" : ""); }
+std::string listed(const std::vector<std::string>& words) { return joined(words, std::identity(), " "); }
 
-std::string listed(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : " ") + w;
-  return out;
+// Whether the kernels read input i of some encoding as it is.
+bool decodes(const Op& op, int64_t i) {
+  return std::ranges::any_of(encoding_table().all(), [&](const Encoding& e) {
+    const View blocks = View::contiguous({2, 2, e.block_elements});
+    return op.reads_encoded(i, e.dtype, blocks) || op.reads_encoded(i, e.dtype, blocks.permute({0, 2, 1}));
+  });
 }
 
-struct Operand {
-  std::string name;
-  bool optional = false;
-  bool repeated = false;       // stands for any number of operands
-  bool reads_views = false;    // if not, a transposed one is copied first
-  bool reads_encoded = false;  // if not, an encoded one is decoded first
-};
-
-std::vector<Operand> operands_of(const OpInfo& info) {
-  const std::shared_ptr<Op> op = info.make();
-  const View transposed = View::contiguous({2, 3}).permute({1, 0});
-  std::vector<Operand> out;
-  for (std::string name : split(info.operands, ' ')) {
-    const auto i = static_cast<int64_t>(out.size());
-    const bool repeated = name.ends_with("...");
-    if (repeated) name.resize(name.size() - 3);
-    const auto reads = [&](const Encoding& e) {
-      const View blocks = View::contiguous({2, 2, e.block_elements});
-      return op->reads_encoded(i, e.dtype, blocks) ||
-             op->reads_encoded(i, e.dtype, blocks.permute({0, 2, 1}));
-    };
-    out.push_back({name, op->optional_input(i), repeated, op->reads_view(i, transposed),
-                   std::ranges::any_of(encoding_table().all(), reads)});
-  }
-  return out;
+Json to_json(const OpSchema::Tensor& t) {
+  return Json::object({{"name", t.name},
+                       {"doc", t.doc},
+                       {"types", t.types},
+                       {"optional", t.optional},
+                       {"repeated", t.variadic}});
 }
 
-struct Attribute {
-  std::string name;
-  std::string_view kind;
-  std::optional<std::string> otherwise;  // the default; none: it must be given
-  std::vector<std::string> words;        // if not empty, the only values that it accepts
-};
-
-class AttributeLister : public AttributeVisitor {
- public:
-  std::vector<Attribute> all;
-
- protected:
-  void visit(std::string_view name, AttrValue&, const std::optional<AttrValue>& otherwise,
-             AttrKind kind) override {
-    all.push_back({std::string(name), attr_kind_name(kind), otherwise.transform(attribute_text),
-                   std::exchange(words_, {})});
-  }
-  void visit_words(std::initializer_list<std::string_view> names) override {
-    words_.assign(names.begin(), names.end());
-  }
-
- private:
-  std::vector<std::string> words_;
-};
-
-std::vector<Attribute> attributes_of(const OpInfo& info) {
-  AttributeLister lister;
-  info.make()->visit_attributes(lister);
-  return lister.all;
-}
-
-Json to_json(const Operand& o) {
-  return Json::object({{"name", o.name},
-                       {"optional", o.optional},
-                       {"repeated", o.repeated},
-                       {"reads_views", o.reads_views},
-                       {"reads_encoded", o.reads_encoded}});
-}
-
-Json to_json(const Attribute& a) {
-  Json out = Json::object({{"name", a.name}, {"kind", a.kind}});
+Json to_json(const OpSchema::Attribute& a) {
+  Json out = Json::object({{"name", a.name}, {"doc", a.doc}, {"kind", a.kind}});
   if (a.otherwise) out.set("default", *a.otherwise);
   if (!a.words.empty()) out.set("words", a.words);
   return out;
 }
 
 Json to_json(const OpInfo& info) {
-  Json operands = Json::array();
-  for (const Operand& o : operands_of(info)) operands.add(to_json(o));
-  Json attributes = Json::array();
-  for (const Attribute& a : attributes_of(info)) attributes.add(to_json(a));
+  const OpSchema& schema = op_schema(info.name);
   const std::shared_ptr<Op> op = info.make();
+  const View transposed = View::contiguous({2, 3}).permute({1, 0});
+  Json operands = Json::array();
+  for (size_t i = 0; i < schema.operands.size(); ++i) {
+    Json operand = to_json(schema.operands[i]);
+    operand.set("reads_views", op->reads_view(static_cast<int64_t>(i), transposed));
+    operand.set("reads_encoded", decodes(*op, static_cast<int64_t>(i)));
+    operands.add(operand);
+  }
+  Json attributes = Json::array();
+  for (const OpSchema::Attribute& a : schema.attributes) attributes.add(to_json(a));
+  Json outputs = Json::array();
+  for (const OpSchema::Tensor& t : schema.outputs) outputs.add(to_json(t));
   return Json::object({{"name", info.name},
                        {"formula", info.formula},
                        {"internal", info.internal},
-                       {"types", split(info.types, ' ')},
+                       {"custom", info.custom},
+                       {"types", schema.types},
                        {"kernels", info.variants},
                        {"expands", op->expands()},
                        {"gradient", op->has_gradient()},
                        {"host", info.variants.empty()},
                        {"operands", operands},
-                       {"attributes", attributes}});
+                       {"attributes", attributes},
+                       {"outputs", outputs}});
 }
 
-// For people: "x, gamma (optional), beta (optional)".
-std::string operands_text(const OpInfo& info) {
-  return joined(operands_of(info), [](const Operand& o) {
-    return o.name + (o.repeated ? "..." : "") + (o.optional ? " (optional)" : "");
-  });
+// "gamma?", "inputs..."
+std::string marked_name(const OpSchema::Tensor& t) {
+  return t.name + (t.optional ? "?" : "") + (t.variadic ? "..." : "");
 }
 
 std::string encodings_text() { return joined(encoding_table().all(), &Encoding::name); }
 
-std::string kind_text(const Attribute& a) {
-  return a.words.empty() ? std::string(a.kind) : "one of " + joined(a.words, attribute_text);
+std::string kind_text(const OpSchema::Attribute& a) {
+  return a.words.empty() ? a.kind : "one of " + joined(a.words, attribute_text);
 }
 
-std::string default_text(const Attribute& a) { return a.otherwise.value_or("must be given"); }
+std::string default_text(const OpSchema::Attribute& a) { return a.otherwise.value_or("must be given"); }
 
-// A cell of a Markdown table, where a bar would end it.
-std::string cell(const std::string& text) {
+// Text in a Markdown list, where a star would begin emphasis and a bracket a link.
+std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) out += c == '|' ? "\\|" : std::string(1, c);
+  for (const char c : text)
+    out += std::string_view("*_[]<").contains(c) ? std::string{'\\', c} : std::string(1, c);
   return out;
 }
 
-std::string markdown_row(const OpInfo& info) {
-  std::string attributes;
-  for (const Attribute& a : attributes_of(info)) {
-    attributes += formatted("{}`{}` ({}, {}{})", attributes.empty() ? "" : ", ", a.name, kind_text(a),
-                            a.otherwise ? "default " : "", default_text(a));
+std::string markdown_list(std::string_view title, const std::vector<OpSchema::Tensor>& all) {
+  std::string out = all.empty() ? "" : formatted("\n{}:\n", title);
+  for (const OpSchema::Tensor& t : all)
+    out += formatted("- `{}` ({}): {}\n", marked_name(t), listed(t.types), escaped(t.doc));
+  return out;
+}
+
+std::string markdown_section(const OpInfo& info) {
+  const OpSchema& op = op_schema(info.name);
+  std::string out =
+      formatted("\n## {}{}\n\n{}. T: {}. Kernels: {}.\n", op.name, op.internal ? " (internal)" : "",
+                escaped(op.doc), info.types, escaped(listed(info.variants)));
+  out += markdown_list("Operands", op.operands);
+  if (!op.attributes.empty()) out += "\nAttributes:\n";
+  for (const OpSchema::Attribute& a : op.attributes) {
+    const std::string otherwise = a.otherwise ? formatted("default `{}`", *a.otherwise) : default_text(a);
+    out += formatted("- `{}` ({}, {}): {}\n", a.name, kind_text(a), otherwise, escaped(a.doc));
   }
-  return formatted("| `{}`{} | {} | {} | {} | {} | {} |\n", info.name, info.internal ? " (internal)" : "",
-                   operands_text(info), cell(info.formula), info.types, listed(info.variants),
-                   cell(attributes));
+  return out + markdown_list("Outputs", op.outputs);
 }
 
 std::string markdown() {
   std::string out = formatted(
       "# Ops\n\n"
-      "All {} ops, as `rlx ops --markdown` prints them; `rlx ops NAME` shows one with a sample. Internal "
-      "ones are\n"
-      "made by passes and have no function in rlx/ops.h. Inputs, params and constants may also be encoded; "
-      "every op\n"
-      "sees them as f32: [encodings.md](encodings.md).\n\n"
-      "| op | operands | computes | types | kernels | attributes |\n|---|---|---|---|---|---|\n",
-      op_table().all().size());
-  for (const auto& [name, info] : op_table().all()) out += markdown_row(info);
+      "All {} ops, as `rlx ops --markdown` prints them; `rlx ops NAME` shows one with a sample. `?` marks "
+      "what "
+      "may be left\n"
+      "out, or is only there with some attributes, `...` any number. `T` is one of the op's types, the same "
+      "wherever it is\n"
+      "written. Internal ops are made by passes and have no function in rlx/ops.h. Inputs, params and "
+      "constants "
+      "may also be\n"
+      "encoded; every op sees them as f32: [encodings.md](encodings.md).\n",
+      op_names().size());
+  for (const auto& [name, info] : op_table().all()) out += markdown_section(info);
   return out;
 }
 
@@ -180,17 +153,27 @@ const OpInfo& find_op(const std::string& name) {
 }
 
 void show_op(const OpInfo& info) {
-  print(formatted("{}: {}\n\n", info.name, info.formula));
-  if (info.internal) print("internal: passes make it, and rlx/ops.h has no function for it\n\n");
-  print(formatted("operands  {}\ntypes     {}\nruns on   {}\nkernels   {}\n", operands_text(info), info.types,
-                  where(info), listed(info.variants)));
-  for (const Operand& o : operands_of(info)) {
-    if (o.reads_encoded) print(formatted("decodes   {} itself, if it is encoded\n", o.name));
+  const OpSchema& op = op_schema(info.name);
+  print(formatted("{}: {}\n\n", op.name, op.doc));
+  if (op.internal) print("internal: passes make it, and rlx/ops.h has no function for it\n\n");
+  print(formatted("T         {}\nruns on   {}\nkernels   {}\n", info.types, where(info),
+                  listed(info.variants)));
+  const std::shared_ptr<Op> node = info.make();
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (decodes(*node, static_cast<int64_t>(i)))
+      print(formatted("decodes   {} itself, if it is encoded\n", op.operands[i].name));
   }
-  std::vector<std::vector<std::string>> rows = {{"  name", "kind", "default"}};
-  for (const Attribute& a : attributes_of(info))
-    rows.push_back({"  " + a.name, kind_text(a), default_text(a)});
+  const auto show = [](std::string_view title, const std::vector<OpSchema::Tensor>& all) {
+    std::vector<std::vector<std::string>> rows = {{"  name", "types", ""}};
+    for (const OpSchema::Tensor& t : all) rows.push_back({"  " + marked_name(t), listed(t.types), t.doc});
+    if (rows.size() > 1) print(formatted("\n{}\n{}", title, table(rows)));
+  };
+  show("operands (?: may be left out)", op.operands);
+  std::vector<std::vector<std::string>> rows = {{"  name", "kind", "default", ""}};
+  for (const OpSchema::Attribute& a : op.attributes)
+    rows.push_back({"  " + a.name, kind_text(a), default_text(a), a.doc});
   if (rows.size() > 1) print("\nattributes\n" + table(rows));
+  show("outputs (?: only with some attributes)", op.outputs);
   if (!info.samples.empty()) print(formatted("\nsample (T is any of the types)\n  {}\n", info.samples[0]));
 }
 
@@ -209,7 +192,8 @@ void list_ops(const Options& o) {
   if (!o.name.empty()) return show_op(find_op(o.name));
   std::vector<std::vector<std::string>> rows = {{"op", "runs on", "types", "kernels"}};
   for (const auto& [name, info] : op_table().all())
-    rows.push_back({listed_name(info), where(info), info.types, listed(info.variants)});
+    rows.push_back(
+        {info.name + (info.internal ? " (internal)" : ""), where(info), info.types, listed(info.variants)});
   print(table(rows));
   print(
       formatted("\n{} ops; `rlx ops NAME` shows what one computes; passes make the internal ones\n"
@@ -225,8 +209,8 @@ void add_ops(Arguments& arguments) {
       arguments.command("ops", "All ops, or one of them: formula, operands, types, attributes, kernels");
   command.text("NAME", o->name, "The op to describe");
   o->report.add_to(command,
-                   "an array of {name, formula, internal, types, kernels, expands, gradient, host, operands, "
-                   "attributes}");
+                   "an array of {name, formula, internal, custom, types, kernels, expands, gradient, host, "
+                   "operands, attributes, outputs}");
   command.flag("--markdown", o->markdown, "The page of all ops, docs/ops.md");
   command.exclude("--json", "--markdown");
   command.footer(

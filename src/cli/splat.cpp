@@ -177,13 +177,13 @@ class Renderer {
       params.emplace(name, Tensor::of(dims, values));
       return graph.param(name, DType::f32, Shape(dims));
     };
-    const std::vector<Value> out = gaussian_splat_render(
+    const RenderedSplats out = gaussian_splat_render(
         param("positions", scene.positions, {n, 3}), param("log_scales", scene.log_scales, {n, 3}),
         param("rotations", scene.rotations, {n, 4}), param("opacities", scene.opacities, {n}),
         param("colors", scene.harmonics, {n, scene.coefficients, 3}), graph.input("camera", DType::f32, {15}),
         options);
-    graph.output("image", out[0]);
-    if (!o.depth.empty()) graph.output("depth", out[1]);
+    graph.output("image", out.picture);
+    if (!o.depth.empty()) graph.output("depth", out.distance);
     exe_.emplace(compile(graph, device));
     exe_->set_params(params);
   }

@@ -164,6 +164,14 @@ CustomOp extras::group_limited_gate_op() {
   return {.name = "llada2.group_limited_gate",
           .formula = "{ids, weights} of the top_k experts in the topk_group best of n_group groups",
           .attributes = {{"n_group", 8}, {"topk_group", 4}, {"top_k", 8}, {"routed_scaling", 2.5}},
+          .documentation = {{"sigmoid", "scores [.., experts] that become weights"},
+                            {"routing", "scores [.., experts] by which experts are chosen"},
+                            {"n_group", "groups of equally many neighbouring experts"},
+                            {"topk_group", "groups that are kept"},
+                            {"top_k", "experts that are chosen"},
+                            {"routed_scaling", "factor of the weights"},
+                            {"ids", "[.., top_k], the best expert first"},
+                            {"weights", "[.., top_k], over their sum if there is more than one"}},
           .wgsl = std::string(kKernel),
           .infer = infer,
           .reference = reference,
@@ -178,13 +186,14 @@ CustomOp extras::group_limited_gate_op() {
               "llada2.group_limited_gate(T[70,256] in 0..1, T[70,256] in 0..1)"}};
 }
 
-std::vector<Value> group_limited_gate(Value sigmoid, Value routing, const GateOptions& options) {
+GatedExperts group_limited_gate(Value sigmoid, Value routing, const GateOptions& options) {
   register_extras();
-  return custom_outputs("llada2.group_limited_gate", {sigmoid, routing},
-                        {{"n_group", options.n_group},
-                         {"topk_group", options.topk_group},
-                         {"top_k", options.top_k},
-                         {"routed_scaling", options.routed_scaling}});
+  const std::vector<Value> made = custom_outputs("llada2.group_limited_gate", {sigmoid, routing},
+                                                 {{"n_group", options.n_group},
+                                                  {"topk_group", options.topk_group},
+                                                  {"top_k", options.top_k},
+                                                  {"routed_scaling", options.routed_scaling}});
+  return {.ids = made[0], .weights = made[1]};
 }
 
 }  // namespace rlx

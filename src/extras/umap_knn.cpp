@@ -107,6 +107,10 @@ CustomOp extras::umap_knn_op() {
       .name = "umap.knn",
       .formula = "{ids, distances} of the k nearest neighbours of each point, by their distances d",
       .attributes = {{"k", 15}},
+      .documentation = {{"d", "distances [.., n, n] between all pairs of points"},
+                        {"k", "how many neighbours"},
+                        {"ids", "[.., n, k], the nearest first; n where there are fewer"},
+                        {"distances", "to them; infinite where there are fewer"}},
       .wgsl = std::string(kKernel),
       .infer = infer,
       .reference = reference,
@@ -137,12 +141,13 @@ Value pairwise_distances(Value points, Metric metric) {
   return where(diagonal, 0, distances);
 }
 
-std::vector<Value> umap_knn(Value distances, int64_t k) {
+Neighbours umap_knn(Value distances, int64_t k) {
   register_extras();
-  return custom_outputs("umap.knn", {distances}, {{"k", k}});
+  const std::vector<Value> made = custom_outputs("umap.knn", {distances}, {{"k", k}});
+  return {.ids = made[0], .distances = made[1]};
 }
 
-std::vector<Value> umap_knn(Value points, int64_t k, Metric metric) {
+Neighbours umap_knn(Value points, int64_t k, Metric metric) {
   return umap_knn(pairwise_distances(points, metric), k);
 }
 

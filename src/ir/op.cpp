@@ -103,6 +103,19 @@ void InferArgs::expect_same_dtype(int64_t a, int64_t b) const {
   }
 }
 
+std::optional<ValueRange> values_between(int64_t first, const Dim& last) {
+  if (!last.is_static() || last.value() < first) return std::nullopt;
+  return ValueRange{.low = static_cast<double>(first), .high = static_cast<double>(last.value())};
+}
+
+std::optional<ValueRange> index_range(const Shape& shape, int64_t first_axis, int64_t axes) {
+  Dim shortest = shape[first_axis];
+  for (int64_t i = 1; i < axes; ++i) shortest = Dim::min(shortest, shape[first_axis + i]);
+  return values_between(0, shortest - 1);
+}
+
+bool Op::optional_input(int64_t input) const { return is_optional_operand(name(), input); }
+
 std::vector<Value> Op::gradient(const GradientArgs&) const { fail("the op {} has no gradient", name()); }
 
 void Op::lower(Lowering&) const {

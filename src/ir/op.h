@@ -142,6 +142,26 @@ struct Tolerance {
   double scale = 0;  // magnitude of the summands, where the result can be much smaller than they are
 };
 
+// Values of an input that make sense, both ends included.
+struct ValueRange {
+  double low = 0;
+  double high = 0;
+  // Of floats: their matrices, in the last two axes, are to be positive definite.
+  bool positive_definite = false;
+};
+
+// Whole numbers, such as 0 to the rows of a table - 1; nothing if the last is not known or below the first.
+std::optional<ValueRange> values_between(int64_t first, const Dim& last);
+
+// Those that are indices of all these axes.
+std::optional<ValueRange> index_range(const Shape& shape, int64_t first_axis, int64_t axes);
+
+// A graph within an op, and the attribute that holds it: "then".
+struct Subgraph {
+  std::string_view name;
+  GraphPtr graph;
+};
+
 class Op {
  public:
   virtual ~Op() = default;
@@ -163,8 +183,8 @@ class Op {
   virtual bool expands() const { return false; }
 
   virtual bool has(Trait) const { return false; }
-  // Whether the input may be left out, wherever it is in the list.
-  virtual bool optional_input(int64_t /*input*/) const { return false; }
+  // Whether the input may be left out, wherever it is in the list: what the table of ops says.
+  virtual bool optional_input(int64_t input) const;
   // Whether a number in place of another operand in a text takes the type of this one.
   virtual bool types_numbers(int64_t /*input*/) const { return true; }
   // What kind of leaf it is; nothing for an op that computes.
@@ -189,13 +209,25 @@ class Op {
   // The gradients of the inputs, an empty Value for those without one; an error if it has none.
   virtual std::vector<Value> gradient(const GradientArgs& args) const;
   // Its sub-graphs (the body of a call), each of them a GraphPtr attribute.
-  virtual std::vector<GraphPtr> subgraphs() const { return {}; }
+  virtual std::vector<Subgraph> subgraphs() const { return {}; }
   // The size of its outputs that only the run knows, if there is one.
   virtual std::optional<RunSize> run_size(std::span<const TensorType> /*inputs*/) const {
     return std::nullopt;
   }
-  // An absent input has the type f32[] here.
+  // In the following, an absent input has the type f32[].
   virtual Tolerance tolerance(std::span<const TensorType> /*inputs*/) const { return {}; }
+  // Additions and multiplications of an op that is made of products, for types without symbols; 0 for all
+  // others, whose time is that of reading and writing.
+  virtual double flops(std::span<const TensorType> /*inputs*/,
+                       std::span<const TensorType> /*outputs*/) const {
+    return 0;
+  }
+  // What random values of an input are to be drawn from, where not any will do: numbers of rows, lengths.
+  // Nothing also where that depends on symbols.
+  virtual std::optional<ValueRange> sensible_values(int64_t /*input*/,
+                                                    std::span<const TensorType> /*inputs*/) const {
+    return std::nullopt;
+  }
 };
 
 // Whether an op overrides these.

@@ -1,14 +1,18 @@
-// What errors call an operand.
+// What the table of ops says about an operand. Defined in ops/schema.cpp: ir/ cannot see the ops.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace rlx {
 
-// As the table of ops names it, "mask"; "input 3" where the table has no name for it. Defined in
-// ops/op_table.cpp, as make_op is.
+// As the table names it, "mask"; "input 3" where it has no name for it.
 std::string operand_name(std::string_view op, int64_t input);
+// Its number; nothing if the op has none of that name.
+std::optional<int64_t> find_operand(std::string_view op, std::string_view name);
+// Whether it may be left out.
+bool is_optional_operand(std::string_view op, int64_t input);
 
 }  // namespace rlx

@@ -57,7 +57,7 @@ class SymbolChecker {
         continue;
       }
       std::set<std::string> inside;
-      for (const GraphPtr& sub : n.op->subgraphs()) {
+      for (const auto& [which, sub] : n.op->subgraphs()) {
         check(*sub, known, true);
         for_each_graph(*sub, [&](const Graph& g) {
           for (const Node& node : g.nodes()) {

@@ -2,13 +2,20 @@
 
 #include <algorithm>
 
+#include "base/format.h"
+
 namespace rlx {
 
 void for_each_graph(const Graph& graph, const std::function<void(const Graph&)>& visit) {
   visit(graph);
   for (const Node& n : graph.nodes()) {
-    for (const GraphPtr& sub : n.op->subgraphs()) for_each_graph(*sub, visit);
+    for (const Subgraph& sub : n.op->subgraphs()) for_each_graph(*sub.graph, visit);
   }
+}
+
+std::string prefix_within(std::string_view node, const Op& op, size_t subgraph) {
+  const std::vector<Subgraph> all = op.subgraphs();
+  return all.size() == 1 ? formatted("{}/", node) : formatted("{}/{}/", node, all[subgraph].name);
 }
 
 std::vector<int32_t> body_inputs(const Graph& body) {
@@ -78,8 +85,8 @@ const std::string& state_name(const Graph& graph, ValueId version) {
 
 std::map<std::string, bool> states_in_bodies(const Op& op) {
   std::map<std::string, bool> states;
-  for (const GraphPtr& sub : op.subgraphs()) {
-    for_each_graph(*sub, [&](const Graph& g) {
+  for (const Subgraph& sub : op.subgraphs()) {
+    for_each_graph(*sub.graph, [&](const Graph& g) {
       for (const Node& n : g.nodes()) {
         if (n.op->is(LeafKind::state)) states.emplace(n.name, false);
         for (size_t i = 0; i < n.inputs.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/op.h"
@@ -16,6 +17,10 @@ void for_each_graph(const Graph& graph, const std::function<void(const Graph&)>&
 
 // The `input` nodes of a body, in order: the inputs of the node that owns it stand for them.
 std::vector<int32_t> body_inputs(const Graph& body);
+
+// What the names of nodes in a sub-graph begin with in plans: "branch/then/", or "loop/" if it is the only
+// one.
+std::string prefix_within(std::string_view node, const Op& op, size_t subgraph);
 
 // The op with `change` applied to each of its sub-graphs; the same pointer if it has none.
 OpPtr map_subgraphs(const OpPtr& op, const std::function<Graph(const Graph&)>& change);

@@ -21,6 +21,7 @@
 #include "encodings/encoding.h"
 #include "ir/literal.h"
 #include "ir/op.h"
+#include "ir/operand_name.h"
 #include "ir/text.h"
 
 namespace rlx {
@@ -109,7 +110,7 @@ class Parser {
     expect("=");
     const std::shared_ptr<Op> op = make_op(word());
     std::vector<Number> numbers;
-    std::vector<ValueId> inputs = operands(graph, numbers);
+    std::vector<ValueId> inputs = operands(graph, op->name(), numbers);
     Attrs attrs = attribute_list();
     std::vector<TensorType> types;
     if (take(":")) {
@@ -141,10 +142,17 @@ class Parser {
     graph.rename(other, node_name + ".number");
   }
 
-  std::vector<ValueId> operands(Graph& graph, std::vector<Number>& numbers) {
+  std::vector<ValueId> operands(Graph& graph, std::string_view op, std::vector<Number>& numbers) {
     std::vector<ValueId> inputs;
+    bool named = false;
     if (!take("(") || take(")")) return inputs;
     do {
+      if (const std::string name = name_before_equals(); !name.empty()) {
+        named = true;
+        skip_to(op, name, inputs);
+      } else if (named) {
+        wrong("an operand without a name follows one with a name");
+      }
       if (peek() == '%') {
         inputs.push_back(operand(graph));
         continue;
@@ -157,6 +165,24 @@ class Parser {
     } while (take(","));
     expect(")");
     return inputs;
+  }
+
+  // "sinks" of "sinks=%s", which is then read; "" if there is none.
+  std::string name_before_equals() {
+    const size_t start = at_;
+    if (!is_name_character(peek())) return "";
+    std::string name = word();
+    if (take("=")) return name;
+    at_ = start;
+    return "";
+  }
+
+  // Leaves out the operands before the one of that name.
+  void skip_to(std::string_view op, const std::string& name, std::vector<ValueId>& inputs) {
+    const std::optional<int64_t> number = find_operand(op, name);
+    if (!number) wrong(formatted("{} has no operand named '{}'", op, excerpt(name)));
+    if (*number < std::ssize(inputs)) wrong(formatted("the operand '{}' comes too late, or twice", name));
+    inputs.resize(static_cast<size_t>(*number));
   }
 
   Attrs attribute_list() {

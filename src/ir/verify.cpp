@@ -23,7 +23,7 @@ void verify_node(const Graph& graph, int32_t id) {
     fail("node '{}' ({}) is recorded as {}, but its inputs give {}", n.name, n.op->name(),
          n.outputs[0].text(), inferred[0].text());
   }
-  for (const GraphPtr& sub : n.op->subgraphs()) {
+  for (const auto& [which, sub] : n.op->subgraphs()) {
     verify_one(*sub);
     for (const Graph::Output& o : sub->outputs()) {
       if (!o.count.empty())

@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "ir/reference.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/pool.h"
 
 namespace rlx {
@@ -70,7 +71,10 @@ std::optional<std::vector<Value>> AdaptivePool::expand(const ExpandArgs& in) con
     kernel.push_back(size[i] == -1 ? 1 : length.value() / size[i]);
   }
   const PoolOptions options{.strides = kernel, .layout = layout};
-  if (indices != PoolIndices::none) return max_pool_with_indices(in[0], kernel, options, indices);
+  if (indices != PoolIndices::none) {
+    const auto [y, where] = max_pool_with_indices(in[0], kernel, options, indices);
+    return std::vector{y, where};
+  }
   return std::vector{kind == PoolKind::max ? max_pool(in[0], kernel, options)
                                            : avg_pool(in[0], kernel, options)};
 }
@@ -123,13 +127,12 @@ Value adaptive_avg_pool(Value x, std::vector<int64_t> size, ConvLayout layout) {
 Value adaptive_max_pool(Value x, std::vector<int64_t> size, ConvLayout layout) {
   return x.graph().add_value(adaptive_op(PoolKind::max, std::move(size), layout), {x});
 }
-std::vector<Value> adaptive_max_pool_with_indices(Value x, std::vector<int64_t> size, ConvLayout layout,
-                                                  PoolIndices indices) {
+PooledWithIndices adaptive_max_pool_with_indices(Value x, std::vector<int64_t> size, ConvLayout layout,
+                                                 PoolIndices indices) {
   if (indices == PoolIndices::none) fail("adaptive_max_pool_with_indices: says `none` of the indices");
   auto op = adaptive_op(PoolKind::max, std::move(size), layout);
   op->indices = indices;
-  const Value largest = x.graph().add_value(op, {x});
-  return {largest, x.graph().value({largest.id().node, 1})};
+  return named_outputs<PooledWithIndices>(x.graph().add_value(op, {x}));
 }
 
 namespace ops {
@@ -142,7 +145,19 @@ void register_adaptive_pool(OpTable& table) {
             ? "largest x of windows [floor(o*n/m), ceil((o+1)*n/m)) of n elements, m windows along "
               "each axis"
             : "mean of windows [floor(o*n/m), ceil((o+1)*n/m)) of n elements, m windows along each axis";
-    info.operands = "x";
+    info.operands = "x: [batch, channels, spatial..], or as the layout says; 1 to 3 spatial axes";
+    info.attributes = kind == PoolKind::max
+                          ? "size: how many windows, for each spatial axis; -1: as many as x has "
+                            "elements there\n"
+                            "layout: the order of axes of x and the result\n"
+                            "indices: what the output indices counts over, if there is one"
+                          : "size: how many windows, for each spatial axis; -1: as many as x has "
+                            "elements there\n"
+                            "layout: the order of axes of x and the result";
+    if (kind == PoolKind::max)
+      info.outputs =
+          "y: the largest element of each window\n"
+          "indices? (i64): as y, where these elements are";
     info.types = "f32 f16 bf16";
     info.variants = {"pool"};
     const std::string with = kind == PoolKind::max ? ", indices=\"plane\"" : "";

@@ -100,7 +100,12 @@ namespace ops {
 void register_affine_grid(OpTable& table) {
   table.add<AffineGrid>(
       {.formula = "grid[n, p] = theta[n] times (coordinates of p from -1 to 1, 1), for grid_sample",
-       .operands = "theta",
+       .operands = "theta: affine maps [batch, 2, 3] or [batch, 3, 4]",
+       .attributes = "size: [batch, channels, spatial..] of the result that grid_sample is to make\n"
+                     "align_corners: -1 and 1 are the centres of the first and last elements, "
+                     "instead of their outer edges",
+       .outputs = "grid: [batch, spatial.., 2 or 3], coordinates for grid_sample, that of the "
+                  "last axis first",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"affine_grid(T[2,2,3]) {size=[2,5,4,7]}",

@@ -126,7 +126,12 @@ void register_argminmax(OpTable& table) {
         std::string("index of the first ") + (largest ? "largest" : "smallest") +
         " element along the axis; of the first NaN if there is one; or_none: -1 if the axis has no "
         "elements, which is else an error";
-    info.operands = "x";
+    info.operands = "x: what is searched";
+    info.attributes =
+        "axis: along which to search\n"
+        "keepdims: the axis stays, with length 1\n"
+        "or_none: an axis of length 0 gives -1, instead of an error";
+    info.outputs = "indices (i64): where along the axis it was found";
     info.types = "f32 f16 bf16 i32 u32 i64 i8 u8";
     info.variants = names_of(kRowVariants);
     info.samples = {info.name + "(T[3,17])",

@@ -7,6 +7,7 @@
 #include "ir/operand_name.h"
 #include "ops/attention_problem.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 
 namespace rlx {
 
@@ -29,6 +30,13 @@ double Attention::scale_for(int64_t head) const {
 }
 
 namespace {
+
+// Those of a batch, whether or not `lengths` counts them.
+Dim keys_of(const Attention& op, std::span<const TensorType> inputs) {
+  const Dim rows = inputs[1].shape[op.layout == AttentionLayout::bhsd ? 2 : 1];
+  const bool paged = inputs.size() > Attention::kPages && inputs[Attention::kPages].shape.rank() == 2;
+  return paged ? rows * inputs[Attention::kPages].shape[1] : rows;
+}
 
 struct Sizes {
   Dim batch, heads, length, head;
@@ -194,6 +202,23 @@ void Attention::infer_again(const InferArgs& in, std::vector<TensorType>& types)
   sums[2] = c.q.length;
 }
 
+// Each element of q and of the result is multiplied once for each key.
+double Attention::flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const {
+  const auto elements = [](const TensorType& type) {
+    return static_cast<double>(type.shape.elements().value());
+  };
+  return 2 * (elements(inputs[0]) + elements(outputs[0])) *
+         static_cast<double>(keys_of(*this, inputs).value());
+}
+
+std::optional<ValueRange> Attention::sensible_values(int64_t input,
+                                                     std::span<const TensorType> inputs) const {
+  if (input == kLengths) return values_between(1, keys_of(*this, inputs));
+  if (input == kPages) return values_between(0, inputs[kK].shape[0] - 1);
+  if (input == kStart) return values_between(0, keys_of(*this, inputs) - 1);
+  return std::nullopt;
+}
+
 Tolerance Attention::tolerance(std::span<const TensorType> inputs) const {
   const Checked c = check_inputs(*this, InferArgs(name(), inputs));
   const auto head = static_cast<double>(c.q.head.value());
@@ -241,13 +266,11 @@ Value attention(Value q, Value k, Value v, const AttentionOptions& options, Valu
   return graph.add_value(make_op(options), make_inputs(q, k, v, options, mask));
 }
 
-std::vector<Value> attention_with_log_sum(Value q, Value k, Value v, const AttentionOptions& options,
-                                          Value mask) {
+AttentionPart attention_with_log_sum(Value q, Value k, Value v, const AttentionOptions& options, Value mask) {
   auto op = make_op(options);
   op->log_sum_exp = true;
   Graph& graph = q.graph();
-  const ValueId y = graph.add_value(std::move(op), make_inputs(q, k, v, options, mask)).id();
-  return {graph.value(y), graph.value({y.node, 1})};
+  return named_outputs<AttentionPart>(graph.add_value(std::move(op), make_inputs(q, k, v, options, mask)));
 }
 
 namespace ops {
@@ -255,7 +278,33 @@ void register_attention(OpTable& table) {
   table.add<Attention>(
       {.formula =
            "softmax(mask(cap(scale q k^T))) v for each head; heads in groups may share keys and values",
-       .operands = "q k v mask lengths sinks slopes pages start k_scale v_scale",
+       .operands =
+           "q: queries [batch, heads, sequence, head], or as the layout says\n"
+           "k (T i8): keys, likewise\n"
+           "v (T i8): values, likewise\n"
+           "mask? (T f32 bool): broadcast to [batch, heads, queries, keys]: true keeps a score, a float is "
+           "added to it\n"
+           "lengths? (i32 i64 u32): [batch] or [], how many keys count\n"
+           "sinks? (float): [heads], a score that takes its share in the softmax and has no value\n"
+           "slopes? (float): [heads], what a score loses for each position between query and key\n"
+           "pages? (i32 i64 u32): [batch, n], which pages of k and v [pages, ..] the keys are in\n"
+           "start? (i32 i64 u32): [batch] or [], the row of the first key in a cache that is a ring\n"
+           "k_scale? (float): what keys of the type i8 are multiplied by, one for each row and head\n"
+           "v_scale? (float): likewise for values",
+       .attributes =
+           "heads: of q; 0: as its shape says, where the layout has an axis for them\n"
+           "kv_heads: of k and v; 0: as many as heads; fewer: groups of heads share them\n"
+           "layout: the order of axes: batch, heads, sequence, head size (bsd: all heads side by side)\n"
+           "mask: which keys a query sees, aligned at the last query and the last key\n"
+           "window: for sliding_window, how many keys before its own a query sees\n"
+           "scale: of the scores; 1 / sqrt(head size) if not given\n"
+           "soft_cap: scores become cap * tanh(score / cap); none if not given\n"
+           "masked_score: of keys where a bool mask is false\n"
+           "empty_row: the result for a query all of whose scores are minus infinity\n"
+           "round_scores: scores and weights are rounded to the type of q\n"
+           "log_sum_exp: whether there is the output log_sum",
+       .outputs = "y: as q, with the head size of v\n"
+                  "log_sum? (f32): [batch, heads, queries], the logarithm of the sum of e^score",
        .types = "f32 f16 bf16",
        .variants = attention_variants(),
        .samples = {

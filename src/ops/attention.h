@@ -55,12 +55,13 @@ struct Attention final : OpOf<Attention> {
   bool log_sum_exp = false;  // a second output, f32 [batch, heads, queries]
 
   void visit_attributes(AttributeVisitor& v) override;
-  bool optional_input(int64_t input) const override { return input >= kMask; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void infer_again(const InferArgs& in, std::vector<TensorType>& types) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
+  double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const override;
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType> inputs) const override;
 
   double scale_for(int64_t head) const;
 };

@@ -40,24 +40,21 @@ std::vector<int64_t> distance_buckets(int64_t buckets, int64_t max_distance) {
 
 }  // namespace
 
-std::vector<Value> join_attention(const std::vector<Value>& a, const std::vector<Value>& b,
-                                  AttentionLayout layout) {
-  if (a.size() != 2 || b.size() != 2)
-    fail("join_attention: each part must be a result and its sums, not {} and {} values", a.size(), b.size());
+AttentionPart join_attention(const AttentionPart& a, const AttentionPart& b, AttentionLayout layout) {
   if (layout == AttentionLayout::bsd)
     fail("join_attention: the layout bsd does not tell heads apart; reshape the results to bshd");
-  const Value most = maximum(a[1], b[1]);
+  const Value most = maximum(a.log_sum, b.log_sum);
   // Where neither part has a key, -inf - -inf would be NaN.
   const Value base = where(equal(most, -std::numeric_limits<double>::infinity()), 0, most);
-  const Value of_a = exp(a[1] - base);
-  const Value of_b = exp(b[1] - base);
+  const Value of_a = exp(a.log_sum - base);
+  const Value of_b = exp(b.log_sum - base);
   const Value total = of_a + of_b;
   const Value divisor = where(equal(total, 0), 1, total);
-  const DType type = a[0].dtype();
+  const DType type = a.y.dtype();
   const auto part = [&](const Value& y, const Value& weight) {
     return cast(y, DType::f32) * for_results(weight / divisor, layout);
   };
-  return {cast(part(a[0], of_a) + part(b[0], of_b), type), base + log(total)};
+  return {cast(part(a.y, of_a) + part(b.y, of_b), type), base + log(total)};
 }
 
 Value alibi_slopes(Graph& graph, int64_t heads, double max_bias) {

@@ -114,7 +114,7 @@ Value psd(Value spectra, const PsdOptions& options) {
   return options.onesided ? density * mirror_weights(spectra.graph(), n) : density;
 }
 
-std::vector<Value> welch_peaks(Value spectra, int64_t k, const WelchOptions& options) {
+SpectralPeaks welch_peaks(Value spectra, int64_t k, const WelchOptions& options) {
   expect_spectra("welch_peaks", spectra, 2);
   if (k < 1) fail("welch_peaks: {} peaks are wanted; there must be at least 1", k);
   const int64_t rank = spectra.shape().rank();
@@ -123,12 +123,12 @@ std::vector<Value> welch_peaks(Value spectra, int64_t k, const WelchOptions& opt
   const int64_t bins = n / 2 + 1;
   const Value mean_power = mean(power(slice(spectra, -1, 0, bins)), {rank - 2});
   const int64_t found = std::min(k, bins);
-  const std::vector<Value> top = topk(mean_power * mirror_weights(spectra.graph(), n), found);
-  if (k == found) return {top[1], top[0]};
+  const auto [powers, numbers] = topk(mean_power * mirror_weights(spectra.graph(), n), found);
+  if (k == found) return {numbers, powers};
   const std::vector<int64_t> none(static_cast<size_t>(rank - 1), 0);
   std::vector<int64_t> missing(static_cast<size_t>(rank - 2), 0);
   missing.push_back(k - found);
-  return {pad(top[1], none, missing, PadMode::constant, -1), pad(top[0], none, missing)};
+  return {pad(numbers, none, missing, PadMode::constant, -1), pad(powers, none, missing)};
 }
 
 // HTK's mel scale is logarithmic throughout, Slaney's linear below 1 kHz.
@@ -241,7 +241,10 @@ struct WelchPeaks final : Composite<WelchPeaks> {
     v("n", o.n, 0);
     v("onesided", o.onesided, true);
   }
-  Inputs make(Graph&, const Inputs& in) const { return welch_peaks(in[0], k, o); }
+  Inputs make(Graph&, const Inputs& in) const {
+    const auto [bins, powers] = welch_peaks(in[0], k, o);
+    return {bins, powers};
+  }
   // Sums of what is never negative lose nothing.
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
     const Shape& s = inputs[0].shape;
@@ -301,7 +304,11 @@ struct FftConv final : Composite<FftConv> {
 namespace ops {
 void register_audio(OpTable& table) {
   table.add<Psd>({.formula = "|x|^2 / n; onesided: times 2 where a bin stands for its mirror image too",
-                  .operands = "spectra",
+                  .operands = "spectra: [.., bins]",
+                  .attributes = "n: how many samples the spectra are of; 0: as many as bins, or 2 (bins - "
+                                "1) if onesided\n"
+                                "onesided: the spectra have only the bins 0 .. n / 2",
+                  .outputs = "y (f32): the power spectral density, [.., bins]",
                   .types = "c64",
                   .variants = {"expanded"},
                   .samples = {"psd(T[3,17])", "psd(T[2,3,9]) {onesided=true}",
@@ -310,7 +317,15 @@ void register_audio(OpTable& table) {
       {.formula =
            "the bins (-1 where there are no more) of the k largest means over segments of |spectra|^2, "
            "doubled where mirrored, in descending order; and these means (0)",
-       .operands = "spectra",
+       .operands = "spectra: [.., segments, bins]",
+       .attributes = "k: how many peaks\n"
+                     "n: how many samples the spectra are of; 0: 2 (bins - 1), or as many as "
+                     "bins if not onesided\n"
+                     "onesided: the spectra have only the bins 0 .. n / 2; if not, those after n "
+                     "/ 2 are ignored",
+       .outputs = "bins (i64): [.., k], where the peaks are, the largest first; -1 where "
+                  "there are no more\n"
+                  "powers (f32): [.., k], their mean power; 0 where there are no more",
        .types = "c64",
        .variants = {"expanded"},
        .samples = {"welch_peaks(T[3,4,17]) {k=5}", "welch_peaks(T[1,600]) {k=70, onesided=false}",
@@ -319,7 +334,11 @@ void register_audio(OpTable& table) {
       {.formula =
            "(max(l, max l - 8) + 4) / 4, l = log10 max(sum over bins of filters * |spectra|^2, 1e-10); "
            "the maximum is that of each frame or of all frames of a clip",
-       .operands = "spectra filters",
+       .operands = "spectra: [.., bins]\n"
+                   "filters (float): [mels, bins], or [mels, bins / 2 + 1] for the first bins",
+       .attributes = "maximum: over what the loudest level is found; none is more than 8 decades "
+                     "below it",
+       .outputs = "y (f32): the levels, [.., mels]",
        .types = "c64",
        .variants = {"expanded"},
        .samples = {"log_mel(T[3,17], f32[5,17] in 0..1)",
@@ -327,7 +346,13 @@ void register_audio(OpTable& table) {
                    "log_mel(T[9], f32[1,9] in 0..1)"}});
   table.add<LogMelBackward>(
       {.formula = "the gradient of log_mel with respect to the spectra, without that through the maximum",
-       .operands = "spectra filters dy",
+       .operands = "spectra: [.., bins]\n"
+                   "filters (float): [mels, bins], or [mels, bins / 2 + 1] for the first bins\n"
+                   "dy (float): [.., mels], the gradient with respect to the result of log_mel",
+       .attributes = "maximum: over what the loudest level is found; none is more than 8 decades "
+                     "below it",
+       .outputs = "y: [.., bins], the gradient with respect to the real and imaginary parts "
+                  "of the spectra",
        .types = "c64",
        .variants = {"expanded"},
        .samples = {"log_mel_backward(T[3,17], f32[5,17] in 0..1, f32[3,5])",
@@ -335,7 +360,11 @@ void register_audio(OpTable& table) {
   table.add<FftConv>(
       {.formula =
            "y[i] = sum over j of a[j] b[i - j] along the axis, through spectra; all of it, or the middle",
-       .operands = "a b",
+       .operands = "a (float c64): the signal\n"
+                   "b (float c64): what it is convolved with; other axes broadcast",
+       .attributes = "axis: along which to convolve\n"
+                     "mode: which part of the convolution is kept",
+       .outputs = "y (float c64): of the type of a, or c64 if either is",
        .types = "f32 f16 bf16 c64",
        .variants = {"expanded"},
        .samples = {"fft_conv(T[3,17], T[5])", "fft_conv(T[2,17,3], T[2,5,1]) {axis=1, mode=\"same\"}",

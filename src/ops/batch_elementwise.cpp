@@ -136,7 +136,11 @@ namespace ops {
 void register_batch_elementwise(OpTable& table) {
   table.add<BatchElementwise>(
       {.formula = "several expressions of scalar functions, each over its own broadcast inputs",
-       .operands = "inputs...",
+       .operands = "inputs... (any): those of the first expression, then those of the second, "
+                   "and so on",
+       .attributes = "exprs: one for each output, as in fused_elementwise\n"
+                     "counts: how many inputs each of them has",
+       .outputs = "y... (any): the values of the expressions, all of the same shape",
        .types = "f32 f16 bf16",
        .variants = {"joint"},
        .samples = {"batch_elementwise(T[3,17], T[17], T[3,17], T[3,1], T[3,17]) {exprs=[\"add($0,$1)\", "

@@ -77,7 +77,13 @@ namespace ops {
 void register_batch_norm(OpTable& table) {
   table.add<BatchNorm>(
       {.formula = "(x - mean) / sqrt(variance + eps) * gamma + beta, by the entries of `axis`",
-       .operands = "x mean variance gamma beta",
+       .operands = "x: of any rank\n"
+                   "mean (float): [channels]\n"
+                   "variance (float): [channels]\n"
+                   "gamma? (float): [channels], factors; ones if left out\n"
+                   "beta? (float): [channels], added to that; zeros if left out",
+       .attributes = "eps: added to the variance\n"
+                     "axis: that of the channels",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"batch_norm(T[2,3,5,7], T[3], T[3] in 0.5..2, T[3], T[3])",

@@ -18,7 +18,9 @@ struct BatchNorm final : OpOf<BatchNorm> {
     v("eps", eps, 1e-5);
     v("axis", axis, 1);
   }
-  bool optional_input(int64_t input) const override { return input == 3 || input == 4; }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == 2 ? std::optional(ValueRange{.low = 0, .high = 1}) : std::nullopt;  // the variance
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;

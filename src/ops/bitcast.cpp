@@ -66,7 +66,9 @@ namespace ops {
 void register_bitcast(OpTable& table) {
   table.add<Bitcast>(
       {.formula = "the bits of each element as another type of the same size",
-       .operands = "x",
+       .operands = "x (any): what is read as another type",
+       .attributes = "to: the other type: among f32, i32 and u32, or i8 or u8 for bool, i8 and u8",
+       .outputs = "y (any): the same bits",
        .types = "f32 i32 u32",
        .variants = {"view"},
        .samples = {"bitcast(T[3,17]) {to=i32}", "bitcast(T[257]) {to=u32}", "bitcast(T[]) {to=f32}",

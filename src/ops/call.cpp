@@ -42,7 +42,9 @@ namespace ops {
 void register_call(OpTable& table) {
   table.add<Call>(
       {.formula = "the outputs of a sub-graph for these inputs",
-       .operands = "inputs...",
+       .operands = "inputs... (any): what the inputs of the body are given, in order",
+       .attributes = "body: the sub-graph, without params and states",
+       .outputs = "outputs... (any): those of the body, in order",
        .types = "f32",
        .variants = {"expanded"},
        .samples =

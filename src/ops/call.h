@@ -13,7 +13,7 @@ struct Call final : OpOf<Call> {
   void visit_attributes(AttributeVisitor& v) override { v("body", body); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
-  std::vector<GraphPtr> subgraphs() const override { return {body}; }
+  std::vector<Subgraph> subgraphs() const override { return {{"body", body}}; }
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };

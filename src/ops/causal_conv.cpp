@@ -4,9 +4,9 @@
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/causal_conv.wgsl.h"
-#include "ops/body.h"
 #include "ops/chunked_scan.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/state_space.h"
 
 namespace rlx {
@@ -19,7 +19,6 @@ struct CausalConv final : OpOf<CausalConv> {
   bool silu = false;
 
   void visit_attributes(AttributeVisitor& v) override { v("silu", silu, false); }
-  bool optional_input(int64_t input) const override { return input >= kBias; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
@@ -157,10 +156,10 @@ void CausalConv::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> causal_conv(Value x, Value w, const CausalConvOptions& o) {
+Scanned causal_conv(Value x, Value w, const CausalConvOptions& o) {
   auto op = std::make_shared<CausalConv>();
   op->silu = o.silu;
-  return all_outputs(x.graph().add_value(op, {x, w, o.bias, o.initial_state}));
+  return named_outputs<Scanned>(x.graph().add_value(op, {x, w, o.bias, o.initial_state}));
 }
 
 namespace ops {
@@ -169,7 +168,14 @@ void register_causal_conv(OpTable& table) {
       {.formula =
            "y[t] = bias + sum over i of w[:, i] x[t - width + 1 + i], perhaps its silu; the state is the "
            "last width - 1 steps",
-       .operands = "x w bias initial_state",
+       .operands = "x: [batch, steps, channels]\n"
+                   "w (float): [channels, width], with a width of 1 to 32\n"
+                   "bias? (float): [channels], added to each step\n"
+                   "initial_state?: [batch, width - 1, channels], the steps before x; zeros if "
+                   "left out",
+       .attributes = "silu: the result is passed through silu",
+       .outputs = "y: as x\n"
+                  "state: [batch, width - 1, channels], the last steps, for the next call",
        .types = "f32 f16 bf16",
        .variants = {"causal_conv"},
        .samples = {"causal_conv(T[2,19,17], T[17,4], T[17], T[2,3,17]) {silu=true}",

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "kernels/cholesky_block.wgsl.h"
-#include "ops/body.h"
 #include "ops/fill.h"
 #include "ops/matrices.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
@@ -70,6 +70,9 @@ int64_t factor_reference(std::vector<double>& m, int64_t n) {
 struct Cholesky final : OpOf<Cholesky> {
   static constexpr auto kName = "cholesky";
 
+  std::optional<ValueRange> sensible_values(int64_t, std::span<const TensorType>) const override {
+    return ValueRange{.low = -1, .high = 1, .positive_definite = true};
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(1);
     expect_square(in, 0);
@@ -106,8 +109,8 @@ void Cholesky::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> cholesky(Value x) {
-  return all_outputs(x.graph().add_value(std::make_shared<Cholesky>(), {x}));
+CholeskyFactor cholesky(Value x) {
+  return named_outputs<CholeskyFactor>(x.graph().add_value(std::make_shared<Cholesky>(), {x}));
 }
 
 namespace ops {
@@ -117,7 +120,10 @@ void register_cholesky(OpTable& table) {
   table.add<Cholesky>(
       {.formula = "{L, info}: L L^T = x by the lower triangle of x; NaN where x is not positive definite, "
                   "info: its first leading minor that is not, from 1 on, or 0",
-       .operands = "x",
+       .operands = "x: matrices [.., n, n], of which only the lower triangle is read",
+       .outputs = "l: [.., n, n], lower triangular; NaN where x is not positive definite\n"
+                  "info (i32): [..], the size of the first leading minor that is not positive "
+                  "definite, or 0",
        .types = "f32 f16 bf16",
        .variants = {"blocks"},
        .samples = {"cholesky(T[30,2,2] in 1..2)", "cholesky(T[2,3,1,1] in 1..2)", "cholesky(T[17,17])",

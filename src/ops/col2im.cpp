@@ -235,7 +235,14 @@ void register_col2im(OpTable& table) {
       {.formula = "y[n, c, o*stride + k*dilation - pad..] = the sum of x[n, (c, k..), (o..)] over all o and "
                   "k that give "
                   "this index",
-       .operands = "x",
+       .operands = "x: columns [batch, channels * kernel elements, windows]",
+       .attributes = "image: the spatial sizes of the result\n"
+                     "kernel: the size of the windows, for each spatial axis\n"
+                     "strides: from one window to the next, for each spatial axis; empty: all 1\n"
+                     "dilations: from one element of a window to the next, likewise\n"
+                     "pads: of the image, cut off from the result: all begins, then all ends; "
+                     "empty: none",
+       .outputs = "y: [batch, channels, image..]",
        .types = "f32 f16 bf16",
        .variants = {"col2im"},
        .samples = {

@@ -110,14 +110,16 @@ Value complex(Value re, Value im) {
 namespace ops {
 void register_complex_views(OpTable& table) {
   table.add<ViewAsReal>({.formula = "real and imaginary parts along a new last axis",
-                         .operands = "x",
+                         .operands = "x: complex numbers",
+                         .outputs = "y (f32): as x, with a last axis of 2 for real and imaginary part",
                          .types = "c64",
                          .variants = {"view"},
                          .samples = {"view_as_real(T[3,17])", "view_as_real(T[])", "view_as_real(T[0,3])",
                                      "view_as_real(T[1,257])", "view_as_real(T[65537])"}});
   table.add<ViewAsComplex>(
       {.formula = "complex numbers of the real and imaginary parts along the last axis",
-       .operands = "x",
+       .operands = "x: real and imaginary parts, [.., 2]",
+       .outputs = "y (c64): as x, without the last axis",
        .types = "f32",
        .variants = {"view"},
        .samples = {"view_as_complex(T[3,17,2])", "view_as_complex(T[2])", "view_as_complex(T[0,2])",

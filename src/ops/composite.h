@@ -11,13 +11,11 @@ namespace rlx {
 // The error without the names of inner nodes, and with that of the op.
 Error composite_error(const Error& e, std::string_view op);
 
-// Self has `kLeast` and `kMost` inputs, of which those from kLeast on are optional, and
+// Self has `kLeast` to `kMost` inputs, and
 //   std::vector<Value> make(Graph& graph, const std::vector<Value>& inputs) const;   inputs that are not
 //   given are empty
 template <class Self>
 struct Composite : OpOf<Self> {
-  bool optional_input(int64_t input) const override { return input >= Self::kLeast; }
-
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(Self::kLeast, Self::kMost);
     Graph graph;

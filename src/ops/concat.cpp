@@ -254,7 +254,8 @@ namespace ops {
 void register_concat(OpTable& table) {
   table.add<Concat>(
       {.formula = "the inputs one after the other along axis",
-       .operands = "parts...",
+       .operands = "parts...: at least one; all have the same dims, except along the axis",
+       .attributes = "axis: along which they are joined",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = names_of(kVariants),
        .samples = {"concat(T[3,17], T[3,5]) {axis=1}", "concat(T[3,1,5], T[3,2,5], T[3,3,5]) {axis=-2}",

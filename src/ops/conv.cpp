@@ -178,15 +178,20 @@ void Conv::lower(Lowering& l) const {
   if (l.out().view.elements() > 0) lower_conv(l, kName, make_problem(*this, l));
 }
 
-Tolerance Conv::tolerance(std::span<const TensorType> inputs) const {
+double Conv::terms(std::span<const TensorType> inputs) const {
   const Shape& w = inputs[1].shape;
-  double terms = 1;
-  for (int64_t i = 1; i < w.rank(); ++i) terms *= static_cast<double>(w[i].value());
+  double count = 1;
+  for (int64_t i = 1; i < w.rank(); ++i) count *= static_cast<double>(w[i].value());
+  return count;
+}
+
+Tolerance Conv::tolerance(std::span<const TensorType> inputs) const {
+  const double k = terms(inputs);
   const Expr tail = typed_epilogue(input_dtypes(inputs));
   // As in matmul: the result is rounded to its type before the epilogue reads it, and partial sums of
-  // products of numbers in [-2, 2] grow to about 2 sqrt(terms).
+  // products of numbers in [-2, 2] grow to about 2 sqrt(k).
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
-  return {.ulps = 2 + rounding + tail.ulps(), .terms = terms, .scale = 4 * std::sqrt(std::max(terms, 1.0))};
+  return {.ulps = 2 + rounding + tail.ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
 
 Value conv(Value x, Value w, Value bias, const ConvOptions& options) {
@@ -205,7 +210,21 @@ void register_conv(OpTable& table) {
       {.formula = "y[n, m, o..] = epilogue(bias[m] + sum_c,k x[n, c, o*stride + k*dilation - pad] * w[m, c, "
                   "k]); pads: "
                   "all begins, then all ends; w is [m, c, k..] in both layouts",
-       .operands = "x w bias extra...",
+       .operands = "x (T i32): [batch, channels, spatial..], or as the layout says; 1 to 3 "
+                   "spatial axes\n"
+                   "w (T i32 i8 u8): [filters, channels / groups, kernel..] in either layout; "
+                   "bytes only if x is i32\n"
+                   "bias? (T i32): [filters], added to the result\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "strides: from one window to the next, for each spatial axis; empty: all 1\n"
+                     "dilations: from one element of a window to the next, likewise\n"
+                     "pads: zeros around x: all begins, then all ends; empty: none\n"
+                     "groups: parts of the channels, each with its own filters; as many as "
+                     "channels: depthwise\n"
+                     "layout: the order of axes of x and the result\n"
+                     "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none",
+       .outputs = "y (any): as x, with filters for channels; of the type of x, or of the epilogue",
        .types = "f32 f16 bf16",
        .variants = products::variant_names(),
        .samples = {

@@ -33,13 +33,16 @@ struct Conv final : OpOf<Conv>, ConvOp {
   static constexpr auto kName = "conv";
 
   void visit_attributes(AttributeVisitor& v) override;
-  bool optional_input(int64_t input) const override { return input == 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
+  double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const override {
+    return flops_of_sums(terms(inputs), outputs);
+  }
 
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
+  double terms(std::span<const TensorType> inputs) const override;
   std::optional<Join> join(std::span<const TensorType> inputs) const override;
   std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override;
 };

@@ -22,13 +22,14 @@ struct ConvTranspose final : OpOf<ConvTranspose>, ConvOp {
   std::vector<int64_t> output_padding;
 
   void visit_attributes(AttributeVisitor& v) override;
-  bool optional_input(int64_t input) const override { return input == 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
+  double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const override;
 
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
+  double terms(std::span<const TensorType> inputs) const override;
   std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override;
 };
 
@@ -185,14 +186,28 @@ void ConvTranspose::reference(RefContext& r) const {
   reference_epilogue(typed_epilogue(types), std::move(y), 3, r);
 }
 
-Tolerance ConvTranspose::tolerance(std::span<const TensorType> inputs) const {
+// At most; with strides, not every element of the kernel meets each element of the result.
+double ConvTranspose::terms(std::span<const TensorType> inputs) const {
   const Shape& w = inputs[1].shape;
-  auto terms = static_cast<double>(w[0].value()) / static_cast<double>(groups);
-  for (int64_t i = 2; i < w.rank(); ++i) terms *= static_cast<double>(w[i].value());
+  auto count = static_cast<double>(w[0].value()) / static_cast<double>(groups);
+  for (int64_t i = 2; i < w.rank(); ++i) count *= static_cast<double>(w[i].value());
+  return count;
+}
+
+// Each element of x is multiplied by the part of the weight [channels, filters, kernel...] of its channel.
+double ConvTranspose::flops(std::span<const TensorType> inputs,
+                            std::span<const TensorType> /*outputs*/) const {
+  const auto elements = [&](size_t i) { return static_cast<double>(inputs[i].shape.elements().value()); };
+  const auto channels = static_cast<double>(inputs[1].shape[0].value());
+  return channels == 0 ? 0 : 2 * elements(0) * elements(1) / channels;
+}
+
+Tolerance ConvTranspose::tolerance(std::span<const TensorType> inputs) const {
+  const double k = terms(inputs);
   const Expr tail = typed_epilogue(input_dtypes(inputs));
   // As in conv.
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
-  return {.ulps = 2 + rounding + tail.ulps(), .terms = terms, .scale = 4 * std::sqrt(std::max(terms, 1.0))};
+  return {.ulps = 2 + rounding + tail.ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
 
 // --- Lowering ---
@@ -329,7 +344,20 @@ void register_conv_transpose(OpTable& table) {
       {.formula = "y[n, m, i*stride + k*dilation - pad] = epilogue(bias[m] + the sum of x[n, c, i] * w[c, m, "
                   "k] over all c, "
                   "i and k that give this index); w is [c, m, k..] in both layouts",
-       .operands = "x w bias extra...",
+       .operands = "x: [batch, channels, spatial..], or as the layout says; 1 to 3 spatial axes\n"
+                   "w: [channels, filters / groups, kernel..] in either layout\n"
+                   "bias?: [filters], added to the result\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "strides: how far apart the kernels of neighbours in x begin, for each "
+                     "spatial axis; empty: all 1\n"
+                     "dilations: from one element of the kernel to the next, likewise\n"
+                     "pads: cut from the result: all begins, then all ends; empty: none\n"
+                     "output_padding: further elements at the end of each spatial axis; empty: none\n"
+                     "groups: parts of the channels, each with its own filters\n"
+                     "layout: the order of axes of x and the result\n"
+                     "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none",
+       .outputs = "y (any): as x, with filters for channels; of the type of x, or of the epilogue",
        .types = "f32 f16 bf16",
        .variants = products::variant_names(),
        .samples = {

@@ -117,7 +117,8 @@ void Contiguous::reference(RefContext& r) const { r.out() = r.in(0); }
 namespace ops {
 void register_contiguous(OpTable& table) {
   table.add<Contiguous>({.formula = "y = x, in its own memory, decoded",
-                         .operands = "x",
+                         .operands = "x: of any layout, perhaps encoded",
+                         .outputs = "y: the same elements",
                          .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
                          .variants = {"copy"},
                          .samples = {"contiguous(T[3,17])", "contiguous(T[1])", "contiguous(T[0,3])",

@@ -291,7 +291,12 @@ void register_cumulative(OpTable& table) {
     info.formula = formatted(
         "y[i] = the {} of x[0] to x[i] along the axis; without x[i] if exclusive, from the end if reverse",
         kWhat[static_cast<size_t>(kind)]);
-    info.operands = "x";
+    info.operands = "x (float integer): what is accumulated";
+    info.attributes =
+        "axis: along which to accumulate\n"
+        "exclusive: without the element itself\n"
+        "reverse: from the end to the beginning";
+    info.outputs = "y (float integer): as x";
     info.types = "f32 f16 bf16 i32 u32 i64 i8 u8";
     info.variants = names_of(kVariants);
     // Products of larger integers leave their range, and long ones of other floats vanish.

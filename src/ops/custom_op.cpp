@@ -454,6 +454,44 @@ void check_attributes(const CustomOp& op) {
   }
 }
 
+// The documentation of an operand, an attribute or an output; "" if there is none.
+std::string_view documentation_of(const CustomOp& op, std::string_view name) {
+  const auto found = std::ranges::find(op.documentation, name, [](const auto& d) { return d.first; });
+  return found == op.documentation.end() ? std::string_view() : found->second;
+}
+
+// The lines of OpInfo. Types are what the kernel says of them; the first input has those of the op.
+void describe(DeclaredOp& d, const CustomOp& op) {
+  for (const auto& [name, text] : op.documentation) {
+    const auto is_operand = [&](size_t i) { return d.kernel->operands[i].name == name; };
+    if (!std::ranges::any_of(d.inputs, is_operand) && !std::ranges::any_of(d.outputs, is_operand) &&
+        !std::ranges::contains(op.attributes, name, &NamedAttributes::value_type::first)) {
+      fail(ErrorKind::invalid_argument,
+           "the op '{}' documents '{}', which is no operand, attribute or output of it", op.name,
+           excerpt(name));
+    }
+    if (text.contains('\n'))
+      fail(ErrorKind::invalid_argument, "the op '{}' documents '{}' in several lines; it must be one",
+           op.name, name);
+  }
+  const auto lines = [&](const std::vector<size_t>& operands) {
+    std::string text;
+    for (const size_t i : operands) {
+      const OperandDecl& o = d.kernel->operands[i];
+      const std::string_view types = i == d.inputs[0]                      ? "T"
+                                     : o.kind == OperandDecl::Kind::float_ ? "float"
+                                     : o.kind == OperandDecl::Kind::int_   ? "integer"
+                                                                           : "any";
+      text += formatted("{} ({}): {}\n", o.name, types, documentation_of(op, o.name));
+    }
+    return text;
+  };
+  d.operands_text = lines(d.inputs);
+  d.outputs_text = lines(d.outputs);
+  for (const auto& [name, value] : op.attributes)
+    d.attributes_text += formatted("{}: {}\n", name, documentation_of(op, name));
+}
+
 std::shared_ptr<CustomNode> make_node(std::string_view name, const NamedAttributes& attributes) {
   const OpInfo& info = op_table().at(name);
   const auto node = std::dynamic_pointer_cast<CustomNode>(info.make());
@@ -532,6 +570,7 @@ DeclaredOpPtr declare_op(CustomOp op) {
         "run");
   if (!d.kernel->flat && !d.rows && !std::ranges::contains(called_functions(d.kernel->source), "main"))
     wrong("has a kernel that does not define `@compute @workgroup_size(64) fn main(...)`");
+  describe(d, op);
   d.op = std::move(op);
   return std::make_shared<const DeclaredOp>(std::move(d));
 }
@@ -540,8 +579,9 @@ void add_op(const DeclaredOpPtr& declared) {
   OpInfo info;
   info.name = declared->op.name;
   info.formula = declared->op.formula;
-  for (const size_t i : declared->inputs)
-    info.operands += (info.operands.empty() ? "" : " ") + declared->kernel->operands[i].name;
+  info.operands = declared->operands_text;
+  info.attributes = declared->attributes_text;
+  info.outputs = declared->outputs_text;
   info.types = declared->op.types;
   info.variants = declared->rows ? names_of(kRowVariants) : std::vector<std::string>{declared->kernel->name};
   info.samples = declared->op.samples;

@@ -13,8 +13,9 @@ namespace rlx {
 struct DeclaredOp {
   CustomOp op;
   KernelPtr kernel;
-  std::vector<size_t> inputs, outputs, tables;  // operands of the kernel
-  std::vector<std::string> types;               // of input 0
+  std::vector<size_t> inputs, outputs, tables;               // operands of the kernel
+  std::vector<std::string> types;                            // of input 0
+  std::string operands_text, attributes_text, outputs_text;  // for OpInfo
   bool rows = false;
 };
 using DeclaredOpPtr = std::shared_ptr<const DeclaredOp>;

@@ -22,7 +22,6 @@ struct DeformConv final : OpOf<DeformConv>, WindowLists {
     v("groups", groups, 1);
     v("offset_groups", offset_groups, 1);
   }
-  bool optional_input(int64_t input) const override { return input == 3 || input == 4; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
@@ -185,7 +184,19 @@ void register_deform_conv(OpTable& table) {
       {.formula = "y[n, m, o] = bias[m] + sum_c,k w[m, c, k] * mask[n, k, o] * x[n, c] at o*stride + "
                   "k*dilation - pad + "
                   "offset[n, k, o], linear between elements and zero outside",
-       .operands = "x w offset bias mask",
+       .operands = "x: [batch, channels, height, width]\n"
+                   "w: [filters, channels / groups, kernel height, kernel width]\n"
+                   "offset: [batch, offset_groups * kernel elements * 2, result height, result "
+                   "width], how far taps are moved, down and right\n"
+                   "bias?: [filters], added to the result\n"
+                   "mask?: [batch, offset_groups * kernel elements, result height, result "
+                   "width], multiplies the taps; ones if left out",
+       .attributes = "strides: from one window to the next, for each spatial axis; empty: all 1\n"
+                     "dilations: from one element of a window to the next, likewise\n"
+                     "pads: zeros around x: all begins, then all ends; empty: none\n"
+                     "groups: parts of the channels, each with its own filters\n"
+                     "offset_groups: parts of the channels, each with its own offsets and masks",
+       .outputs = "y: [batch, filters, result height, result width]",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "ir/operand_name.h"
 #include "ir/reference.h"
+#include "ops/flops.h"
 #include "ops/grouped_product.h"
 #include "ops/op_table.h"
 #include "ops/products/load_packed.h"
@@ -29,11 +30,18 @@ struct DequantGroupedMatMul final : OpOf<DequantGroupedMatMul> {
     v("block", block, 0);
     v("zero", zero, 0);
   }
-  bool optional_input(int64_t input) const override { return input == kScale || input == kZero; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    if (input == kScale && scheme == WeightScheme::mxfp4) return scale_exponents();
+    return input == kExpert ? values_between(0, inputs[kCodes].shape[0] - 1) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
+  double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const override {
+    return flops_of_sums(terms(inputs), outputs);
+  }
   // Codes are read as words, and all columns of scales as one axis.
   bool reads_view(int64_t input, const View& view) const override {
     if (input == kCodes) return view.is_contiguous() && view.offset % 4 == 0;
@@ -54,6 +62,10 @@ struct DequantGroupedMatMul final : OpOf<DequantGroupedMatMul> {
   void check_scales(const InferArgs& in, int64_t input, int64_t k) const;
   Operand table_of(const Operand& given, int64_t k) const;
   double element(const RefContext& r, int64_t k, int64_t line, int64_t row) const;
+  // How many products an element of the result is the sum of.
+  static double terms(std::span<const TensorType> inputs) {
+    return static_cast<double>(inputs[0].shape[inputs[0].shape.rank() - 1].value());
+  }
 };
 
 // [experts, columns, blocks]; a single block needs no axis.
@@ -202,8 +214,7 @@ void DequantGroupedMatMul::lower(Lowering& l) const {
 }
 
 Tolerance DequantGroupedMatMul::tolerance(std::span<const TensorType> inputs) const {
-  const Shape& x = inputs[0].shape;
-  const auto k = static_cast<double>(x[x.rank() - 1].value());
+  const double k = terms(inputs);
   // As in dequant_matmul.
   return {.ulps = 5, .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
@@ -226,7 +237,19 @@ void register_dequant_grouped_matmul(OpTable& table) {
   table.add<DequantGroupedMatMul>(
       {.formula = "y[.., n] = sum_k x[.., k] * (code[e, n, k] - zero[e, n, k / block]) * scale[e, n, k / "
                   "block] with e = expert[..]; 0 if there is no such expert",
-       .operands = "x codes scale zero expert",
+       .operands = "x: rows [.., k]\n"
+                   "codes (u8 i8): [experts, columns, bytes of k]; codes that share a byte "
+                   "begin at its lowest bits\n"
+                   "scale? (float u8): [experts, columns] or [experts, columns, blocks]; bytes "
+                   "for nvfp4 and mxfp4; only fp8 needs none\n"
+                   "zero? (float u8 i8): zero points, as scale; the attribute zero if left out\n"
+                   "expert (i32 u32 i64): [..], the expert of each row; if there is none of "
+                   "that number, the result is 0",
+       .attributes = "scheme: what the codes mean\n"
+                     "block: how many neighbours along k share a scale; 0: as the scheme says, "
+                     "or all\n"
+                     "zero: the zero point of all elements, where the operand is left out",
+       .outputs = "y: [.., columns]",
        .types = "f32 f16",
        .variants = std::move(variants),
        .samples = {

@@ -22,7 +22,7 @@ using products::LoadPacked;
 using Code = LoadPacked::Code;
 
 // dequant_matmul(x, codes, scale, zero, global, extra...).
-struct DequantMatMul final : OpOf<DequantMatMul>, ProductOp {
+struct DequantMatMul final : ProductOpOf<DequantMatMul> {
   static constexpr auto kName = "dequant_matmul";
   WeightScheme scheme = WeightScheme::int8;
   WeightOrder order = WeightOrder::by_rows;
@@ -38,7 +38,9 @@ struct DequantMatMul final : OpOf<DequantMatMul>, ProductOp {
     v("zero", zero, 0);
     v("epilogue", epilogue, {});
   }
-  bool optional_input(int64_t input) const override { return input >= kScale && input <= kGlobal; }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == kScale && scheme == WeightScheme::mxfp4 ? std::optional(scale_exponents()) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
@@ -51,6 +53,9 @@ struct DequantMatMul final : OpOf<DequantMatMul>, ProductOp {
   int64_t own_inputs() const override { return 5; }
   std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override;
   DType product_type(std::span<const DType> inputs) const override { return inputs[0]; }
+  double terms(std::span<const TensorType> inputs) const override {
+    return static_cast<double>(inputs[0].shape[inputs[0].shape.rank() - 1].value());
+  }
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override {
     auto op = std::make_shared<DequantMatMul>(*this);
     op->epilogue = std::move(other);
@@ -258,8 +263,7 @@ void DequantMatMul::lower(Lowering& l) const {
 }
 
 Tolerance DequantMatMul::tolerance(std::span<const TensorType> inputs) const {
-  const Shape& x = inputs[0].shape;
-  const auto k = static_cast<double>(x[x.rank() - 1].value());
+  const double k = terms(inputs);
   const Expr tail = typed_epilogue(input_dtypes(inputs));
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
   // As in matmul, for elements up to 2; each is a difference and up to two products.
@@ -284,7 +288,23 @@ void register_dequant_matmul(OpTable& table) {
       {.formula =
            "y[.., n] = epilogue(sum_k x[.., k] * (code[k, n] - zero[k / block, n]) * scale[k / block, n] "
            "* global)",
-       .operands = "x codes scale zero global extra...",
+       .operands = "x: rows [.., k]\n"
+                   "codes (u8 i8): the weight [k, columns] in any shape of as many bytes; "
+                   "codes that share a byte begin at its lowest bits\n"
+                   "scale? (float u8): one number, or [blocks, columns], by columns [columns, "
+                   "blocks]; bytes for nvfp4 and mxfp4; only fp8 needs none\n"
+                   "zero? (float u8 i8): zero points, as scale; the attribute zero if left out\n"
+                   "global? (float): one number that multiplies all elements; 1 if left out\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "scheme: what the codes mean\n"
+                     "columns: how many the weight has\n"
+                     "block: how many neighbours along k share a scale; 0: as the scheme says, "
+                     "or all\n"
+                     "order: whether the codes of a row or those of a column lie side by side\n"
+                     "zero: the zero point of all elements, where the operand is left out\n"
+                     "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none",
+       .outputs = "y (any): [.., columns]; of the type of x, or of the epilogue",
        .types = "f32 f16",
        .variants = products::variant_names(),
        .samples = {

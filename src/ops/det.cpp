@@ -64,7 +64,8 @@ namespace ops {
 void register_det(OpTable& table) {
   table.add<Det>(
       {.formula = "the determinant of the matrices in the last two axes",
-       .operands = "x",
+       .operands = "x: matrices [.., n, n]",
+       .outputs = "y: [..], the determinants",
        .types = "f32 f16 bf16",
        .variants = lu_variants(),
        .samples = {"det(T[3,3])", "det(T[2,5,4,4])", "det(T[1,1])", "det(T[7,2,2])", "det(T[0,3,3])",

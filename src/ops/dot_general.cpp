@@ -20,7 +20,7 @@ struct Axes {
   std::vector<int64_t> batch, outer, contracted;
 };
 
-struct DotGeneral final : OpOf<DotGeneral>, ProductOp {
+struct DotGeneral final : ProductOpOf<DotGeneral> {
   static constexpr auto kName = "dot_general";
   std::vector<int64_t> a_contracting, b_contracting, a_batch, b_batch;
 
@@ -39,6 +39,7 @@ struct DotGeneral final : OpOf<DotGeneral>, ProductOp {
 
   int64_t own_inputs() const override { return 2; }
   DType product_type(std::span<const DType> inputs) const override { return inputs[0]; }
+  double terms(std::span<const TensorType> inputs) const override;
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override {
     auto op = std::make_shared<DotGeneral>(*this);
     op->epilogue = std::move(other);
@@ -201,11 +202,16 @@ void DotGeneral::reference(RefContext& r) const {
   reference_epilogue(typed_epilogue(types), std::move(y), own_inputs(), r);
 }
 
-Tolerance DotGeneral::tolerance(std::span<const TensorType> inputs) const {
+double DotGeneral::terms(std::span<const TensorType> inputs) const {
   double k = 1;
   for (int64_t axis : a_contracting) {
     k *= static_cast<double>(inputs[0].shape[normal_axis(axis, inputs[0].shape.rank())].value());
   }
+  return k;
+}
+
+Tolerance DotGeneral::tolerance(std::span<const TensorType> inputs) const {
+  const double k = terms(inputs);
   const Expr tail = typed_epilogue(input_dtypes(inputs));
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
   return {.ulps = 2 + rounding + tail.ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
@@ -227,7 +233,17 @@ namespace ops {
 void register_dot_general(OpTable& table) {
   table.add<DotGeneral>(
       {.formula = "y[batch.., a outer.., b outer..] = epilogue(sum over pairs of contracted axes of a * b)",
-       .operands = "a b extra...",
+       .operands = "a: the first factor\n"
+                   "b: the second\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "a_contracting: the axes of a that are summed over\n"
+                     "b_contracting: those of b that they are paired with, in this order\n"
+                     "a_batch: the axes of a that count batches\n"
+                     "b_batch: those of b that they are paired with, in this order\n"
+                     "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none",
+       .outputs = "y (any): [batch.., other axes of a.., other axes of b..]; of the type of "
+                  "a, or of the epilogue",
        .types = "f32 f16 bf16",
        .variants = products::variant_names(),
        .samples = {"dot_general(T[3,17], T[17,5]) {a_contracting=[1], b_contracting=[0]}",

@@ -264,7 +264,10 @@ void register_elementwise(OpTable& table) {
     OpInfo info;
     info.name = fn.name;
     info.formula = fn.formula;
-    info.operands = !fn.operands.empty() ? fn.operands : fn.arity == 1 ? "x" : "a b";
+    info.operands = !fn.operands.empty() ? fn.operands
+                    : fn.arity == 1      ? "x: the argument"
+                                         : "a: the first argument\nb: the second, broadcast against it";
+    if (fn.result == ScalarFn::Result::boolean) info.outputs = "y (bool): the result";
     for (DType t : kAllDTypes) {
       if (defined_for(fn, t)) info.types += (info.types.empty() ? "" : " ") + std::string(to_string(t));
     }
@@ -292,7 +295,9 @@ void register_elementwise(OpTable& table) {
       .formula =
           "x as another type: floats to nearest even; floats to integers truncated and saturated, NaN to 0; "
           "integers modulo 2^n; to i64: an error beyond the 32 bits it has on the device",
-      .operands = "x",
+      .operands = "x: what is converted",
+      .attributes = "to: the type of the result",
+      .outputs = "y (any): x in that type",
       .types = all,
       .variants = names_of(kVariants),
       .samples = {}};
@@ -301,7 +306,9 @@ void register_elementwise(OpTable& table) {
   table.add<Cast>(std::move(cast));
   table.add<FusedElementwise>(
       {.formula = "an expression of scalar functions over broadcast inputs",
-       .operands = "inputs...",
+       .operands = "inputs... (any): $0, $1 and so on of the expression",
+       .attributes = "expr: the steps, of which the last is the result",
+       .outputs = "y (any): the result",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
        .samples =

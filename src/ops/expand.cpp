@@ -45,7 +45,8 @@ namespace ops {
 void register_expand(OpTable& table) {
   table.add<Expand>(
       {.formula = "x repeated along new leading axes and axes of length 1; -1 keeps a dim",
-       .operands = "x",
+       .operands = "x: what is repeated",
+       .attributes = "shape: that of the result; -1 keeps the size of an axis",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
        .samples = {"expand(T[3,1]) {shape=[3,17]}", "expand(T[17]) {shape=[2,3,17]}",

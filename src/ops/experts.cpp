@@ -39,7 +39,7 @@ void check_weights(const Shape& x, const ExpertWeights& of) {
 }  // namespace
 
 // In f32, whatever the type of the logits, and rounded at the end.
-std::vector<Value> moe_route(Value logits, const ExpertRouting& routing, Value bias) {
+ExpertChoice moe_route(Value logits, const ExpertRouting& routing, Value bias) {
   if (routing.experts_per_token < 1)
     fail("moe_route: {} experts for each token; there must be at least 1", routing.experts_per_token);
   const Shape& s = logits.shape();
@@ -52,11 +52,11 @@ std::vector<Value> moe_route(Value logits, const ExpertRouting& routing, Value b
   const bool is_softmax = routing.score == ExpertScore::softmax;
   const Value scores = is_softmax ? softmax(wide) : sigmoid(wide);
   const Value choice = bias ? scores + cast(bias, DType::f32) : scores;
-  const std::vector<Value> best = topk(choice, routing.experts_per_token);
-  Value weights = bias ? gather_elements(scores, best[1], -1) : best[0];
+  const auto [values, experts] = topk(choice, routing.experts_per_token);
+  Value weights = bias ? gather_elements(scores, experts, -1) : values;
   if (routing.normalize) weights = weights / sum(weights, {-1}, true);
   if (routing.scale != 1) weights = weights * routing.scale;
-  return {cast(weights, value_dtype(logits.dtype())), best[1]};
+  return {cast(weights, value_dtype(logits.dtype())), experts};
 }
 
 Value moe_ffn(Value x, Value weights, Value experts, const ExpertWeights& of, std::string_view activation) {
@@ -115,7 +115,10 @@ struct MoeRoute final : Composite<MoeRoute> {
     v("normalize", routing.normalize, true);
     v("scale", routing.scale, 1);
   }
-  Inputs make(Graph&, const Inputs& in) const { return moe_route(in[0], routing, in[1]); }
+  Inputs make(Graph&, const Inputs& in) const {
+    const auto [weights, experts] = moe_route(in[0], routing, in[1]);
+    return {weights, experts};
+  }
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
     const Shape& s = inputs[0].shape;
     return {.ulps = 32, .terms = static_cast<double>(s[s.rank() - 1].value()), .scale = 1};
@@ -127,7 +130,10 @@ struct MoeFfn final : Composite<MoeFfn> {
   static constexpr int64_t kLeast = 6, kMost = 9;
   std::string activation = "silu";
   void visit_attributes(AttributeVisitor& v) override { v("activation", activation, "silu"); }
-  bool optional_input(int64_t input) const override { return input == 3 || input >= kLeast; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 2 ? values_between(0, inputs[4].shape[0] - 1) : std::nullopt;
+  }
   Inputs make(Graph&, const Inputs& in) const {
     const ExpertWeights of{.gate = in[3],
                            .up = in[4],
@@ -162,7 +168,14 @@ namespace ops {
 void register_experts(OpTable& table) {
   table.add<MoeRoute>(
       {.formula = "the weights and indices of the experts with the highest scores for each token",
-       .operands = "logits bias",
+       .operands = "logits: [.., experts], of the router\n"
+                   "bias? (float): [experts], added to the scores for the choice alone",
+       .attributes = "experts_per_token: how many experts a token goes through\n"
+                     "score: what logits become\n"
+                     "normalize: the weights of a token's experts add up to 1\n"
+                     "scale: what the weights are then multiplied by",
+       .outputs = "weights: [.., experts_per_token], the scores of the chosen experts\n"
+                  "experts (i64): [.., experts_per_token], their indices",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"moe_route(T[3,5,8]) {experts_per_token=3}",
@@ -170,7 +183,17 @@ void register_experts(OpTable& table) {
   table.add<MoeFfn>(
       {.formula =
            "sum over a token's experts of weight * (act(x gate) * (x up)) down, plus that of shared experts",
-       .operands = "x weights experts gate up down shared_gate shared_up shared_down",
+       .operands = "x: tokens [.., k]\n"
+                   "weights: [.., experts_per_token], what the results are multiplied by\n"
+                   "experts (i32 u32 i64): as weights; an expert that does not exist adds nothing\n"
+                   "gate?: [experts, k, hidden]; if left out, the activation is applied to x up\n"
+                   "up: [experts, k, hidden]\n"
+                   "down: [experts, hidden, k]\n"
+                   "shared_gate?: [k, hidden], as gate, for all tokens\n"
+                   "shared_up?: [k, hidden], for all tokens; no shared experts if left out\n"
+                   "shared_down?: [hidden, k], needed with shared_up",
+       .attributes = "activation: the name of an element-wise function of one operand",
+       .outputs = "y: as x",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {
@@ -179,7 +202,8 @@ void register_experts(OpTable& table) {
            "moe_ffn(T[5,8], T[5,2] in 0..1, i32[5,2] in 0..2, none, T[3,8,4], T[3,4,8]) "
            "{activation=\"relu\"}"}});
   table.add<DecodeExperts>({.formula = "y[e, k, n] = w[e, n, k], decoded",
-                            .operands = "w",
+                            .operands = "w: [experts, n, k], of any encoding",
+                            .outputs = "y: [experts, k, n]",
                             .types = "f32 f16 bf16",
                             .variants = {"expanded"},
                             .samples = {"decode_experts(T[3,5,7])"}});

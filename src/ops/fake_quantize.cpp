@@ -53,7 +53,7 @@ Value rounded(Value x, Value scale, double q) {
 
 }  // namespace
 
-std::vector<Value> fake_quantize(Value x, Value state, const FakeQuantizeOptions& options) {
+FakeQuantized fake_quantize(Value x, Value state, const FakeQuantizeOptions& options) {
   constexpr std::string_view kOp = "fake_quantize";
   const double q = largest(kOp, options.bits);
   const Channels c = channels_of(kOp, x.shape(), options.axis);
@@ -94,7 +94,8 @@ struct FakeQuantize final : Composite<FakeQuantize> {
     v("decay", options.decay, 0.99);
   }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
-    return fake_quantize(in[0], in[1], options);
+    const auto [y, scale] = fake_quantize(in[0], in[1], options);
+    return {y, scale};
   }
   // A scale that is a unit off multiplies up to 127.
   Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 8}; }
@@ -122,7 +123,15 @@ void register_fake_quantize(OpTable& table) {
   table.add<FakeQuantize>(
       {.formula = "y = clamp(round(x / s), -q, q) s, ties away from zero, and s = max|x| / q, its average, "
                   "or the state",
-       .operands = "x state",
+       .operands = "x: what is quantised and decoded again\n"
+                   "state? (float): for moving_average the average so far (0 or less: none), "
+                   "for fixed the scale; shaped as the output scale",
+       .attributes = "bits: 2, 4 or 8\n"
+                     "axis: a scale for each index along it; if not given, one for all\n"
+                     "mode: where the scale comes from\n"
+                     "decay: what the moving average keeps of itself",
+       .outputs = "y: as x\n"
+                  "scale (f32): the scale that was used, [] or [size of the axis]",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {
@@ -132,7 +141,11 @@ void register_fake_quantize(OpTable& table) {
            "fake_quantize(T[257], f32[] in 0.2..0.9) {bits=2, mode=\"fixed\"}"}});
   table.add<FakeQuantizeLsq>(
       {.formula = "y = clamp(round(x / s), -q, q) s for s = max(scale, 1e-12), ties away from zero",
-       .operands = "x scale",
+       .operands = "x: what is quantised and decoded again\n"
+                   "scale (float): [] or [size of the axis]",
+       .attributes = "bits: 2, 4 or 8\n"
+                     "axis: a scale for each index along it; if not given, one for all",
+       .outputs = "y: as x",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"fake_quantize_lsq(T[3,17], f32[] in 0.01..0.02)",

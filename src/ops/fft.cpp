@@ -257,7 +257,14 @@ void register_fft(OpTable& table) {
   table.add<Fft>(
       {.formula = "y[k] = factor * sum over t of x[t] exp(-2 pi i t k / n) (inverse: +), t < n; onesided: k "
                   "<= n / 2",
-       .operands = "x",
+       .operands = "x (float c64): what is transformed",
+       .attributes = "axis: along which to transform\n"
+                     "n: how many elements are transformed: x is cut, or zeros are added at its "
+                     "end; 0: all of x\n"
+                     "norm: which direction divides by n; ortho: both, by its square root\n"
+                     "inverse: the transform from bins back to a signal\n"
+                     "onesided: only the bins 0 .. n / 2; x must not be complex",
+       .outputs = "y (c64): the transform",
        .types = "f32 f16 bf16 c64",
        .variants = fft_variants(),
        .samples = {"fft(T[3,16])", "fft(T[1])", "fft(T[17,3]) {axis=0}", "fft(T[2,257])", "fft(T[0,4])",
@@ -267,7 +274,11 @@ void register_fft(OpTable& table) {
                    "fft(c64[7,1024])", "fft(f32[2,2048])", "fft(c64[131072])", "fft(c64[50653])",
                    "fft(f32[1155,57]) {axis=0, onesided=true}", "fft(f32[17000]) {n=16411}"}});
   table.add<Irfft>({.formula = "the n floats whose bins 0 .. n / 2 are x",
-                    .operands = "x",
+                    .operands = "x: the bins 0 .. n / 2",
+                    .attributes = "axis: along which to transform\n"
+                                  "n: how many floats the result has; 0: 2 (bins - 1)\n"
+                                  "norm: which direction divides by n; ortho: both, by its square root",
+                    .outputs = "y (f32): n floats along the axis",
                     .types = "c64",
                     .variants = fft_variants(),
                     .samples = {"irfft(T[3,9])", "irfft(T[2,9]) {n=17}", "irfft(T[5,3]) {axis=0, n=1}",

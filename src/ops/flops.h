@@ -1,12 +1,17 @@
 // How much arithmetic a node asks for.
 #pragma once
 
+#include <span>
+
 #include "rlx/graph.h"
 
 namespace rlx {
 
-// Of the multiplications and additions of a product or an attention, whatever kernel computes them; masks
-// save nothing. 0 for ops whose time is that of memory, and where sizes are not known.
+// What Op::flops says, whatever kernel computes the node; masks save nothing. 0 where sizes are not known.
 double node_flops(const Graph& graph, const Node& node);
+
+// For Op::flops: where each element of the outputs is a sum of `terms` products. Several outputs are cut from
+// one result.
+double flops_of_sums(double terms, std::span<const TensorType> outputs);
 
 }  // namespace rlx

@@ -83,7 +83,11 @@ void register_gather(OpTable& table) {
       {.formula = "y[o, j, k] = table[o, indices[j], k] along axis; negative indices count from the end, "
                   "those outside are "
                   "clamped",
-       .operands = "table indices",
+       .operands = "table: what entries are taken from\n"
+                   "indices (integer): of any shape; negative ones count from the end, those "
+                   "outside are clamped",
+       .attributes = "axis: of the table, along which entries lie",
+       .outputs = "y: as table, with the axes of indices in place of the axis",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"gather"},
        .samples = {"gather(T[17,5], i32[3] in -17..16)", "gather(T[3,17], i64[2,3] in -30..30) {axis=1}",

@@ -16,6 +16,11 @@ struct Gather final : OpOf<Gather> {
   void reference(RefContext& r) const override;
   bool reads_encoded(int64_t input, DType, const View&) const override { return input == 0; }
   void lower(Lowering& l) const override;
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 1 ? values_between(0, inputs[0].shape[normal_axis(axis, inputs[0].shape.rank())] - 1)
+                      : std::nullopt;
+  }
 };
 
 }  // namespace rlx

@@ -15,6 +15,11 @@ struct GatherElements final : OpOf<GatherElements> {
   int64_t axis = 0;
 
   void visit_attributes(AttributeVisitor& v) override { v("axis", axis, 0); }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 1 ? values_between(0, inputs[0].shape[normal_axis(axis, inputs[0].shape.rank())] - 1)
+                      : std::nullopt;
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2);
@@ -91,7 +96,11 @@ void register_gather_elements(OpTable& table) {
   table.add<GatherElements>(
       {.formula = "y[o, j, k] = x[o, indices[o, j, k], k] along axis; negative indices count from the end, "
                   "those outside are clamped",
-       .operands = "x indices",
+       .operands = "x: what elements are taken from\n"
+                   "indices (integer): of the rank of x, and no longer than it along other "
+                   "axes; negative ones count from the end, those outside are clamped",
+       .attributes = "axis: the axis of x that indices refer to",
+       .outputs = "y: as indices",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"gather_elements"},
        .samples = {"gather_elements(T[3,17], i32[5,17] in -3..2)",

@@ -35,6 +35,12 @@ struct GatherNd final : OpOf<GatherNd> {
   int64_t batch_axes = 0;
 
   void visit_attributes(AttributeVisitor& v) override { v("batch_axes", batch_axes, 0); }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    if (input != 1) return std::nullopt;
+    const Shape& indices = inputs[1].shape;
+    return index_range(inputs[0].shape, batch_axes, indices[indices.rank() - 1].value());
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2);
@@ -113,7 +119,11 @@ void register_gather_nd(OpTable& table) {
   table.add<GatherNd>(
       {.formula = "y[b, i, ...] = x[b, indices[b, i, :], ...]; negative indices count from the end, those "
                   "outside are clamped",
-       .operands = "x indices",
+       .operands = "x: [batch.., indexed axes.., rest..]\n"
+                   "indices (integer): [batch.., tuples.., number of indexed axes]; negative "
+                   "ones count from the end, those outside are clamped",
+       .attributes = "batch_axes: how many leading axes x and indices have in common",
+       .outputs = "y: [batch.., tuples.., rest..]",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"gather_nd"},
        .samples = {"gather_nd(T[3,17], i32[5,2] in -3..2)",

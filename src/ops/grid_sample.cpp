@@ -281,7 +281,15 @@ void register_grid_sample(OpTable& table) {
       {.formula = "y[n, c, p] = x[n, c] at the place grid[n, p]: its nearest element, or neighbours with "
                   "linear or cubic "
                   "weights; -1 and 1 are the ends of x",
-       .operands = "x grid",
+       .operands = "x: [batch, channels, spatial..], with 1 to 3 spatial axes\n"
+                   "grid (float): [batch, result spatial.., coordinates] from -1 to 1, that of "
+                   "the last axis of x first",
+       .attributes = "mode: how elements are weighted at places between them\n"
+                     "padding: what lies outside x\n"
+                     "align_corners: -1 and 1 are the centres of the first and last elements, "
+                     "instead of their outer edges\n"
+                     "in_elements: coordinates are indices of x, instead of numbers from -1 to 1",
+       .outputs = "y: [batch, channels, result spatial..]",
        .types = "f32 f16 bf16",
        .variants = {"grid_sample"},
        .samples = {

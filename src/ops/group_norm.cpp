@@ -27,7 +27,6 @@ struct GroupNorm final : OpOf<GroupNorm> {
     v.choice("layout", layout, {"channels_first", "channels_last"},
              std::optional(ConvLayout::channels_first));
   }
-  bool optional_input(int64_t input) const override { return input == 1 || input == 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
@@ -186,7 +185,12 @@ void register_group_norm(OpTable& table) {
       {.formula =
            "(x - mean) / sqrt(variance + eps) * gamma + beta over groups of neighbouring channels; biased "
            "variance",
-       .operands = "x gamma beta",
+       .operands = "x: [batch, channels, spatial..], or as the layout says\n"
+                   "gamma? (float): [channels], factors; ones if left out\n"
+                   "beta? (float): [channels], added to that; zeros if left out",
+       .attributes = "groups: how many, each of neighbouring channels\n"
+                     "eps: added to the variance\n"
+                     "layout: the order of axes of x and the result",
        .types = "f32 f16 bf16",
        .variants = names_of(kRowVariants),
        .samples = {"group_norm(T[2,6,3,5], T[6], T[6]) {groups=3}",

@@ -3,6 +3,7 @@
 
 #include "base/parallel.h"
 #include "ir/reference.h"
+#include "ops/flops.h"
 #include "ops/grouped_product.h"
 #include "ops/op_table.h"
 #include "ops/products/load_blocks.h"
@@ -20,7 +21,20 @@ struct GroupedMatMul final : OpOf<GroupedMatMul> {
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
+  double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const override {
+    return flops_of_sums(terms(inputs), outputs);
+  }
   bool reads_encoded(int64_t input, DType encoding, const View& view) const override;
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 2 ? values_between(0, inputs[1].shape[0] - 1) : std::nullopt;
+  }
+
+ private:
+  // How many products an element of the result is the sum of.
+  static double terms(std::span<const TensorType> inputs) {
+    return static_cast<double>(inputs[1].shape[1].value());
+  }
 };
 
 std::vector<TensorType> GroupedMatMul::infer(const InferArgs& in) const {
@@ -95,7 +109,7 @@ void GroupedMatMul::lower(Lowering& l) const {
 }
 
 Tolerance GroupedMatMul::tolerance(std::span<const TensorType> inputs) const {
-  const auto k = static_cast<double>(inputs[1].shape[1].value());
+  const double k = terms(inputs);
   // As in matmul: partial sums of k products of numbers in [-2, 2] grow to about 2 sqrt(k).
   return {.ulps = 2, .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
@@ -113,7 +127,11 @@ void register_grouped_matmul(OpTable& table) {
   variants.emplace_back(products::kEighths);
   table.add<GroupedMatMul>(
       {.formula = "y[.., n] = sum_k x[.., k] * w[expert[..], k, n]; 0 if there is no such expert",
-       .operands = "x w expert",
+       .operands = "x: rows [.., k]\n"
+                   "w: [experts, k, n]\n"
+                   "expert (i32 u32 i64): [..], the expert of each row; if there is none of "
+                   "that number, the result is 0",
+       .outputs = "y: [.., n]",
        .types = "f32 f16 bf16",
        .variants = std::move(variants),
        .samples = {

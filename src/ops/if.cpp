@@ -64,7 +64,11 @@ void register_if(OpTable& table) {
   table.add<If>(
       {.formula =
            "the outputs of `then` if the condition is not zero, else those of `else`, for these inputs",
-       .operands = "condition inputs...",
+       .operands = "condition (bool integer): one element\n"
+                   "inputs... (any): what the inputs of the body are given, in order",
+       .attributes = "then: the body if the condition is not zero\n"
+                     "else: the body if it is; inputs and outputs of both have the same types",
+       .outputs = "outputs... (any): those of the body, in order",
        .types = "bool i32 i64 u8",
        .variants = {"control_flow"},
        .samples = {

@@ -22,7 +22,7 @@ struct If final : OpOf<If> {
   bool reads_view(int64_t, const View& view) const override {
     return view.is_contiguous() && view.offset == 0;
   }
-  std::vector<GraphPtr> subgraphs() const override { return {then_body, else_body}; }
+  std::vector<Subgraph> subgraphs() const override { return {{"then", then_body}, {"else", else_body}}; }
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
 

@@ -115,7 +115,12 @@ namespace ops {
 void register_im2col(OpTable& table) {
   table.add<Im2Col>(
       {.formula = "y[n, (c, k..), (o..)] = x[n, c, o*stride + k*dilation - pad..], zero outside",
-       .operands = "x",
+       .operands = "x: [batch, channels, spatial..]",
+       .attributes = "kernel: the size of the windows, for each spatial axis\n"
+                     "strides: from one window to the next, for each spatial axis; empty: all 1\n"
+                     "dilations: from one element of a window to the next, likewise\n"
+                     "pads: zeros around x: all begins, then all ends; empty: none",
+       .outputs = "y: [batch, channels * kernel elements, windows]",
        .types = "f32 f16 bf16 i32 u8 c64",
        .variants = {"copy"},
        .samples = {"im2col(T[2,3,5,6]) {kernel=[3,2]}",

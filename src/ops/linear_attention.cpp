@@ -10,10 +10,10 @@
 #include "kernels/binder.h"
 #include "kernels/linear_attention.wgsl.h"
 #include "kernels/rates.h"
-#include "ops/body.h"
 #include "ops/chunked_scan.h"
 #include "ops/linear_attention.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/state_space.h"
 
 namespace rlx {
@@ -371,36 +371,39 @@ void LinearAttention::lower(Lowering& l) const {
 
 namespace {
 
-std::vector<Value> linear_attention(Rule rule, std::vector<Value> inputs, const LinearAttentionOptions& o) {
+Scanned linear_attention(Rule rule, std::vector<Value> inputs, const LinearAttentionOptions& o) {
   auto op = std::make_shared<LinearAttention>(rule);
   op->scale = o.scale;
   inputs.push_back(o.initial_state);
   Graph& graph = inputs[0].graph();
-  return all_outputs(graph.add_value(op, inputs));
+  return named_outputs<Scanned>(graph.add_value(op, inputs));
 }
 
 }  // namespace
 
-std::vector<Value> gated_linear_attention(Value q, Value k, Value v, Value g,
-                                          const LinearAttentionOptions& o) {
+Scanned gated_linear_attention(Value q, Value k, Value v, Value g, const LinearAttentionOptions& o) {
   return linear_attention(Rule::add, {q, k, v, g}, o);
 }
-std::vector<Value> gated_delta_net(Value q, Value k, Value v, Value g, Value beta,
-                                   const LinearAttentionOptions& o) {
+Scanned gated_delta_net(Value q, Value k, Value v, Value g, Value beta, const LinearAttentionOptions& o) {
   return linear_attention(Rule::delta, {q, k, v, g, beta}, o);
 }
-std::vector<Value> rwkv6(Value r, Value k, Value v, Value w, Value u, const LinearAttentionOptions& o) {
+Scanned rwkv6(Value r, Value k, Value v, Value w, Value u, const LinearAttentionOptions& o) {
   return linear_attention(Rule::previous, {r, k, v, w, u}, o);
 }
 
 namespace ops {
 void register_linear_attention(OpTable& table) {
-  const auto add = [&](Rule rule, std::string formula, std::string operands,
+  const auto add = [&](Rule rule, std::string formula, std::string_view operands,
                        std::vector<std::string> samples) {
     OpInfo info;
     info.name = kNames[static_cast<size_t>(rule)];
     info.formula = std::move(formula);
-    info.operands = std::move(operands);
+    info.operands = operands;
+    info.attributes =
+        rule == Rule::previous ? "scale: of y; 1 if not given" : "scale: of y; 1 / sqrt(keys) if not given";
+    info.outputs =
+        "y: as v\n"
+        "state (f32): [batch, heads, keys, values], after the last step";
     info.types = "f32 f16 bf16";
     info.variants = rule == Rule::add     ? names_of(kAddVariants)
                     : rule == Rule::delta ? names_of(kDeltaVariants)
@@ -410,7 +413,13 @@ void register_linear_attention(OpTable& table) {
     table.add(std::move(info));
   };
   add(Rule::add, "S = exp(g) S + k v^T, y = scale S^T q, for each step; S [keys, values] of each head",
-      "q k v g initial_state",
+      "q (float): queries [batch, steps, key heads, keys]\n"
+      "k (float): keys, likewise\n"
+      "v: values [batch, steps, heads, values]; neighbouring heads may share a "
+      "key head\n"
+      "g? (float): logarithms of what is kept, [batch, steps, heads] or [batch, "
+      "steps, heads, keys]; everything if left out\n"
+      "initial_state? (f32): [batch, heads, keys, values]; zeros if left out",
       {"(T[2,5,3,8], T[2,5,3,8], T[2,5,3,17], T[2,5,3] in -1..0, f32[2,3,8,17])",
        "(T[1,130,2,16], T[1,130,2,16], T[1,130,4,5], T[1,130,4,16] in -1..0, f32[1,4,16,5]) {scale=0.5}",
        "(T[1,33,1,3], T[1,33,1,3], T[1,33,1,65])", "(T[1,0,2,4], T[1,0,2,4], T[1,0,2,4], none, f32[1,2,4,4])",
@@ -418,7 +427,15 @@ void register_linear_attention(OpTable& table) {
        "(T[3,400,2,16], T[3,400,2,16], T[3,400,2,32], T[3,400,2,16] in -1..0, f32[3,2,16,32])"});
   // Keys are as short as those that are normalised.
   add(Rule::delta, "S = exp(g) S, S = S + k (beta (v - S^T k))^T, y = scale S^T q, for each step",
-      "q k v g beta initial_state",
+      "q (float): queries [batch, steps, key heads, keys]\n"
+      "k (float): keys, likewise\n"
+      "v: values [batch, steps, heads, values]; neighbouring heads may share a "
+      "key head\n"
+      "g? (float): logarithms of what is kept, [batch, steps, heads] or [batch, "
+      "steps, heads, keys]; everything if left out\n"
+      "beta (float): [batch, steps, heads], how much of the difference from v is "
+      "added\n"
+      "initial_state? (f32): [batch, heads, keys, values]; zeros if left out",
       {"(T[2,5,3,8], T[2,5,3,8] in -0.5..0.5, T[2,5,3,17], T[2,5,3] in -1..0, T[2,5,3] in 0..1, "
        "f32[2,3,8,17])",
        "(T[1,33,2,128], T[1,33,2,128] in -0.15..0.15, T[1,33,2,128], T[1,33,2] in -0.5..0, T[1,33,2] in "
@@ -432,7 +449,14 @@ void register_linear_attention(OpTable& table) {
        "(T[2,200,4,8], T[2,200,4,8] in -0.5..0.5, T[2,200,8,64], T[2,200,8] in -0.5..0, T[2,200,8] in 0..1, "
        "f32[2,8,8,64])"});
   add(Rule::previous, "y = scale (S + u k v^T)^T r, S = exp(w) S + k v^T, for each step",
-      "r k v w u initial_state",
+      "r (float): queries [batch, steps, key heads, keys]\n"
+      "k (float): keys, likewise\n"
+      "v: values [batch, steps, heads, values]; neighbouring heads may share a "
+      "key head\n"
+      "w (float): logarithms of what is kept, [batch, steps, heads] or [batch, "
+      "steps, heads, keys]\n"
+      "u (float): [heads, keys], weights of the key of the step itself\n"
+      "initial_state? (f32): [batch, heads, keys, values]; zeros if left out",
       {"(T[2,5,3,8], T[2,5,3,8], T[2,5,3,17], T[2,5,3,8] in -1..0, T[3,8], f32[2,3,8,17])",
        "(T[1,40,2,3], T[1,40,2,3], T[1,40,2,5], T[1,40,2,3] in -1..0, T[2,3])",
        "(T[1,0,2,4], T[1,0,2,4], T[1,0,2,4], T[1,0,2,4], T[2,4], f32[1,2,4,4])"});

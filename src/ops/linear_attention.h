@@ -25,8 +25,11 @@ struct LinearAttention final : Op {
   // beta or the bonus, if the rule has one, and the initial state.
   int64_t extra_input() const { return rule == Rule::add ? -1 : 4; }
   int64_t state_input() const { return rule == Rule::add ? 4 : 5; }
-  bool optional_input(int64_t input) const override {
-    return input == state_input() || (input == kG && rule != Rule::previous);
+  // What is kept is e^g, and grows from step to step if that is more than 1.
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    if (input == kG) return ValueRange{.low = -1, .high = 0};
+    if (rule == Rule::delta && input == extra_input()) return ValueRange{.low = 0, .high = 1};
+    return std::nullopt;
   }
   double scale_of(int64_t keys) const {
     return scale.value_or(rule == Rule::previous ? 1 : 1 / std::sqrt(static_cast<double>(keys)));

@@ -86,7 +86,11 @@ namespace ops {
 void register_local_response_norm(OpTable& table) {
   table.add<LocalResponseNorm>(
       {.formula = "x / (k + alpha / size * sum of squares of `size` neighbouring channels)^beta",
-       .operands = "x",
+       .operands = "x: [batch, channels, ..]",
+       .attributes = "size: how many neighbouring channels are summed, around that of x\n"
+                     "alpha: what the sum, divided by size, is multiplied by\n"
+                     "beta: the power of the divisor\n"
+                     "k: what is added before the power",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"local_response_norm(T[2,7,3,5]) {size=3, alpha=0.5, beta=0.75, k=2}",

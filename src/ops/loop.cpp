@@ -190,7 +190,18 @@ void register_loop(OpTable& table) {
   table.add<Loop>(
       {.formula = "for (i = 0; i < trips && condition; ++i) condition, carried, slices = body(i, carried, "
                   "captured); the last carried values, and the slices of all iterations stacked",
-       .operands = "trips condition inputs...",
+       .operands = "trips? (integer): one element, the most iterations; no limit if left out\n"
+                   "condition? (bool): one element, whether there are any iterations; true if "
+                   "left out\n"
+                   "inputs... (any): the carried values, then captured ones, which stay the same",
+       .attributes = "body: takes the iteration (i32), carried and captured values; returns "
+                     "whether to go on (bool), carried values and slices\n"
+                     "carried: how many of the inputs are carried from iteration to iteration\n"
+                     "exactly: the number of iterations, instead of trips and condition\n"
+                     "count: a symbol for a number of iterations that only the run knows; slices "
+                     "need this or exactly",
+       .outputs = "outputs... (any): the last carried values, then the slices of all "
+                  "iterations, stacked along a new first axis",
        .types = "i32 i64 u8",
        .variants = {"control_flow"},
        .samples = {

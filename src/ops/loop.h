@@ -31,13 +31,12 @@ struct Loop final : OpOf<Loop> {
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   bool has(Trait t) const override { return t == Trait::control_flow; }
-  bool optional_input(int64_t input) const override { return input < 2; }
   bool types_numbers(int64_t input) const override { return input >= 2; }
   // The inputs of a body are whole tensors.
   bool reads_view(int64_t, const View& view) const override {
     return view.is_contiguous() && view.offset == 0;
   }
-  std::vector<GraphPtr> subgraphs() const override { return {body}; }
+  std::vector<Subgraph> subgraphs() const override { return {{"body", body}}; }
   std::optional<RunSize> run_size(std::span<const TensorType> inputs) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 

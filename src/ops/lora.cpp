@@ -50,6 +50,10 @@ struct MultiLoraMatMul final : Composite<MultiLoraMatMul> {
   static constexpr int64_t kLeast = 5, kMost = 5;
   double scale = 1;
   void visit_attributes(AttributeVisitor& v) override { v("scale", scale, 1); }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 4 ? values_between(0, inputs[2].shape[0] - 1) : std::nullopt;
+  }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
     return {multi_lora_matmul(in[0], in[1], in[2], in[3], in[4], scale)};
   }
@@ -63,13 +67,24 @@ struct MultiLoraMatMul final : Composite<MultiLoraMatMul> {
 namespace ops {
 void register_lora(OpTable& table) {
   table.add<LoraMatMul>({.formula = "x w + scale (x a) b",
-                         .operands = "x w a b",
+                         .operands = "x: rows [.., k]\n"
+                                     "w: the weight [k, n]\n"
+                                     "a: [k, r], the first factor of the adapter\n"
+                                     "b: [r, n], the second factor",
+                         .attributes = "scale: of what the adapter adds",
+                         .outputs = "y: [.., n]",
                          .types = "f32 f16 bf16",
                          .variants = {"expanded"},
                          .samples = {"lora_matmul(T[2,5,17], T[17,9], T[17,3], T[3,9]) {scale=0.5}"}});
   table.add<MultiLoraMatMul>(
       {.formula = "x w + scale (x a[adapter]) b[adapter]; x w where there is no such adapter",
-       .operands = "x w a b adapter",
+       .operands = "x: rows [.., k]\n"
+                   "w: the weight [k, n]\n"
+                   "a: [adapters, k, r], the first factors\n"
+                   "b: [adapters, r, n], the second factors\n"
+                   "adapter (i32 u32 i64): [..], which adapter a row has; -1: none",
+       .attributes = "scale: of what the adapter adds",
+       .outputs = "y: [.., n]",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"multi_lora_matmul(T[5,17], T[17,9], T[3,17,4], T[3,4,9], i32[5] in -1..3) {scale=0.5}"}});

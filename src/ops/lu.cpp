@@ -9,10 +9,10 @@
 #include "kernels/lu_each.wgsl.h"
 #include "kernels/lu_panel.wgsl.h"
 #include "kernels/rates.h"
-#include "ops/body.h"
 #include "ops/fill.h"
 #include "ops/matrices.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
@@ -201,13 +201,19 @@ void lower_lu_solve(Lowering& l, const LuFactors& f, const Operand& x) {
   lower_triangular_solve(l, f.matrix, x, {.upper = true});
 }
 
-std::vector<Value> lu(Value x) { return all_outputs(x.graph().add_value(std::make_shared<Lu>(), {x})); }
+LuDecomposition lu(Value x) {
+  return named_outputs<LuDecomposition>(x.graph().add_value(std::make_shared<Lu>(), {x}));
+}
 
 namespace ops {
 void register_lu(OpTable& table) {
   table.add<Lu>(
       {.formula = "{lu, pivots, info}: P x = L U, packed; info: the first zero pivot, from 1 on, or 0",
-       .operands = "x",
+       .operands = "x: matrices [.., m, n]",
+       .outputs = "lu: [.., m, n], U and, below the diagonal, L without the ones on its diagonal\n"
+                  "pivots (i32): [.., min(m, n)], the row, from 1 on, that each row was "
+                  "exchanged with\n"
+                  "info (i32): [..], the first pivot that is zero, from 1 on, or 0",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
        .samples = {"lu(T[3,3])", "lu(T[2,3,17,17])", "lu(T[5,3])", "lu(T[2,3,5])", "lu(T[1,1])",

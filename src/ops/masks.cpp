@@ -71,19 +71,18 @@ Value reverse_sequence(Value x, Value lengths, int64_t axis, int64_t batch_axis)
   return gather_elements(x, expand(source, x.shape()), along);
 }
 
-std::vector<Value> compress(Value x, Value condition, int64_t axis, std::string symbol, int64_t capacity) {
+Selected compress(Value x, Value condition, int64_t axis, std::string symbol, int64_t capacity) {
   const int64_t along = normal(axis, x.shape().rank(), "compress");
   // What is beyond the end of the condition is left out; what is beyond that of x does not count.
   const Dim all = x.shape()[along];
   const Dim given = condition.shape().elements();
   if (!(given == all) && !(given.is_static() && all.is_static() && given.value() < all.value()))
     condition = slice(condition, 0, 0, Dim::min(given, all));
-  const std::vector<Value> found = nonzero(condition, std::move(symbol), capacity);
-  const Value indices = reshape(found[0], {found[0].shape()[1]});
-  return {gather(x, indices, along), found[1]};
+  const auto [indices, count] = nonzero(condition, std::move(symbol), capacity);
+  return {gather(x, reshape(indices, {indices.shape()[1]}), along), count};
 }
 
-std::vector<Value> masked_select(Value x, Value mask, std::string symbol, int64_t capacity) {
+Selected masked_select(Value x, Value mask, std::string symbol, int64_t capacity) {
   if (!(x.shape() == mask.shape()))
     fail("masked_select: x {} and the mask {} must have the same shape", x.shape().text(),
          mask.shape().text());

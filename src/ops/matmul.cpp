@@ -296,8 +296,12 @@ void MatMul::reference(RefContext& r) const {
   reference_epilogue(typed_epilogue(types), std::move(y), 2, r);
 }
 
+double MatMul::terms(std::span<const TensorType> inputs) const {
+  return static_cast<double>(inputs[0].shape[inputs[0].shape.rank() - 1].value());
+}
+
 Tolerance MatMul::tolerance(std::span<const TensorType> inputs) const {
-  const auto k = static_cast<double>(inputs[0].shape[inputs[0].shape.rank() - 1].value());
+  const double k = terms(inputs);
   const Expr tail = typed_epilogue(input_dtypes(inputs));
   // The product is rounded to its type before the epilogue reads it.
   const double rounding = tail.steps.empty() ? 0 : epsilon(inputs[0].dtype) / epsilon(DType::f32);
@@ -326,7 +330,15 @@ void register_matmul(OpTable& table) {
   variants.emplace_back(products::kEighths);
   table.add<MatMul>(
       {.formula = "y[.., m, n] = epilogue(sum_k a[.., m, k] * b[.., k, n])",
-       .operands = "a b extra...",
+       .operands = "a (T i32 u32 i8 u8): [.., m, k], or a vector [k]\n"
+                   "b (T i32 u32 i8 u8): [.., k, n], or a vector [k]; batches broadcast\n"
+                   "extra... (any): further inputs of the epilogue, which broadcast to the result",
+       .attributes = "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+                     "$2, ..; empty: none\n"
+                     "splits: how many columns each output has; empty: one output has all",
+       .outputs = "y (any): [.., m, n], or its first columns; of the type of a, i32 for "
+                  "bytes, or of the epilogue\n"
+                  "parts... (any): the other columns, if there are splits",
        .types = "f32 f16 bf16",
        .variants = std::move(variants),
        .samples = {

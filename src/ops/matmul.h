@@ -10,7 +10,7 @@ namespace rlx {
 // matmul(a, b, extra...): NumPy's matmul, then `epilogue` with $0 the product and $1.. the extra inputs,
 // which broadcast to the product's shape. Strided operands (transposes, slices) are read in place.
 // Products of 8-bit integers are exact in i32.
-struct MatMul final : OpOf<MatMul>, ProductOp {
+struct MatMul final : ProductOpOf<MatMul> {
   static constexpr auto kName = "matmul";
 
   std::vector<int64_t> splits;  // the columns of several outputs; empty: one output with all of them
@@ -29,6 +29,7 @@ struct MatMul final : OpOf<MatMul>, ProductOp {
 
   int64_t own_inputs() const override { return 2; }
   DType product_type(std::span<const DType> inputs) const override;
+  double terms(std::span<const TensorType> inputs) const override;
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
   std::shared_ptr<Op> with_splits(std::vector<int64_t> sizes) const override;
   bool is_plain_matmul() const override { return epilogue.empty() && splits.empty(); }

@@ -23,6 +23,9 @@ struct MaxUnpool final : OpOf<MaxUnpool> {
     v.choice("indices", indices, {"none", "tensor", "plane"}, std::optional(PoolIndices::plane));
   }
   bool types_numbers(int64_t input) const override { return input == 0; }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == 1 ? values_between(0, size.elements() - 1) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
@@ -97,7 +100,11 @@ namespace ops {
 void register_max_unpool(OpTable& table) {
   table.add<MaxUnpool>(
       {.formula = "zeros with x[i] at indices[i] of the tensor or of its plane; the last of equal indices",
-       .operands = "x indices",
+       .operands = "x: [batch, channels, spatial..]\n"
+                   "indices (integer): as x, where its elements go; those outside go nowhere",
+       .attributes = "size: the spatial sizes of the result\n"
+                     "indices: what they count over: all of the result, or the spatial axes alone",
+       .outputs = "y: [batch, channels, size..], zero where nothing went",
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = {"unpool"},
        .samples = {"max_unpool(T[2,3,3,4], i64[2,3,3,4] in 0..47) {size=[6,8]}",

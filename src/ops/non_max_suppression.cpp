@@ -11,6 +11,7 @@
 #include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/order.h"
+#include "ops/outputs.h"
 #include "ops/rows.h"
 #include "ops/scatter.h"
 #include "rlx/ops/run_sizes.h"
@@ -192,7 +193,7 @@ void NonMaxSuppression::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> non_max_suppression(Value boxes, Value scores, const SuppressionOptions& options) {
+ChosenBoxes non_max_suppression(Value boxes, Value scores, const SuppressionOptions& options) {
   auto op = std::make_shared<NonMaxSuppression>();
   op->most = options.most;
   op->overlap = options.overlap;
@@ -204,8 +205,7 @@ std::vector<Value> non_max_suppression(Value boxes, Value scores, const Suppress
   } else if (options.capacity > 0) {
     op->count = Dim(options.capacity);
   }
-  const Value list = boxes.graph().add_value(op, {boxes, scores});
-  return {list, boxes.graph().value({list.id().node, 1})};
+  return named_outputs<ChosenBoxes>(boxes.graph().add_value(op, {boxes, scores}));
 }
 
 namespace ops {
@@ -214,7 +214,18 @@ void register_non_max_suppression(OpTable& table) {
       {.formula = "batch, class and number of the boxes that are chosen by their scores, at most `most` of "
                   "each class, "
                   "without those that overlap a better one by more than `overlap`; and how many there are",
-       .operands = "boxes scores",
+       .operands =
+           "boxes (float): [batch, n, 4], opposite corners y1, x1, y2, x2 of each, or as centers says\n"
+           "scores (float): [batch, classes, n]",
+       .attributes =
+           "most: how many boxes of each batch and class are selected at most\n"
+           "overlap: a box is dropped if its intersection over union with a better one exceeds this\n"
+           "score: only boxes with a greater score are selected; any score will do if not given\n"
+           "centers: boxes are given as x and y of the centre, width and height\n"
+           "count: how many rows selected has, or a symbol for as many as the run selects; if not given, as "
+           "many as there can be",
+       .outputs = "selected (i64): [rows, 3], batch, class and box of each, with zeros after the last\n"
+                  "count (i32): [], how many boxes are selected, even if there are fewer rows",
        .types = "f32",
        .variants = names_of(kRowVariants),
        .samples = {"non_max_suppression(T[2,17,4] in 0..1, T[2,3,17]) {most=4, overlap=0.3}",

@@ -13,6 +13,7 @@
 #include "ops/elementwise.h"
 #include "ops/fill.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/run_sizes.h"
 
 namespace rlx {
@@ -159,7 +160,7 @@ void NonZero::lower(Lowering& l) const {
   }
 }
 
-std::vector<Value> nonzero(Value x, std::string symbol, int64_t capacity) {
+FoundIndices nonzero(Value x, std::string symbol, int64_t capacity) {
   auto op = std::make_shared<NonZero>();
   if (!symbol.empty()) {
     op->count = Dim::symbol(symbol);
@@ -167,15 +168,18 @@ std::vector<Value> nonzero(Value x, std::string symbol, int64_t capacity) {
   } else if (capacity > 0) {
     op->count = Dim(capacity);
   }
-  const Value indices = x.graph().add_value(op, {x});
-  return {indices, x.graph().value({indices.id().node, 1})};
+  return named_outputs<FoundIndices>(x.graph().add_value(op, {x}));
 }
 
 namespace ops {
 void register_nonzero(OpTable& table) {
   table.add<NonZero>(
       {.formula = "the indices [rank, n] of the n elements that are not zero, in row-major order, and n",
-       .operands = "x",
+       .operands = "x (any): the elements to test, of any shape",
+       .attributes = "count: how many columns indices has, or a symbol for as many as the run finds; if not "
+                     "given, as many as x has elements",
+       .outputs = "indices (i64): [rank of x, columns], with zeros after the last\n"
+                  "count (i32): [], how many elements are not zero, even if there are fewer columns",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"nonzero"},
        .samples = {"nonzero(T[3,17] in 0..1)", "nonzero(T[1])", "nonzero(T[])", "nonzero(bool[257])",

@@ -254,7 +254,15 @@ void register_norm(OpTable& table) {
               "alone; biased "
               "variance"
             : "x / sqrt(mean(x^2) + eps) * gamma + beta over the axes from `axis` on, or `axis` alone";
-    info.operands = "x gamma beta";
+    info.operands =
+        "x: what is normalised\n"
+        "gamma? (float): factors, of the shape of the normalised axes; 1 if left out\n"
+        "beta? (float): added after that, of the same shape; 0 if left out";
+    info.attributes =
+        "eps: added under the square root\n"
+        "axis: the first normalised axis; all axes after it are normalised too\n"
+        "only_axis: that axis alone is normalised";
+    info.outputs = "y: of the shape of x";
     info.types = "f32 f16 bf16";
     info.variants = names_of(kRowVariants);
     const std::string op = info.name;
@@ -277,7 +285,19 @@ void register_norm(OpTable& table) {
     info.name = ResidualNorm(kind).name();
     info.formula = std::string(Norm(kind).name()) +
                    " of s = x + residual + bias, rounded as they are added; with keep_sum also s";
-    info.operands = "x residual bias gamma beta";
+    info.operands =
+        "x: the first addend\n"
+        "residual (float): the second, broadcast to x\n"
+        "bias? (float): the third, of the shape of the normalised axes; 0 if left out\n"
+        "gamma? (float): factors, of the shape of the normalised axes; 1 if left out\n"
+        "beta? (float): added after that, of the same shape; 0 if left out";
+    info.attributes =
+        "keep_sum: whether there is the output sum\n"
+        "eps: added under the square root\n"
+        "axis: the first normalised axis; all axes after it are normalised too";
+    info.outputs =
+        "y: the norm of the sum\n"
+        "sum?: x + residual + bias";
     const std::string both = info.name;
     info.samples = {both + "(T[3,17], T[3,17], none, T[17], T[17])",
                     both + "(T[3,17], T[3,17], none, T[17]) {keep_sum=true}",

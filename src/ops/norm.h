@@ -23,7 +23,6 @@ struct Norm final : Op {
     v("axis", axis, -1);
     v("only_axis", only_axis, false);
   }
-  bool optional_input(int64_t input) const override { return input == 1 || input == 2; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
@@ -51,7 +50,6 @@ struct ResidualNorm final : Op {
     v("eps", eps, 1e-5);
     v("axis", axis, -1);
   }
-  bool optional_input(int64_t input) const override { return input >= 2 && input <= 4; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -145,7 +145,10 @@ void register_nucleus(OpTable& table) {
   table.add<Nucleus>(
       {.formula = "of rows of x <= 0: the least element that is needed for the probability top_p in "
                   "softmax(x), and how many of those that equal it",
-       .operands = "x",
+       .operands = "x: rows [.., n] of logits, each less its largest one",
+       .attributes = "top_p: the probability that the elements are to have together",
+       .outputs = "threshold (f32): [.., 1], the least element that is needed; all above it are too\n"
+                  "count (i32): [.., 1], how many of those that equal the threshold are needed",
        .types = "f32 f16 bf16",
        .variants = {"nucleus"},
        .samples = {"nucleus(T[3,17] in -9..0) {top_p=0.7}", "nucleus(T[257] in -3..0) {top_p=0.5}",

@@ -1,10 +1,8 @@
 #include "ops/op_table.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "base/similar.h"
-#include "ir/operand_name.h"
 
 namespace rlx {
 namespace {
@@ -45,9 +43,9 @@ void OpTable::add(OpInfo info) {
     fail(ErrorKind::invalid_argument, "there is an op named '{}' already", name);
 }
 
-std::map<std::string, OpInfo, std::less<>> OpTable::all() const {
+std::vector<std::pair<std::string_view, const OpInfo&>> OpTable::all() const {
   const std::shared_lock lock(mutex_);
-  return ops_;
+  return {ops_.begin(), ops_.end()};
 }
 
 const OpInfo* OpTable::find(std::string_view name) const {
@@ -63,7 +61,7 @@ const OpInfo& OpTable::at(std::string_view name) const {
   }
   std::string near;
   for (const auto& [known, info] : all()) {
-    if (is_near(name, known)) near += (near.empty() ? "similar: " : ", ") + known;
+    if (is_near(name, known)) near += (near.empty() ? "similar: " : ", ") + std::string(known);
   }
   fail("there is no op named '{}' ({}`rlx ops` lists all)", excerpt(name), near.empty() ? "" : near + "; ");
 }
@@ -89,17 +87,6 @@ OpTable& op_table() {
   static const bool filled = (ops::register_all(table), true);
   static_cast<void>(filled);
   return table;
-}
-
-std::string operand_name(std::string_view op, int64_t input) {
-  std::string name;
-  if (const OpInfo* info = op_table().find(op)) {
-    std::istringstream words(info->operands);
-    for (int64_t i = 0; i <= input && words >> name; ++i) {
-      if (i == input && !name.ends_with("...")) return name;
-    }
-  }
-  return formatted("input {}", input);
 }
 
 std::shared_ptr<Op> make_op(std::string_view name) {

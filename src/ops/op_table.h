@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/op.h"
@@ -16,9 +17,13 @@ namespace rlx {
 
 struct OpInfo {
   std::string name;
-  std::string formula;   // what it computes, in one line
-  std::string operands;  // their names, as in "a b extra...", where extra is any number of them
-  std::string types;     // element types of the data input, as in "f32 f16 bf16"
+  std::string formula;  // what it computes, in one line
+  // A line for each: "bias? (f32): added to each row". docs/adding-an-op.md explains the format, which
+  // op_schema (rlx/schema.h) reads.
+  std::string_view operands;
+  std::string_view attributes = "";  // their documentation; the rest is in Op::visit_attributes
+  std::string_view outputs = "y: the result";
+  std::string types;  // element types of the data input, T, as in "f32 f16 bf16"
   // Rows of its kernel table; "view", "expanded" or "control_flow" if it has no kernel.
   std::vector<std::string> variants;
   // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in
@@ -43,7 +48,7 @@ class OpTable {
   // Any thread may call any of these at any time; an info that was found stays where it is.
   void add(OpInfo info);
   const OpInfo* find(std::string_view name) const;
-  std::map<std::string, OpInfo, std::less<>> all() const;
+  std::vector<std::pair<std::string_view, const OpInfo&>> all() const;
   // The op of that name; otherwise an error with its current name, or with similar ones.
   const OpInfo& at(std::string_view name) const;
   // An error that lists the op's kernels, unless all words are names of them, perhaps with constants after

@@ -178,7 +178,14 @@ void register_pad(OpTable& table) {
   table.add<Pad>(
       {.formula = "x with elements around it: a value, x mirrored, its ends or x again; negative numbers "
                   "first cut x",
-       .operands = "x",
+       .operands = "x: what is padded",
+       .attributes =
+           "before: how many elements are added at the beginning of each axis, or cut off if negative\n"
+           "after: how many are added at the end of each axis, likewise\n"
+           "mode: whether what is added is value, x mirrored without repeating its ends, its end elements, "
+           "or x over again\n"
+           "value: the element that is added, if the mode is constant",
+       .outputs = "y: x with the added elements",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"pad"},
        .samples = {

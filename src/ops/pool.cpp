@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "ir/reference.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/window.h"
 #include "rlx/ops/reductions.h"
 
@@ -208,14 +209,13 @@ Value pool(PoolKind kind, Value x, std::vector<int64_t> kernel, const PoolOption
 Value max_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
   return pool(PoolKind::max, x, std::move(kernel), options);
 }
-std::vector<Value> max_pool_with_indices(Value x, std::vector<int64_t> kernel, const PoolOptions& options,
-                                         PoolIndices indices, bool column_major) {
+PooledWithIndices max_pool_with_indices(Value x, std::vector<int64_t> kernel, const PoolOptions& options,
+                                        PoolIndices indices, bool column_major) {
   if (indices == PoolIndices::none) fail("max_pool_with_indices: says `none` of the indices");
   auto op = pool_op(PoolKind::max, std::move(kernel), options);
   op->indices = indices;
   op->column_major = column_major;
-  const Value largest = x.graph().add_value(op, {x});
-  return {largest, x.graph().value({largest.id().node, 1})};
+  return named_outputs<PooledWithIndices>(x.graph().add_value(op, {x}));
 }
 Value min_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
   return pool(PoolKind::min, x, std::move(kernel), options);
@@ -245,6 +245,20 @@ void register_pool(OpTable& table) {
     std::string_view formula;
     std::vector<std::string_view> samples;  // after the name
   };
+  static const std::string common =
+      "kernel: the size of a window along each spatial axis\n"
+      "strides: steps between windows along each spatial axis; all 1 if empty\n"
+      "dilations: steps between the elements of a window, likewise\n"
+      "pads: padding at the beginning of each spatial axis, then at the end of each; none if empty\n"
+      "ceil_mode: a last window may end outside if it begins inside\n"
+      "layout: the position of the channel axis in x and y";
+  static const std::string of_max =
+      common +
+      "\nindices: whether there is the output indices, and whether it counts elements of all of x or of the "
+      "spatial axes alone\n"
+      "column_major: indices count along the first spatial axis first, instead of the last";
+  static const std::string of_mean = common + "\ncount_include_pad: padding counts as zeros";
+  static const std::string of_norm = common + "\np: the exponent of the norm, above 0";
   const Row rows[] = {
       {PoolKind::max,
        "largest x of each window, NaN if there is one; with indices also where it is in the tensor or the "
@@ -300,7 +314,17 @@ void register_pool(OpTable& table) {
     OpInfo info;
     info.name = Pool(row.kind).name();
     info.formula = row.formula;
-    info.operands = "x";
+    info.operands = "x: [batch, channels, 1 to 3 spatial axes], or as the layout says";
+    info.attributes = row.kind == PoolKind::max    ? of_max
+                      : row.kind == PoolKind::mean ? of_mean
+                      : row.kind == PoolKind::norm ? of_norm
+                                                   : common;
+    info.outputs = "y: one element for each window, in the layout of x";
+    if (row.kind == PoolKind::max) {
+      info.outputs =
+          "y: one element for each window, in the layout of x\n"
+          "indices? (i64): where each of them is, the first among equals; -1 if the window is empty";
+    }
     const bool any = row.kind == PoolKind::max || row.kind == PoolKind::min;
     info.types = any ? "f32 f16 bf16 i32 u32 i64 i8 u8" : "f32 f16 bf16";
     info.variants = pool_variants();

@@ -8,6 +8,7 @@
 
 #include "ir/op.h"
 #include "ops/expr.h"
+#include "ops/flops.h"
 
 namespace rlx {
 
@@ -23,6 +24,8 @@ class ProductOp {
   // Of $0, for own inputs of these types.
   virtual DType product_type(std::span<const DType> inputs) const = 0;
   virtual std::shared_ptr<Op> with_epilogue(ExprAttr other) const = 0;
+  // How many products an element of the result is the sum of.
+  virtual double terms(std::span<const TensorType> inputs) const = 0;
 
   // The same with the last axis of the result cut into several outputs of these sizes; null if it cannot.
   virtual std::shared_ptr<Op> with_splits(std::vector<int64_t> /*sizes*/) const { return nullptr; }
@@ -51,6 +54,15 @@ class ProductOp {
   DType epilogue_type(const InferArgs& in, const Shape& result) const;
   // The epilogue for these types of all inputs; it has no steps if there is none.
   Expr typed_epilogue(std::span<const DType> inputs) const;
+};
+
+// An op that is one, where all outputs are such sums.
+template <class Self>
+class ProductOpOf : public OpOf<Self>, public ProductOp {
+ public:
+  double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const override {
+    return flops_of_sums(terms(inputs), outputs);
+  }
 };
 
 inline const ProductOp* as_product(const Op& op) { return dynamic_cast<const ProductOp*>(&op); }

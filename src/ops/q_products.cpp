@@ -128,7 +128,16 @@ void register_q_products(OpTable& table) {
   table.add<QMatMul>(
       {.formula =
            "y = clamp(round((bias + sum_k (x - x_zero) (w - w_zero)) multiplier) + zero), exact sums in i32",
-       .operands = "x w bias",
+       .operands = "x: rows [.., m, k]\n"
+                   "w (i8 u8): the weight [.., k, n]\n"
+                   "bias? (i32): [n], added to the sums; 0 if left out",
+       .attributes = "x_zero: the zero point of x\n"
+                     "w_zero: the zero point of w\n"
+                     "multiplier: the scale of x times that of w, divided by that of y\n"
+                     "zero: the zero point of y\n"
+                     "to: the type of y, i8 or u8\n"
+                     "ties: how numbers halfway between two integers are rounded",
+       .outputs = "y (i8 u8): [.., m, n]",
        .types = "i8 u8",
        .variants = {"expanded"},
        .samples = {
@@ -139,7 +148,22 @@ void register_q_products(OpTable& table) {
            "q_matmul(T[0,4], i8[4,3])", "q_matmul(T[40], i8[40,3]) {w_zero=5, multiplier=0.0625}"}});
   table.add<QConv>(
       {.formula = "q_matmul's sums over the windows of x; what is padded adds nothing",
-       .operands = "x w bias",
+       .operands = "x: [batch, channels, 1 to 3 spatial axes], or as the layout says\n"
+                   "w (i8 u8): filters [filters, channels / groups, kernel...], in either layout\n"
+                   "bias? (i32): [filters], added to the sums; 0 if left out",
+       .attributes =
+           "x_zero: the zero point of x\n"
+           "w_zero: the zero point of w\n"
+           "multiplier: the scale of x times that of w, divided by that of y\n"
+           "zero: the zero point of y\n"
+           "to: the type of y, i8 or u8\n"
+           "ties: how numbers halfway between two integers are rounded\n"
+           "strides: steps between windows along each spatial axis; all 1 if empty\n"
+           "dilations: steps between the elements of a window, likewise\n"
+           "pads: padding at the beginning of each spatial axis, then at the end of each; none if empty\n"
+           "groups: into how many groups channels and filters are divided\n"
+           "layout: the position of the channel axis in x and y",
+       .outputs = "y (i8 u8): [batch, filters, windows...], in the layout of x",
        .types = "i8 u8",
        .variants = {"expanded"},
        .samples = {"q_conv(T[2,3,7,6] in 0..100, i8[4,3,3,3] in -128..127, i32[4] in -900..900) "

@@ -5,10 +5,10 @@
 
 #include "kernels/householder_panel.wgsl.h"
 #include "kernels/identity.wgsl.h"
-#include "ops/body.h"
 #include "ops/copy.h"
 #include "ops/matrices.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
@@ -165,13 +165,15 @@ void Qr::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> qr(Value x) { return all_outputs(x.graph().add_value(std::make_shared<Qr>(), {x})); }
+QrFactors qr(Value x) { return named_outputs<QrFactors>(x.graph().add_value(std::make_shared<Qr>(), {x})); }
 
 namespace ops {
 void register_qr(OpTable& table) {
   table.add<Qr>(
       {.formula = "{Q, R}: x = Q R, Q with orthonormal columns, R upper triangular, signs as LAPACK has them",
-       .operands = "x",
+       .operands = "x: matrices [.., m, n]",
+       .outputs = "q: [.., m, k], orthonormal columns, where k = min(m, n)\n"
+                  "r: [.., k, n], upper triangular",
        .types = "f32 f16 bf16",
        .variants = {"panels"},
        .samples = {"qr(T[3,3])", "qr(T[2,3,17,5])", "qr(T[5,17])", "qr(T[1,1])", "qr(T[3,1,1])",

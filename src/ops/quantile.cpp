@@ -346,7 +346,14 @@ void register_quantile(OpTable& table) {
       {.formula =
            "the elements at (n - 1) q among the n along the axes in ascending order, for each q along a "
            "new first axis; between two of them what the interpolation says",
-       .operands = "x",
+       .operands = "x (float integer): the elements, in any order",
+       .attributes = "q: which quantiles, each from 0 to 1\n"
+                     "axes: which axes are reduced; all if empty\n"
+                     "keepdims: reduced axes stay, with length 1\n"
+                     "interpolation: what is made of the two elements that a quantile lies between; "
+                     "integers cannot be blended\n"
+                     "ignore_nan: NaN counts as missing, instead of making the result NaN",
+       .outputs = "y (float integer): in the type of x: [quantiles, the shape of x without the reduced axes]",
        .types = kTypes,
        .variants = {"quantile"},
        .samples = {"quantile(f32[3,17]) {q=[0.5,0,1], axes=[-1]}",
@@ -364,7 +371,13 @@ void register_quantile(OpTable& table) {
                    "quantile(f32[2,60001]) {q=[0.5], axes=[1], ignore_nan=true}"}});
   table.add<Median>(
       {.formula = "the quantile 0.5 along the axes: the mean of the two in the middle, or the lower one",
-       .operands = "x",
+       .operands = "x (float integer): the elements, in any order",
+       .attributes = "axes: which axes are reduced; all if empty\n"
+                     "keepdims: reduced axes stay, with length 1\n"
+                     "interpolation: what is made of the two elements that the median lies between; "
+                     "integers cannot be blended\n"
+                     "ignore_nan: NaN counts as missing, instead of making the result NaN",
+       .outputs = "y (float integer): in the type of x, of its shape without the reduced axes",
        .types = kTypes,
        .variants = {"expanded"},
        .samples = {"median(f32[3,18]) {axes=[-1]}", "median(f16[5,2,7])",

@@ -7,6 +7,7 @@
 #include "ir/reference.h"
 #include "ops/integer_range.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/quantization.h"
 #include "rlx/ops/rearrange.h"
@@ -86,7 +87,6 @@ struct Quantize final : OpOf<Quantize> {
     v("high", high, 0);
     v.choice("ties", ties, {"even", "away"}, std::optional(Ties::even));
   }
-  bool optional_input(int64_t input) const override { return input == 2; }
   IntegerRange range() const { return low == 0 && high == 0 ? integer_range(to) : IntegerRange{low, high}; }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
@@ -147,7 +147,6 @@ struct Dequantize final : OpOf<Dequantize> {
     v("axis", scales.axis, 1);
     v("block", scales.block, 0);
   }
-  bool optional_input(int64_t input) const override { return input == 2; }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2, 3);
@@ -253,10 +252,8 @@ Value dequantize(Value x, Value scale, Value zero_point, int64_t axis, int64_t b
   return x.graph().add_value(std::move(op), {x, scale, zero_point});
 }
 
-std::vector<Value> dynamic_quantize(Value x) {
-  const Value y = x.graph().add_value(std::make_shared<DynamicQuantize>(), {x});
-  const int32_t node = y.id().node;
-  return {y, x.graph().value({node, 1}), x.graph().value({node, 2})};
+DynamicQuantized dynamic_quantize(Value x) {
+  return named_outputs<DynamicQuantized>(x.graph().add_value(std::make_shared<DynamicQuantize>(), {x}));
 }
 
 namespace ops {
@@ -264,7 +261,17 @@ void register_quantize(OpTable& table) {
   table.add<Quantize>(
       {.formula =
            "y = clamp(round(x / scale) + zero_point, low, high); scales along an axis or in blocks of it",
-       .operands = "x scale zero_point",
+       .operands =
+           "x (float i32): what is quantised\n"
+           "scale (float): a scalar, a vector along the axis or, with blocks, a tensor of the rank of x\n"
+           "zero_point? (integer): likewise, in the type of y; 0 if left out",
+       .attributes = "to: the type of y, an integer type\n"
+                     "axis: along which scales differ, unless there is only one\n"
+                     "block: how many neighbours along the axis share a scale; 0: each index has its own\n"
+                     "low: the smallest y; if low and high are both 0, the range is that of the type\n"
+                     "high: the largest y\n"
+                     "ties: how quotients halfway between two integers are rounded",
+       .outputs = "y (integer): of the shape of x",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"quantize(T[3,17], T[] in 0.01..0.1)",
@@ -276,7 +283,13 @@ void register_quantize(OpTable& table) {
                    "quantize(T[65537], T[] in 0.01..0.1)"}});
   table.add<Dequantize>(
       {.formula = "y = (x - zero_point) scale; scales along an axis or in blocks of it",
-       .operands = "x scale zero_point",
+       .operands =
+           "x (float integer): what is decoded\n"
+           "scale (float): a scalar, a vector along the axis or, with blocks, a tensor of the rank of x\n"
+           "zero_point? (float integer): likewise, in the type of x; 0 if left out",
+       .attributes = "axis: along which scales differ, unless there is only one\n"
+                     "block: how many neighbours along the axis share a scale; 0: each index has its own",
+       .outputs = "y (float): of the shape of x, in the type of scale",
        .types = "i8 u8 i32",
        .variants = {"expanded"},
        .samples = {"dequantize(T[3,17], f32[] in 0.1..2)",
@@ -286,7 +299,10 @@ void register_quantize(OpTable& table) {
                    "dequantize(T[65537], f32[1] in 0.1..2, T[1])"}});
   table.add<DynamicQuantize>(
       {.formula = "x as u8 for the range of its elements and 0, the scale, and the zero point",
-       .operands = "x",
+       .operands = "x: what is quantised",
+       .outputs = "y (u8): of the shape of x\n"
+                  "scale (f32): [], how much of x one step of y is\n"
+                  "zero_point (u8): [], the y that stands for 0",
        .types = "f32",
        .variants = {"expanded"},
        .samples = {"dynamic_quantize(f32[3,17])", "dynamic_quantize(f32[257] in 1..3)",

@@ -10,6 +10,7 @@
 #include "kernels/lowering.h"
 #include "kernels/random.wgsl.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/order.h"
 #include "rlx/ops/random.h"
@@ -163,7 +164,6 @@ struct AddGumbel final : OpOf<AddGumbel> {
   int64_t stream = 0;
 
   void visit_attributes(AttributeVisitor& v) override { v("stream", stream, 0); }
-  bool optional_input(int64_t input) const override { return input == 2; }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2, 3);
@@ -213,6 +213,9 @@ struct Bernoulli final : OpOf<Bernoulli> {
     v("dtype", dtype);
     v("stream", stream, 0);
   }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == 0 ? std::optional(ValueRange{.low = 0, .high = 1}) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2);
     in.expect_float(0);
@@ -242,7 +245,6 @@ struct Dropout final : OpOf<Dropout> {
     v("ratio", ratio, 0.5);
     v("stream", stream, 0);
   }
-  bool optional_input(int64_t input) const override { return input == 1; }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(1, 2);
@@ -357,13 +359,12 @@ Value randperm(Graph& graph, Dim n, const Seed& seed, int64_t stream) {
   return graph.add_value(op, {seed.words(graph)});
 }
 
-std::vector<Value> dropout(Value x, double ratio, const std::optional<Seed>& seed, int64_t stream) {
+Dropped dropout(Value x, double ratio, const std::optional<Seed>& seed, int64_t stream) {
   auto op = std::make_shared<Dropout>();
   op->ratio = ratio;
   op->stream = stream;
   Graph& graph = x.graph();
-  const Value y = graph.add_value(op, {x, seed ? seed->words(graph) : Value()});
-  return {y, graph.value({y.id().node, 1})};
+  return named_outputs<Dropped>(graph.add_value(op, {x, seed ? seed->words(graph) : Value()}));
 }
 
 Value add_gumbel(Value x, const Seed& seed, Value ids, int64_t stream) {
@@ -376,10 +377,13 @@ Value add_gumbel(Value x, const Seed& seed, Value ids, int64_t stream) {
 namespace ops {
 void register_random(OpTable& table) {
   const std::string seed = "u32[2] in 0..4000000000";
-  const auto add = [&](Distribution kind, std::string formula, std::vector<std::string> samples) {
+  const auto add = [&](Distribution kind, std::string formula, std::string_view attributes,
+                       std::vector<std::string> samples) {
     table.add({.name = std::string(Random(kind).name()),
                .formula = std::move(formula),
-               .operands = "seed",
+               .operands = "seed (integer): one or two elements, the low and high words of the seed",
+               .attributes = attributes,
+               .outputs = kind == Distribution::bits ? "y (u32): all bits random" : "y (float): the numbers",
                .types = kind == Distribution::bits ? "u32" : "f32",
                .variants = {"random"},
                .samples = std::move(samples),
@@ -387,6 +391,8 @@ void register_random(OpTable& table) {
   };
   add(Distribution::bits,
       "y[i] = the first word of T((0, i), T((stream, 0), seed)), where T(counter, key) is Threefry-2x32-20",
+      "shape: of y\n"
+      "stream: draws with the same seed and different streams are independent",
       {"random_bits(" + seed + ") {shape=[3, 17]}", "random_bits(i64[1] in -9..9) {shape=[257], stream=7}",
        "random_bits(i32[2] in -9..9) {shape=[65537]}", "random_bits(u8[1]) {shape=[]}",
        "random_bits(" + seed + ") {shape=[0, 3]}", "random_bits(" + seed + ") {shape=[600, 1001]}"});
@@ -409,14 +415,29 @@ void register_random(OpTable& table) {
   }
   add(Distribution::uniform,
       "y[i] = low + u (high - low), where u is the first bits of random_bits as a fraction",
+      "shape: of y\n"
+      "low: the smallest number\n"
+      "high: what all numbers are below, unless it equals low\n"
+      "dtype: the type of y, a float type\n"
+      "stream: draws with the same seed and different streams are independent",
       std::move(uniform));
   add(Distribution::normal,
       "y[i] = mean + scale sqrt(-2 ln u) cos(2 pi v), where u and v are made of the two words of random_bits",
+      "shape: of y\n"
+      "mean: of the distribution\n"
+      "scale: the standard deviation of the distribution\n"
+      "dtype: the type of y, a float type\n"
+      "stream: draws with the same seed and different streams are independent",
       std::move(normal));
   table.add<AddGumbel>(
       {.formula = "y = x - ln(-ln u), where u = (w + 1/2) / 2^32 and w is the first word of "
                   "T((row, id), T((stream, 0), seed)); without ids, id is the index in the row",
-       .operands = "x seed ids",
+       .operands = "x: rows of logits [.., n]\n"
+                   "seed (integer): one or two elements, the low and high words of the seed\n"
+                   "ids? (integer): of the shape of x, a number that the noise of an element depends on; "
+                   "its index in the row if left out",
+       .attributes = "stream: draws with the same seed and different streams are independent",
+       .outputs = "y (f32): x with the noise added",
        .types = "f32 f16 bf16",
        .variants = {"random"},
        .samples = {"add_gumbel(T[3,17], i64[1])", "add_gumbel(T[257], " + seed + ", i32[257])",
@@ -424,7 +445,12 @@ void register_random(OpTable& table) {
                    "add_gumbel(T[0,3], " + seed + ")", "add_gumbel(T[3,0], " + seed + ")",
                    "add_gumbel(T[3,100003], " + seed + ", i32[3,100003])"}});
   table.add<Bernoulli>({.formula = "1 where random_uniform is less than p, else 0",
-                        .operands = "p seed",
+                        .operands = "p: the probability of 1 for each element of y\n"
+                                    "seed (integer): one or two elements, the low and high words of the seed",
+                        .attributes =
+                            "dtype: the type of y; that of p if not given\n"
+                            "stream: draws with the same seed and different streams are independent",
+                        .outputs = "y (any): 1 or 0, of the shape of p",
                         .types = "f32 f16 bf16",
                         .variants = {"expanded"},
                         .samples = {"bernoulli(T[3,17] in 0..1, " + seed + ")",
@@ -434,7 +460,13 @@ void register_random(OpTable& table) {
   table.add<Dropout>(
       {.formula = "x / (1 - ratio) where random_uniform is not less than the ratio, else 0; and "
                   "where that is. Without a seed x, and true",
-       .operands = "x seed",
+       .operands = "x: of any shape\n"
+                   "seed? (integer): one or two elements, the low and high words of the seed; nothing is "
+                   "dropped if left out",
+       .attributes = "ratio: the probability that an element is dropped, from 0 to 1\n"
+                     "stream: draws with the same seed and different streams are independent",
+       .outputs = "y: of the shape of x\n"
+                  "mask (bool): of the shape of x, false where elements are dropped",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"dropout(T[3,17], " + seed + ")", "dropout(T[257], i64[1]) {ratio=0.1, stream=5}",
@@ -442,7 +474,10 @@ void register_random(OpTable& table) {
                    "dropout(T[5], " + seed + ") {ratio=0}", "dropout(T[0], " + seed + ")",
                    "dropout(T[300,500], " + seed + ") {ratio=0.75}"}});
   table.add<RandPerm>({.formula = "the order of n elements of random_bits; equal ones stay in order",
-                       .operands = "seed",
+                       .operands = "seed (integer): one or two elements, the low and high words of the seed",
+                       .attributes = "n: how many numbers\n"
+                                     "stream: draws with the same seed and different streams are independent",
+                       .outputs = "y (i64): [n], the numbers from 0 to n - 1 in random order",
                        .types = "i64",
                        .variants = {"expanded"},
                        .samples = {"randperm(" + seed + ") {n=257}", "randperm(i64[1]) {n=1, stream=3}",

@@ -69,6 +69,11 @@ namespace ops {
 void register_range(OpTable& table) {
   table.add<Range>({.formula = "y[i] = start + i step, for i < length",
                     .operands = "",
+                    .attributes = "length: how many numbers\n"
+                                  "start: the first number\n"
+                                  "step: the difference between neighbours\n"
+                                  "dtype: the type of y, a float or integer type",
+                    .outputs = "y (float integer): [length]",
                     .types = "i64",
                     .variants = {"range"},
                     .samples = {"range() {length=17, start=-3, step=2}", "range() {length=0}",

@@ -125,7 +125,27 @@ namespace ops {
 void register_recurrence(OpTable& table) {
   table.add<Recurrence>(
       {.formula = "the steps of lstm, gru or rnn from the sums that their inputs make",
-       .operands = "gates r s extra lengths h0 c0",
+       .operands =
+           "gates: sums of products and biases of x, [steps, batch, D, gates, units] for D directions\n"
+           "r: weights of h, [D, size of h, gates, units], with zeros up to multiples of four\n"
+           "s?: [D, units, size of h], likewise: the projection of an lstm, or the last gate of a gru\n"
+           "extra?: peepholes [D, 3, units] of an lstm, or the bias inside the reset [D, 1, units] of a "
+           "gru_after\n"
+           "lengths? (integer): [batch], how many steps each row has; all of them if left out\n"
+           "h0?: [D, batch, size of h], the initial h; zeros if left out\n"
+           "c0?: [D, batch, units], the initial c of an lstm; zeros if left out",
+       .attributes =
+           "cell: the network whose steps these are\n"
+           "direction: in which order steps are taken; D is 2 if in both orders, else 1\n"
+           "batch_first: batch comes before steps and directions, in operands and outputs\n"
+           "activations: element-wise functions, or expressions of $0, for each direction: of its gates and "
+           "states; sigmoid and tanh if empty\n"
+           "clip: the bound of what goes into the activations of gates and candidate; none if not given\n"
+           "input_forget: the forget gate of an lstm is 1 minus its input gate\n"
+           "projected: the size of h if there is a projection, else 0",
+       .outputs = "y: [steps, D, batch, size of h], h after each step; zero after the last step of a row\n"
+                  "h: [D, batch, size of h], the last h\n"
+                  "c?: [D, batch, units], the last c of an lstm",
        .types = "f32 f16 bf16",
        .variants = recurrence_variants(),
        .samples =

@@ -90,7 +90,6 @@ struct Recurrence final : OpOf<Recurrence> {
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
-  bool optional_input(int64_t input) const override { return input >= 2; }
   bool reads_view(int64_t input, const View& view) const override;
 
   // Gates in r: the rest is in s.

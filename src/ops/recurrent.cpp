@@ -6,6 +6,7 @@
 #include "ops/copy.h"
 #include "ops/matmul.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/recurrence.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
@@ -27,7 +28,10 @@ struct Recurrent : Op {
   void reference(RefContext& r) const override;
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   bool expands() const override { return true; }
-  bool optional_input(int64_t input) const override { return input >= kBias; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == kLengths ? values_between(1, inputs[kX].shape[a.batch_first ? 1 : 0]) : std::nullopt;
+  }
   Tolerance tolerance(std::span<const TensorType> inputs) const override;
 };
 
@@ -236,7 +240,7 @@ void refuse(bool given, std::string_view op, std::string_view what) {
 }
 
 template <class Made>
-std::vector<Value> recurrent(std::shared_ptr<Made> op, Value x, Value w, Value r, const RecurrentOptions& o) {
+Value recurrent(std::shared_ptr<Made> op, Value x, Value w, Value r, const RecurrentOptions& o) {
   const std::string_view name = op->name();
   const bool lstm = op->cell() == RecurrentCell::lstm;
   refuse(!lstm && o.initial_c, name, "initial c");
@@ -247,21 +251,21 @@ std::vector<Value> recurrent(std::shared_ptr<Made> op, Value x, Value w, Value r
   op->a = {o.direction, o.batch_first, o.activations, o.clip, o.input_forget};
   std::vector<Value> inputs = {x, w, r, o.bias, o.lengths, o.initial_h};
   if (lstm) inputs.insert(inputs.end(), {o.initial_c, o.peepholes, o.projection});
-  return all_outputs(x.graph().add_value(op, inputs));
+  return x.graph().add_value(op, inputs);
 }
 
 }  // namespace
 
-std::vector<Value> lstm(Value x, Value w, Value r, const RecurrentOptions& options) {
-  return recurrent(std::make_shared<Lstm>(), x, w, r, options);
+LstmOutputs lstm(Value x, Value w, Value r, const RecurrentOptions& options) {
+  return named_outputs<LstmOutputs>(recurrent(std::make_shared<Lstm>(), x, w, r, options));
 }
-std::vector<Value> gru(Value x, Value w, Value r, const RecurrentOptions& options) {
+RecurrentOutputs gru(Value x, Value w, Value r, const RecurrentOptions& options) {
   auto op = std::make_shared<Gru>();
   op->linear_before_reset = options.linear_before_reset;
-  return recurrent(op, x, w, r, options);
+  return named_outputs<RecurrentOutputs>(recurrent(op, x, w, r, options));
 }
-std::vector<Value> rnn(Value x, Value w, Value r, const RecurrentOptions& options) {
-  return recurrent(std::make_shared<Rnn>(), x, w, r, options);
+RecurrentOutputs rnn(Value x, Value w, Value r, const RecurrentOptions& options) {
+  return named_outputs<RecurrentOutputs>(recurrent(std::make_shared<Rnn>(), x, w, r, options));
 }
 
 namespace ops {
@@ -274,7 +278,28 @@ void register_recurrent(OpTable& table) {
            "the gates i, o, f, g; bias [D, 8 units], lengths [batch], initial_h [D, batch, size of h], "
            "initial_c [D, batch, units], peepholes [D, 3 units], projection [D, size of h, units]; gives y "
            "[steps, D, batch, size of h], the last h and the last c",
-       .operands = "x w r bias lengths initial_h initial_c peepholes projection",
+       .operands =
+           "x: [steps, batch, k]\n"
+           "w: weights of x, [D, 4 units, k]: D directions, each with the gates input, output, forget, "
+           "candidate\n"
+           "r: weights of h, [D, 4 units, size of h]\n"
+           "bias?: [D, 8 units], those of w and then those of r; 0 if left out\n"
+           "lengths? (integer): [batch], how many steps each row has; all of them if left out\n"
+           "initial_h?: [D, batch, size of h]; zeros if left out\n"
+           "initial_c?: [D, batch, units]; zeros if left out\n"
+           "peepholes?: [D, 3 units], weights of c in the input, output and forget gates; 0 if left out\n"
+           "projection?: [D, size of h, units], turns the output of the cell into h; if left out, h is that "
+           "output",
+       .attributes =
+           "direction: in which order steps are taken; D is 2 if in both orders, else 1\n"
+           "batch_first: batch comes before steps and directions, in operands and outputs\n"
+           "activations: element-wise functions, or expressions of $0, for each direction: of the gates, "
+           "the candidate and the output; sigmoid, tanh, tanh if empty\n"
+           "clip: the bound of what goes into the activations of gates and candidate; none if not given\n"
+           "input_forget: the forget gate is 1 minus the input gate",
+       .outputs = "y: [steps, D, batch, size of h], h after each step; zero after the last step of a row\n"
+                  "h: [D, batch, size of h], the last h\n"
+                  "c: [D, batch, units], the last c",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {
@@ -305,7 +330,22 @@ void register_recurrent(OpTable& table) {
            "units, "
            "k], r [D, 3 units, units] with the gates z, r, g; bias [D, 6 units], lengths [batch], initial_h "
            "[D, batch, units]; gives y [steps, D, batch, units] and the last h",
-       .operands = "x w r bias lengths initial_h",
+       .operands =
+           "x: [steps, batch, k]\n"
+           "w: weights of x, [D, 3 units, k]: D directions, each with the gates update, reset, candidate\n"
+           "r: weights of h, [D, 3 units, units]\n"
+           "bias?: [D, 6 units], those of w and then those of r; 0 if left out\n"
+           "lengths? (integer): [batch], how many steps each row has; all of them if left out\n"
+           "initial_h?: [D, batch, units]; zeros if left out",
+       .attributes =
+           "direction: in which order steps are taken; D is 2 if in both orders, else 1\n"
+           "batch_first: batch comes before steps and directions, in operands and outputs\n"
+           "activations: element-wise functions, or expressions of $0, for each direction: of the gates and "
+           "the candidate; sigmoid, tanh if empty\n"
+           "clip: the bound of what goes into the activations of gates and candidate; none if not given\n"
+           "linear_before_reset: the reset gate multiplies the product of h and r, instead of h",
+       .outputs = "y: [steps, D, batch, units], h after each step; zero after the last step of a row\n"
+                  "h: [D, batch, units], the last h",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {
@@ -324,7 +364,19 @@ void register_recurrent(OpTable& table) {
       {.formula = "h = tanh(x w + h r + bias) for each step; x [steps, batch, k], w [D, units, k], r [D, "
                   "units, units]; bias [D, 2 units], lengths [batch], initial_h [D, batch, units]; gives y "
                   "[steps, D, batch, units] and the last h",
-       .operands = "x w r bias lengths initial_h",
+       .operands = "x: [steps, batch, k]\n"
+                   "w: weights of x, [D, units, k]: D directions\n"
+                   "r: weights of h, [D, units, units]\n"
+                   "bias?: [D, 2 units], those of w and then those of r; 0 if left out\n"
+                   "lengths? (integer): [batch], how many steps each row has; all of them if left out\n"
+                   "initial_h?: [D, batch, units]; zeros if left out",
+       .attributes = "direction: in which order steps are taken; D is 2 if in both orders, else 1\n"
+                     "batch_first: batch comes before steps and directions, in operands and outputs\n"
+                     "activations: element-wise functions, or expressions of $0, for each direction: of h; "
+                     "tanh if empty\n"
+                     "clip: the bound of what goes into the activations; none if not given",
+       .outputs = "y: [steps, D, batch, units], h after each step; zero after the last step of a row\n"
+                  "h: [D, batch, units], the last h",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {

@@ -318,7 +318,11 @@ void register_reduce(OpTable& table) {
     OpInfo info;
     info.name = reduce_name(row.kind);
     info.formula = row.formula;
-    info.operands = "x";
+    info.operands = "x: what is reduced";
+    info.attributes =
+        "axes: which axes are reduced; all if empty\n"
+        "keepdims: reduced axes stay, with length 1";
+    info.outputs = "y: of the shape of x without the reduced axes";
     info.types = row.kind == ReduceKind::mean ? "f32 f16 bf16" : "f32 f16 bf16 i32 u32 i64 i8 u8";
     info.variants = names_of(kVariants);
     const std::string op = info.name;

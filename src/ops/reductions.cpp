@@ -139,16 +139,26 @@ void register_reductions(OpTable& table) {
                        name + "(T[257]" + range + ")", name + "(T[4,3]" + range + ") {axes=[0]}"};
   };
   for (const Row& row : kRows) {
+    const bool tests = row.function == any || row.function == all;
     table.add({.name = row.name,
                .formula = row.formula,
-               .operands = "x",
+               .operands = tests ? "x (any): what is tested" : "x: what is reduced",
+               .attributes = "axes: which axes are reduced; all if empty\n"
+                             "keepdims: reduced axes stay, with length 1",
+               .outputs = tests ? "y (bool): of the shape of x without the reduced axes"
+                                : "y: of the shape of x without the reduced axes",
                .types = row.types,
                .variants = {"expanded"},
                .samples = samples(row.name, row.range),
                .make = [&row] { return std::make_shared<Reduced>(&row); }});
   }
   table.add<Variance>({.formula = "the mean of (x - mean)^2 over the axes; correction c divides by n - c",
-                       .operands = "x",
+                       .operands = "x: what is reduced",
+                       .attributes = "axes: which axes are reduced; all if empty\n"
+                                     "keepdims: reduced axes stay, with length 1\n"
+                                     "correction: what is subtracted from the number of elements that the "
+                                     "sum is divided by",
+                       .outputs = "y: of the shape of x without the reduced axes",
                        .types = "f32 f16 bf16",
                        .variants = {"expanded"},
                        .samples = samples(Variance::kName, "")});

@@ -64,7 +64,9 @@ namespace ops {
 void register_reshape(OpTable& table) {
   table.add<Reshape>(
       {.formula = "the same elements in row-major order under another shape; one dim may be -1",
-       .operands = "x",
+       .operands = "x: of any shape",
+       .attributes = "shape: of y; one dim may be -1, which is then inferred",
+       .outputs = "y: the elements of x",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
        .samples = {"reshape(T[3,17]) {shape=[17,3]}", "reshape(T[2,3,4]) {shape=[-1,6]}",

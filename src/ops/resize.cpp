@@ -195,7 +195,22 @@ void register_resize(OpTable& table) {
       {.formula = "x with other sizes along some axes: its nearest elements, or sums of neighbours with "
                   "linear or cubic "
                   "weights",
-       .operands = "x",
+       .operands = "x (any): what is resized; types other than floats need the mode nearest",
+       .attributes =
+           "axes: which axes are resized; all if empty\n"
+           "scales: the factor for each of the axes; empty if sizes are given\n"
+           "sizes: the new length of each of the axes; empty if scales are given\n"
+           "mode: how an element of y is made of the elements of x around its place\n"
+           "coordinates: which place in x an element of y stands for, named as in ONNX\n"
+           "rounding: how that place is rounded if the mode is nearest\n"
+           "aspect: whether sizes are exact, or limits for one scale that all axes share\n"
+           "antialias: elements of a smaller y are made of all elements of x that they cover\n"
+           "exclude_outside: places outside x have no weight, instead of counting as the nearest end of x\n"
+           "cubic_coeff: the coefficient of cubic weights\n"
+           "roi: for tf_crop_and_resize, the region of x: where it begins along each axis, then where it "
+           "ends, as parts of the length\n"
+           "outside: for tf_crop_and_resize, the element for a place outside x",
+       .outputs = "y (any): in the type of x",
        .types = "f32 f16 bf16",
        .variants = resize_variants(),
        .samples = {

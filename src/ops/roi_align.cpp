@@ -31,6 +31,11 @@ struct RoiAlign final : OpOf<RoiAlign> {
     v.choice("mode", mode, {"avg", "max"}, std::optional(RoiMode::avg));
   }
   bool types_numbers(int64_t input) const override { return input == 0; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    if (input == 1) return ValueRange{.low = 0, .high = 8 / scale};
+    return input == 2 ? values_between(0, inputs[0].shape[0] - 1) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;
@@ -264,7 +269,17 @@ void register_roi_align(OpTable& table) {
   table.add<RoiAlign>(
       {.formula =
            "mean or maximum of interpolated points in height x width bins of regions [x1, y1, x2, y2] of x",
-       .operands = "x rois images",
+       .operands = "x: images [n, channels, h, w]\n"
+                   "rois (float): [regions, 4], the corners x1, y1, x2, y2 of each region\n"
+                   "images (integer): [regions], which image a region is of; clamped to those there are",
+       .attributes =
+           "height: how many bins a region has along its height\n"
+           "width: how many bins a region has along its width\n"
+           "scale: the factor from the coordinates of regions to those of x\n"
+           "sampling_ratio: how many points a bin has along each axis; 0: as many as it has pixels\n"
+           "half_pixel: the centres of pixels lie at .5\n"
+           "mode: what is taken of the points of a bin",
+       .outputs = "y: [regions, channels, height, width]",
        .types = "f32 f16 bf16",
        .variants = {"roi_align"},
        .samples = {

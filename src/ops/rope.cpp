@@ -174,7 +174,15 @@ namespace ops {
 void register_rope(OpTable& table) {
   table.add<Rope>(
       {.formula = "pairs (a, b) of each head become (a cos - b sin, b cos + a sin) at their position",
-       .operands = "x cos sin positions",
+       .operands = "x: [.., sequence, heads * head_dim], heads side by side\n"
+                   "cos (float): [positions, rotated / 2], the cosine for each position and pair\n"
+                   "sin (float): likewise, the sine\n"
+                   "positions? (i32 i64 u32): broadcast to x without its last axis; the index along the "
+                   "sequence if left out",
+       .attributes = "head_dim: how many elements a head has\n"
+                     "interleaved: pairs are neighbours, instead of elements half of rotated apart\n"
+                     "rotated: how many elements of a head are rotated, the first ones; 0: all",
+       .outputs = "y: of the shape of x",
        .types = "f32 f16 bf16",
        .variants = {"flat"},
        .samples = {"rope(T[2,17,24], T[17,4], T[17,4]) {head_dim=8}",

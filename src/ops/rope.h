@@ -23,7 +23,10 @@ struct Rope final : OpOf<Rope> {
     v("rotated", rotated, 0);
   }
   int64_t pairs() const { return (rotated != 0 ? rotated : head_dim) / 2; }
-  bool optional_input(int64_t input) const override { return input == 3; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 3 ? values_between(0, inputs[1].shape[0] - 1) : std::nullopt;
+  }
   void check_inputs(const InferArgs& in) const;
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;

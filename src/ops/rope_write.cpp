@@ -124,7 +124,21 @@ namespace ops {
 void register_rope_write(OpTable& table) {
   table.add<RopeWrite>(
       {.formula = "the rope of queries; that of keys and the values as they are, in their states",
-       .operands = "keys values x cos sin",
+       .operands = "keys: the state that keeps keys\n"
+                   "values: the state that keeps values\n"
+                   "x: [.., sequence, columns]: queries, keys and values side by side\n"
+                   "cos (float): [positions, rotated / 2], the cosine for each position and pair\n"
+                   "sin (float): likewise, the sine",
+       .attributes = "queries: how many columns of x are queries\n"
+                     "keys: how many columns of x are keys; those after them are values\n"
+                     "head_dim: how many elements a head has\n"
+                     "interleaved: pairs are neighbours, instead of elements half of rotated apart\n"
+                     "rotated: how many elements of a head are rotated, the first ones; 0: all\n"
+                     "axis: of the states, along which rows are replaced\n"
+                     "start: the first row that is replaced",
+       .outputs = "keys: the state with the new keys, rotated\n"
+                  "values: the state with the new values\n"
+                  "y: [.., sequence, queries], the queries, rotated",
        .types = "f32 f16 bf16",
        .variants = {"rope_write"},
        .samples =

@@ -179,7 +179,13 @@ void register_rotary(OpTable& table) {
       {.formula =
            "pairs of the first half of each head turn with the column of their pixel, those of the second "
            "half with its row",
-       .operands = "x",
+       .operands = "x: [.., end_x * end_y * repeat, heads * head_dim], the pixels of a picture row by row",
+       .attributes = "end_x: how many columns the picture has\n"
+                     "end_y: how many rows the picture has\n"
+                     "head_dim: how many elements a head has, a multiple of 4\n"
+                     "theta: pair c of a half turns by theta^(-4 c / head_dim) from one pixel to the next\n"
+                     "repeat: how many neighbouring positions each pixel has",
+       .outputs = "y: of the shape of x",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"axial_rope_2d(T[2,30,24]) {end_x=5, end_y=3, head_dim=12, repeat=2}",

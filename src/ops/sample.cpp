@@ -106,7 +106,11 @@ struct Sample final : OpOf<Sample> {
     v("min_p", o.min_p, 0);
     v("stream", o.stream, 0);
   }
-  bool optional_input(int64_t input) const override { return input == 2; }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    const Shape& logits = inputs[0].shape;
+    return input == 2 ? values_between(0, logits[logits.rank() - 1] - 1) : std::nullopt;
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
@@ -258,9 +262,9 @@ std::optional<std::vector<Value>> Sample::expand(const ExpandArgs& in) const {
   Value values = x;
   Value ids;
   if (k > 0) {
-    const std::vector<Value> ordered = topk(x, k);
-    values = ordered[0];
-    ids = ordered[1];
+    const Ordered ordered = topk(x, k);
+    values = ordered.values;
+    ids = ordered.indices;
   }
   const Value most = ids ? slice(values, last, 0, 1) : max(x, {-1}, true);
   // Where all are minus infinity, so is the largest.
@@ -297,7 +301,11 @@ void register_sample(OpTable& table) {
   table.add<Multinomial>(
       {.formula =
            "y[.., s] = a class drawn from softmax(logits[..]): the argmax of add_gumbel(logits), row by row",
-       .operands = "logits seed",
+       .operands = "logits: [.., classes]; NaN counts as minus infinity\n"
+                   "seed (integer): one or two elements, the low and high words of the seed",
+       .attributes = "samples: how many classes are drawn for each row, with replacement\n"
+                     "stream: draws with the same seed and different streams are independent",
+       .outputs = "y (i64): [.., samples], the classes drawn",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"multinomial(T[3,17], " + seed + ") {samples=5}", "multinomial(T[257], i64[1]) {stream=3}",
@@ -309,7 +317,22 @@ void register_sample(OpTable& table) {
            "a token drawn from softmax(logits / temperature) of those that top_k, top_p and min_p leave, "
            "in this order; before that, logits of previous tokens are reduced: x / or * "
            "repetition_penalty - presence_penalty - count frequency_penalty",
-       .operands = "logits seed previous",
+       .operands = "logits: [.., vocabulary]; NaN counts as minus infinity\n"
+                   "seed (integer): one or two elements, the low and high words of the seed\n"
+                   "previous? (integer): [.., n], the tokens that the penalties are for; those outside the "
+                   "vocabulary are ignored",
+       .attributes =
+           "repetition_penalty: divides the logits of previous tokens that are above 0, and multiplies the "
+           "others\n"
+           "presence_penalty: subtracted from the logits of previous tokens\n"
+           "frequency_penalty: subtracted from the logit of a previous token as often as it occurs\n"
+           "temperature: divides the logits; below 1e-6 the largest one wins\n"
+           "top_k: only the k most probable tokens stay; 0: all\n"
+           "top_p: only as few of the most probable tokens stay as have this probability together, at least "
+           "one\n"
+           "min_p: only tokens with at least this part of the largest probability stay\n"
+           "stream: draws with the same seed and different streams are independent",
+       .outputs = "y (i64): [..], the token drawn for each row",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"sample(T[3,17], " + seed + ")", "sample(T[257], i64[1]) {temperature=0.7, stream=3}",

@@ -13,7 +13,7 @@ namespace rlx {
 struct ScalarFn {
   std::string_view name;
   int arity = 1;
-  std::string_view operands = "";  // their names; "": "x", or "a b" of two
+  std::string_view operands = "";  // as in OpInfo; "": x, or a and b
   std::string_view formula;        // for people
   // The ONNX op that it is. Operands that are attributes there follow with their defaults: "Elu alpha=1".
   std::string_view onnx = "";

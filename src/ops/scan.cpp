@@ -26,7 +26,7 @@ struct Scan final : OpOf<Scan> {
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   bool has(Trait t) const override { return t == Trait::control_flow; }
-  std::vector<GraphPtr> subgraphs() const override { return {body}; }
+  std::vector<Subgraph> subgraphs() const override { return {{"body", body}}; }
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override;
   Tolerance tolerance(std::span<const TensorType>) const override { return body_tolerance(*body); }
 };
@@ -163,7 +163,15 @@ void register_scan(OpTable& table) {
       {.formula =
            "for each i: carried, slices = body(carried, scanned[i], captured); the last carried values, "
            "and the slices stacked",
-       .operands = "inputs...",
+       .operands = "inputs... (any): the carried values, then the scanned ones, then those that each "
+                   "iteration gets as they are",
+       .attributes =
+           "body: takes the inputs, of scanned ones a slice; returns the carried values, then any number of "
+           "slices\n"
+           "carried: how many inputs are carried from one iteration to the next\n"
+           "scanned: how many inputs are cut along their first axis, into a slice for each iteration",
+       .outputs = "outputs... (any): the last carried values, then the slices of all iterations along a new "
+                  "first axis",
        .types = "f32",
        .variants = {"expanded"},
        .samples = {

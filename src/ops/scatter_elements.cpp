@@ -19,6 +19,11 @@ struct ScatterElements final : OpOf<ScatterElements> {
     v.choice("reduction", reduction, {"none", "add", "mul", "max", "min"},
              std::optional(ScatterReduction::none));
   }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    return input == 1 ? values_between(0, inputs[0].shape[normal_axis(axis, inputs[0].shape.rank())] - 1)
+                      : std::nullopt;
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     check_scatter(in, reduction);
@@ -121,7 +126,13 @@ void register_scatter_elements(OpTable& table) {
       {.formula =
            "y = x, with y[o, indices[o, j, k], k] joined with updates[o, j, k] along axis; without a "
            "reduction the last update counts; negative indices count from the end, those outside are clamped",
-       .operands = "x indices updates",
+       .operands = "x (any): what is updated\n"
+                   "indices (integer): of the shape of updates, where each goes along the axis\n"
+                   "updates (any): of the type and rank of x",
+       .attributes =
+           "axis: along which the indices count\n"
+           "reduction: how an update is joined with what is there; without one, the last update counts",
+       .outputs = "y (any): of the type and shape of x",
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = {"scatter"},
        .samples = {

@@ -17,6 +17,12 @@ struct ScatterNd final : OpOf<ScatterNd> {
     v.choice("reduction", reduction, {"none", "add", "mul", "max", "min"},
              std::optional(ScatterReduction::none));
   }
+  std::optional<ValueRange> sensible_values(int64_t input,
+                                            std::span<const TensorType> inputs) const override {
+    if (input != 1) return std::nullopt;
+    const Shape& indices = inputs[1].shape;
+    return index_range(inputs[0].shape, 0, indices[indices.rank() - 1].value());
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     check_scatter(in, reduction);
@@ -94,7 +100,12 @@ void register_scatter_nd(OpTable& table) {
       {.formula = "y = x, with y[indices[i, :], ...] joined with updates[i, ...]; without a reduction the "
                   "last update "
                   "counts; negative indices count from the end, those outside are clamped",
-       .operands = "x indices updates",
+       .operands = "x (any): what is updated\n"
+                   "indices (integer): [.., d], each d of them an index into the first d axes of x\n"
+                   "updates (any): of the type of x, [.., the remaining axes of x]",
+       .attributes =
+           "reduction: how an update is joined with what is there; without one, the last update counts",
+       .outputs = "y (any): of the type and shape of x",
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = {"scatter"},
        .samples = {"scatter_nd(T[5,7], i32[9,1] in -5..4, T[9,7]) {reduction=\"add\"}",

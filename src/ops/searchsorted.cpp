@@ -138,7 +138,10 @@ void register_searchsorted(OpTable& table) {
       {.formula = "how many elements of each row of `sorted`, in ascending order, are less than each value "
                   "of the row; "
                   "right: not greater",
-       .operands = "sorted values",
+       .operands = "sorted: [.., n], rows in ascending order, or one vector for all values\n"
+                   "values: [.., m], those of each row; of any shape if sorted is a vector",
+       .attributes = "right: elements equal to a value count too",
+       .outputs = "y (i64): of the shape of values, how many elements come before each",
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = {"searchsorted"},
        .samples = {"searchsorted(T[1], T[5])", "searchsorted(T[3,1], T[3,7]) {right=true}",

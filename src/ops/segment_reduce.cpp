@@ -72,6 +72,9 @@ struct SegmentReduce final : OpOf<SegmentReduce> {
              std::optional(SegmentReduction::sum));
     v("axis", axis, 0);
   }
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    return input == 1 ? values_between(0, segments - 1) : std::nullopt;
+  }
 
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(2);
@@ -186,7 +189,12 @@ void register_segment_reduce(OpTable& table) {
       {.formula = "y[s] = the reduction of the slices x[i] along the axis with ids[i] = s, for s < segments; "
                   "other ids count nowhere; without slices 0 (sum), 1 (prod), NaN (mean), or the end of the "
                   "range (max, min)",
-       .operands = "x ids",
+       .operands = "x (float integer): what is reduced\n"
+                   "ids (integer): a vector, the segment of each slice of x along the axis",
+       .attributes = "segments: how many segments there are\n"
+                     "reduction: how the slices of a segment are joined; only floats have a mean\n"
+                     "axis: along which x is cut into slices",
+       .outputs = "y (float integer): in the type of x, with the segments along the axis",
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = {"expanded"},
        .samples = {"segment_reduce(T[17,3], i32[17] in -1..5) {segments=5}",

@@ -16,6 +16,7 @@
 #include "ops/body.h"
 #include "ops/chunked_scan.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/state_space.h"
@@ -113,7 +114,6 @@ struct SelectiveSteps final : OpOf<SelectiveSteps> {
     v("delta_softplus", softplus, false);
   }
   int64_t extras() const { return (skip ? 1 : 0) + (bias ? 1 : 0); }
-  bool optional_input(int64_t input) const override { return input >= kZ; }
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(5, 7);
     const Shape& b = in.shape(kB);
@@ -437,7 +437,11 @@ struct SelectiveScan final : OpOf<SelectiveScan> {
   bool softplus = false;
 
   void visit_attributes(AttributeVisitor& v) override { v("delta_softplus", softplus, false); }
-  bool optional_input(int64_t input) const override { return input >= kD; }
+  // What is kept is e^(delta a), and grows from step to step if that is more than 1.
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    if (input == kDelta) return ValueRange{.low = 0, .high = 1};
+    return input == kA ? std::optional(ValueRange{.low = -1, .high = 0}) : std::nullopt;
+  }
   std::vector<TensorType> infer(const InferArgs& in) const override {
     in.expect_count(5, 9);
     const Shape& a = in.shape(kA);
@@ -493,11 +497,11 @@ struct SelectiveScan final : OpOf<SelectiveScan> {
 
 }  // namespace
 
-std::vector<Value> selective_scan(Value x, Value delta, Value a, Value b, Value c,
-                                  const SelectiveScanOptions& o) {
+Scanned selective_scan(Value x, Value delta, Value a, Value b, Value c, const SelectiveScanOptions& o) {
   auto op = std::make_shared<SelectiveScan>();
   op->softplus = o.delta_softplus;
-  return all_outputs(x.graph().add_value(op, {x, delta, a, b, c, o.d, o.z, o.delta_bias, o.initial_state}));
+  return named_outputs<Scanned>(
+      x.graph().add_value(op, {x, delta, a, b, c, o.d, o.z, o.delta_bias, o.initial_state}));
 }
 
 namespace ops {
@@ -505,7 +509,18 @@ void register_selective_scan(OpTable& table) {
   table.add<SelectiveScan>(
       {.formula = "h = exp(delta a) h + delta x b, y = (sum(c h) + d x) silu(z), for each step; delta + "
                   "delta_bias, or its softplus, in place of delta",
-       .operands = "x delta a b c d z delta_bias initial_state",
+       .operands = "x: [batch, steps, channels]\n"
+                   "delta (float): [batch, steps, channels], the size of each step\n"
+                   "a (float): [channels, states], how fast each state decays\n"
+                   "b (float): [batch, steps, states], what x adds to each state\n"
+                   "c (float): [batch, steps, states], what each state adds to y\n"
+                   "d? (float): [channels]; d x is added to y, or nothing if left out\n"
+                   "z? (float): of the shape of x; at the end y is multiplied by silu(z), if it is given\n"
+                   "delta_bias? (float): [channels], added to delta; 0 if left out\n"
+                   "initial_state? (f32): [batch, channels, states]; zeros if left out",
+       .attributes = "delta_softplus: the softplus of delta and its bias takes the place of delta",
+       .outputs = "y: [batch, steps, channels]\n"
+                  "state (f32): [batch, channels, states], the state after the last step",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {
@@ -516,7 +531,19 @@ void register_selective_scan(OpTable& table) {
   // Decays of -2 and delta up to 0.5 forget slowly enough to see what is carried.
   table.add<SelectiveSteps>(
       {.formula = "the steps of selective_scan; rates has the columns a, d (`skip`) and delta_bias (`bias`)",
-       .operands = "x delta rates b c z initial_state",
+       .operands =
+           "x: [batch, steps, channels]\n"
+           "delta (float): [batch, steps, channels], the size of each step\n"
+           "rates (float): [channels, columns]: a of each state, then d and delta_bias, if there are any\n"
+           "b (float): [batch, steps, states], what x adds to each state\n"
+           "c (float): [batch, steps, states], what each state adds to y\n"
+           "z? (float): of the shape of x; at the end y is multiplied by silu(z), if it is given\n"
+           "initial_state? (f32): [batch, channels, states]; zeros if left out",
+       .attributes = "skip: whether rates has a column d\n"
+                     "bias: whether the last column of rates is delta_bias\n"
+                     "delta_softplus: the softplus of delta and its bias takes the place of delta",
+       .outputs = "y: [batch, steps, channels]\n"
+                  "state (f32): [batch, channels, states], the state after the last step",
        .types = "f32 f16 bf16",
        .variants = names_of(kVariants),
        .samples =

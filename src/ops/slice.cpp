@@ -56,7 +56,12 @@ namespace ops {
 void register_slice(OpTable& table) {
   table.add<Slice>(
       {.formula = "y[.., j, ..] = x[.., start + j*step, ..] along axis",
-       .operands = "x",
+       .operands = "x: of any shape",
+       .attributes = "axis: along which elements are taken\n"
+                     "start: the index of the first element; it cannot count from the end\n"
+                     "length: how many elements are taken\n"
+                     "step: from one element to the next; negative: backwards",
+       .outputs = "y: with this length along the axis",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
        .samples = {"slice(T[3,17]) {axis=1, start=3, length=7}", "slice(T[3,17]) {axis=0, start=1, length=1}",

@@ -97,7 +97,10 @@ void register_softmax(OpTable& table) {
     info.name = log ? "log_softmax" : "softmax";
     info.formula = log ? "x - max - log(sum(exp(x - max))) along the axis"
                        : "exp(x - max) / sum(exp(x - max)) along the axis; NaN for a row of -inf";
-    info.operands = "x";
+    info.operands = "x: logits";
+    info.attributes = "axis: along which the probabilities add up to 1";
+    info.outputs =
+        log ? "y: logarithms of probabilities, of the shape of x" : "y: probabilities, of the shape of x";
     info.types = "f32 f16 bf16";
     info.variants = names_of(kRowVariants);
     const std::string op = info.name;

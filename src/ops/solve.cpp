@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "kernels/identity.wgsl.h"
-#include "ops/body.h"
 #include "ops/fill.h"
 #include "ops/matrices.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "rlx/ops/linear_algebra.h"
 
 namespace rlx {
@@ -136,8 +136,8 @@ struct Inverse final : OpOf<Inverse> {
 
 }  // namespace
 
-std::vector<Value> solve(Value a, Value b) {
-  return all_outputs(a.graph().add_value(std::make_shared<Solve>(), {a, b}));
+Solution solve(Value a, Value b) {
+  return named_outputs<Solution>(a.graph().add_value(std::make_shared<Solve>(), {a, b}));
 }
 Value inverse(Value x) { return x.graph().add_value(std::make_shared<Inverse>(), {x}); }
 
@@ -146,7 +146,12 @@ void register_solve(OpTable& table) {
   table.add<Solve>(
       {.formula =
            "{x, info} of a x = b; NaN where a is singular: its first zero pivot, from 1 on, is info, else 0",
-       .operands = "a b",
+       .operands = "a: matrices [.., n, n]\n"
+                   "b: right-hand sides [.., n, k], or one vector for each matrix, [n] or of the shape of a "
+                   "without its last axis",
+       .outputs = "x: [.., n, k], or one vector for each matrix; NaN where a is singular\n"
+                  "info (i32): [..], for each matrix the number of its first zero pivot, from 1 on, or 0 if "
+                  "there is none",
        .types = "f32 f16 bf16",
        .variants = lu_variants(),
        .samples = {"solve(T[3,3], T[3])", "solve(T[2,3,4,4], T[2,3,4])", "solve(T[2,1,4,4], T[3,4,2])",
@@ -155,7 +160,8 @@ void register_solve(OpTable& table) {
                    "solve(T[90001,1,1] in 1..2, T[90001,1])", "solve(T[65,65], T[65])"}});
   table.add<Inverse>(
       {.formula = "the inverse of the matrices in the last two axes; NaN where there is none",
-       .operands = "x",
+       .operands = "x: matrices [.., n, n]",
+       .outputs = "y: [.., n, n]",
        .types = "f32 f16 bf16",
        .variants = lu_variants(),
        .samples = {"inverse(T[3,3])", "inverse(T[2,3,4,4])", "inverse(T[1,1])", "inverse(T[0,3,3])",

@@ -8,6 +8,7 @@
 #include "ops/gather_elements.h"
 #include "ops/op_table.h"
 #include "ops/order.h"
+#include "ops/outputs.h"
 #include "ops/rows.h"
 #include "rlx/ops/order.h"
 
@@ -146,21 +147,17 @@ struct ArgSort final : OpOf<ArgSort> {
     r.out() = both.out(1);
   }
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
-    return std::vector{sort(in[0], axis, descending)[1]};
+    return std::vector{sort(in[0], axis, descending).indices};
   }
 };
 
-std::vector<Value> both_outputs(Value values) {
-  return {values, values.graph().value({values.id().node, 1})};
-}
-
 }  // namespace
 
-std::vector<Value> sort(Value x, int64_t axis, bool descending) {
+Ordered sort(Value x, int64_t axis, bool descending) {
   auto op = std::make_shared<Sort>();
   op->axis = axis;
   op->descending = descending;
-  return both_outputs(x.graph().add_value(op, {x}));
+  return named_outputs<Ordered>(x.graph().add_value(op, {x}));
 }
 
 Value argsort(Value x, int64_t axis, bool descending) {
@@ -170,21 +167,32 @@ Value argsort(Value x, int64_t axis, bool descending) {
   return x.graph().add_value(op, {x});
 }
 
-std::vector<Value> topk(Value x, Dim k, int64_t axis, bool largest) {
+Ordered topk(Value x, Dim k, int64_t axis, bool largest) {
   auto op = std::make_shared<TopK>();
   op->k = std::move(k);
   op->axis = axis;
   op->largest = largest;
-  return both_outputs(x.graph().add_value(op, {x}));
+  return named_outputs<Ordered>(x.graph().add_value(op, {x}));
 }
 
 namespace ops {
 void register_sort(OpTable& table) {
   std::vector<std::string> all = names_of(kOrderVariants);
+  constexpr std::string_view operands = "x: what is put in order";
+  constexpr std::string_view attributes =
+      "axis: along which elements are compared\n"
+      "descending: the greatest first, instead of the smallest";
+  constexpr std::string_view outputs =
+      "values: the elements in their new order\n"
+      "indices (i64): where each was along the axis";
   table.add<TopK>(
       {.formula = "the k largest elements along the axis in descending order, or the k smallest in ascending "
                   "order, and their indices; NaN is greatest, and equal elements stay in order",
-       .operands = "x",
+       .operands = operands,
+       .attributes = "k: how many\n"
+                     "axis: along which elements are compared\n"
+                     "largest: the k largest, instead of the k smallest",
+       .outputs = outputs,
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = all,
        .samples = {"topk(T[3,17]) {k=5}", "topk(T[2,70,5]) {k=3, axis=1, largest=false}",
@@ -195,7 +203,9 @@ void register_sort(OpTable& table) {
   std::erase(all, "chunks");
   table.add<Sort>({.formula = "the elements along the axis in ascending or descending order, and their "
                               "indices; NaN is greatest, and equal elements stay in order",
-                   .operands = "x",
+                   .operands = operands,
+                   .attributes = attributes,
+                   .outputs = outputs,
                    .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
                    .variants = all,
                    .samples = {"sort(T[3,17])", "sort(T[2,70,5] in 0..1) {axis=1, descending=true}",
@@ -203,7 +213,9 @@ void register_sort(OpTable& table) {
                                "sort(T[300,9]) {descending=true}", "sort(T[2049] in -1000000..1000000)",
                                "sort(T[3000,67]) {axis=0}", "sort(T[300007])"}});
   table.add<ArgSort>({.formula = "the indices along the axis in the order of their elements, as sort has it",
-                      .operands = "x",
+                      .operands = operands,
+                      .attributes = attributes,
+                      .outputs = "indices (i64): where the elements in order are along the axis",
                       .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
                       .variants = {"expanded"},
                       .samples = {"argsort(T[3,17])", "argsort(T[2,70,5] in 0..1) {axis=1, descending=true}",

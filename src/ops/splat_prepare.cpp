@@ -11,6 +11,7 @@
 #include "ops/fill.h"
 #include "ops/op_table.h"
 #include "ops/order.h"
+#include "ops/outputs.h"
 #include "ops/splat.h"
 
 namespace rlx {
@@ -207,13 +208,12 @@ void SplatPrepare::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> gaussian_splat_prepare(Value positions, Value log_scales, Value rotations, Value opacities,
-                                          Value colors, Value camera, const SplatOptions& options) {
+PreparedSplats gaussian_splat_prepare(Value positions, Value log_scales, Value rotations, Value opacities,
+                                      Value colors, Value camera, const SplatOptions& options) {
   auto op = std::make_shared<SplatPrepare>();
   op->o = options;
-  Graph& graph = positions.graph();
-  const Value splats = graph.add_value(op, {positions, log_scales, rotations, opacities, colors, camera});
-  return {splats, graph.value({splats.id().node, 1}), graph.value({splats.id().node, 2})};
+  return named_outputs<PreparedSplats>(
+      positions.graph().add_value(op, {positions, log_scales, rotations, opacities, colors, camera}));
 }
 
 namespace ops {
@@ -221,7 +221,30 @@ void register_splat_prepare(OpTable& table) {
   table.add<SplatPrepare>(
       {.formula = "Gaussian splats as the camera sees them, by distance (docs/splatting.md); for each bin of "
                   "the picture a list of those that it may show, and their number",
-       .operands = "positions log_scales rotations opacities colors camera",
+       .operands =
+           "positions: [n, 3], the centres of the splats in the world\n"
+           "log_scales (float): [n, 3], logarithms of the standard deviations along the axes of a splat\n"
+           "rotations (float): [n, 4], quaternions, which need not have the length 1\n"
+           "opacities (float): [n]\n"
+           "colors (float): [n, 3], RGB, or [n, c, 3], spherical harmonics with c = 1, 4, 9 or 16\n"
+           "camera (float): [15], position, target, up, field of view in degrees, near, far, background; "
+           "[23] with a lens",
+       .attributes =
+           "width: of the picture, in pixels\n"
+           "height: of the picture, in pixels\n"
+           "tile_size: pixels along the side of the square that a workgroup draws: 4, 8 or 16\n"
+           "bins: how many lists of splats there are along the longer side of the picture\n"
+           "radius_scale: how many times larger splats are than their scales say\n"
+           "alpha_cutoff: a splat is not seen where its alpha is less\n"
+           "opacity: how opacities are given\n"
+           "quaternion: the order of the numbers of a rotation\n"
+           "direction: which way spherical harmonics look, between splat and camera\n"
+           "clamp_colors: colours from spherical harmonics are at least 0\n"
+           "blur: the variance, in square pixels, of a filter that widens splats; 0: no filter\n"
+           "antialiased: what the filter widens becomes more transparent, so that it keeps its weight",
+       .outputs = "splats (f32): [n, 20], by distance, each as the camera sees it\n"
+                  "lists (i32): [bins of the picture, n], the splats that each bin may show\n"
+                  "counts (i32): [bins of the picture], how many splats each list has",
        .types = "f32 f16 bf16",
        .variants = {"gaussian_splat_prepare"},
        .samples = {

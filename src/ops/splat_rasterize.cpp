@@ -2,6 +2,7 @@
 #include "kernels/lowering.h"
 #include "kernels/splat_rasterize.wgsl.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/splat.h"
 
 namespace rlx {
@@ -91,12 +92,11 @@ void SplatRasterize::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> gaussian_splat_rasterize(Value splats, Value lists, Value counts, Value camera,
-                                            const SplatOptions& options) {
+DrawnSplats gaussian_splat_rasterize(Value splats, Value lists, Value counts, Value camera,
+                                     const SplatOptions& options) {
   auto op = std::make_shared<SplatRasterize>();
   op->o = options;
-  const Value picture = splats.graph().add_value(op, {splats, lists, counts, camera});
-  return {picture, splats.graph().value({picture.id().node, 1})};
+  return named_outputs<DrawnSplats>(splats.graph().add_value(op, {splats, lists, counts, camera}));
 }
 
 namespace ops {
@@ -105,7 +105,20 @@ void register_splat_rasterize(OpTable& table) {
       {.formula = "the picture of prepared splats, blended from front to back: RGB to the power gamma and "
                   "alpha; and their "
                   "mean distance",
-       .operands = "splats lists counts camera",
+       .operands = "splats: [n, 20], as gaussian_splat_prepare made them\n"
+                   "lists (i32): [bins of the picture, n], the splats that each bin may show\n"
+                   "counts (i32): [bins of the picture], how many splats each list has\n"
+                   "camera (float): [15], position, target, up, field of view in degrees, near, far, "
+                   "background; [23] with a lens",
+       .attributes = "width: of the picture, in pixels\n"
+                     "height: of the picture, in pixels\n"
+                     "tile_size: pixels along the side of the square that a workgroup draws: 4, 8 or 16\n"
+                     "bins: how many lists of splats there are along the longer side of the picture\n"
+                     "transmittance_threshold: a pixel is finished when less than this part of the light "
+                     "comes through\n"
+                     "gamma: the power to which colours are raised in the picture",
+       .outputs = "picture (f32): [height, width, 4], RGB and alpha\n"
+                  "distance (f32): [height, width], the mean distance of what is seen; 0 where nothing is",
        .types = "f32",
        .variants = {"gaussian_splat_rasterize"},
        .samples = {

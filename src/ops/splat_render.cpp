@@ -6,13 +6,12 @@
 
 namespace rlx {
 
-std::vector<Value> gaussian_splat_render(Value positions, Value log_scales, Value rotations, Value opacities,
-                                         Value colors, Value camera, const SplatOptions& options) {
-  const std::vector<Value> ready =
+RenderedSplats gaussian_splat_render(Value positions, Value log_scales, Value rotations, Value opacities,
+                                     Value colors, Value camera, const SplatOptions& options) {
+  const auto [splats, lists, counts] =
       gaussian_splat_prepare(positions, log_scales, rotations, opacities, colors, camera, options);
-  const std::vector<Value> drawn = gaussian_splat_rasterize(ready[0], ready[1], ready[2], camera, options);
-  const Value alpha = slice(drawn[0], 2, 3, 1);
-  return {drawn[0], drawn[1], reshape(alpha, {options.height, options.width})};
+  const auto [picture, distance] = gaussian_splat_rasterize(splats, lists, counts, camera, options);
+  return {picture, distance, reshape(slice(picture, 2, 3, 1), {options.height, options.width})};
 }
 
 namespace {
@@ -39,7 +38,9 @@ struct SplatRender final : Composite<SplatRender> {
     v("gamma", o.gamma, 2.2);
   }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
-    return gaussian_splat_render(in[0], in[1], in[2], in[3], in[4], in[5], o);
+    const auto [picture, distance, alpha] =
+        gaussian_splat_render(in[0], in[1], in[2], in[3], in[4], in[5], o);
+    return {picture, distance, alpha};
   }
   // Where the edge of a splat falls between two roundings, a pixel changes by the cutoff times its colour.
   Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 4000, .scale = 1}; }
@@ -53,7 +54,33 @@ void register_splat_render(OpTable& table) {
       {.formula = "a picture of Gaussian splats: gaussian_splat_rasterize of gaussian_splat_prepare; its "
                   "mean distance and "
                   "alpha",
-       .operands = "positions log_scales rotations opacities colors camera",
+       .operands =
+           "positions: [n, 3], the centres of the splats in the world\n"
+           "log_scales (float): [n, 3], logarithms of the standard deviations along the axes of a splat\n"
+           "rotations (float): [n, 4], quaternions, which need not have the length 1\n"
+           "opacities (float): [n]\n"
+           "colors (float): [n, 3], RGB, or [n, c, 3], spherical harmonics with c = 1, 4, 9 or 16\n"
+           "camera (float): [15], position, target, up, field of view in degrees, near, far, background; "
+           "[23] with a lens",
+       .attributes =
+           "width: of the picture, in pixels\n"
+           "height: of the picture, in pixels\n"
+           "tile_size: pixels along the side of the square that a workgroup draws: 4, 8 or 16\n"
+           "bins: how many lists of splats there are along the longer side of the picture\n"
+           "radius_scale: how many times larger splats are than their scales say\n"
+           "alpha_cutoff: a splat is not seen where its alpha is less\n"
+           "transmittance_threshold: a pixel is finished when less than this part of the light comes "
+           "through\n"
+           "opacity: how opacities are given\n"
+           "quaternion: the order of the numbers of a rotation\n"
+           "direction: which way spherical harmonics look, between splat and camera\n"
+           "clamp_colors: colours from spherical harmonics are at least 0\n"
+           "blur: the variance, in square pixels, of a filter that widens splats; 0: no filter\n"
+           "antialiased: what the filter widens becomes more transparent, so that it keeps its weight\n"
+           "gamma: the power to which colours are raised in the picture",
+       .outputs = "picture (f32): [height, width, 4], RGB and alpha\n"
+                  "distance (f32): [height, width], the mean distance of what is seen; 0 where nothing is\n"
+                  "alpha (f32): [height, width], that of the picture",
        .types = "f32 f16",
        .variants = {"expanded"},
        .samples = {

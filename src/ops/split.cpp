@@ -76,7 +76,10 @@ namespace ops {
 void register_split(OpTable& table) {
   table.add<Split>(
       {.formula = "consecutive slices of the given sizes along axis",
-       .operands = "x",
+       .operands = "x: what is cut",
+       .attributes = "axis: along which x is cut\n"
+                     "sizes: the lengths of the parts, which add up to that of the axis",
+       .outputs = "parts...: one for each size, in their order",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"copy"},
        .samples = {"split(T[3,17]) {axis=1, sizes=[1,5,11]}", "split(T[17,3]) {axis=-2, sizes=[17]}",

@@ -10,8 +10,7 @@
 namespace rlx {
 
 // Everything is f32 up to y, which is rounded once.
-std::vector<Value> state_space_dual(Value x, Value delta, Value a, Value b, Value c,
-                                    const StateSpaceDualOptions& o) {
+Scanned state_space_dual(Value x, Value delta, Value a, Value b, Value c, const StateSpaceDualOptions& o) {
   if (x.shape().rank() != 4 || delta.shape().rank() != 3)
     fail(
         "state_space_dual: x is {} and delta {}; they must be [batch, steps, heads, values] and [batch, "
@@ -31,12 +30,11 @@ std::vector<Value> state_space_dual(Value x, Value delta, Value a, Value b, Valu
   const Value input = wide(x);
   const Shape& d = delta.shape();
   const Value scaled = input * reshape(step, {d[0], d[1], d[2], 1});
-  const auto made = gated_linear_attention(c, b, scaled, step * of_head(a, "a"),
+  auto [y, state] = gated_linear_attention(c, b, scaled, step * of_head(a, "a"),
                                            {.scale = 1, .initial_state = o.initial_state});
-  Value y = made[0];
   if (o.d) y = y + input * reshape(of_head(o.d, "d"), column);
   if (o.z) y = y * silu(wide(o.z));
-  return {x.dtype() == DType::f32 ? y : cast(y, x.dtype()), made[1]};
+  return {x.dtype() == DType::f32 ? y : cast(y, x.dtype()), state};
 }
 
 namespace {
@@ -46,10 +44,16 @@ struct StateSpaceDual final : Composite<StateSpaceDual> {
   static constexpr int64_t kLeast = 5, kMost = 9;
   bool softplus = false;
   void visit_attributes(AttributeVisitor& v) override { v("delta_softplus", softplus, false); }
+  // What is kept is e^(delta a), and grows from step to step if that is more than 1.
+  std::optional<ValueRange> sensible_values(int64_t input, std::span<const TensorType>) const override {
+    if (input == 1) return ValueRange{.low = 0, .high = 1};
+    return input == 2 ? std::optional(ValueRange{.low = -1, .high = 0}) : std::nullopt;
+  }
   std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
-    return state_space_dual(
+    const auto [y, state] = state_space_dual(
         in[0], in[1], in[2], in[3], in[4],
         {.d = in[5], .z = in[6], .delta_bias = in[7], .delta_softplus = softplus, .initial_state = in[8]});
+    return {y, state};
   }
   // As that of gated linear attention without a scale.
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
@@ -66,7 +70,19 @@ void register_state_space_dual(OpTable& table) {
   table.add<StateSpaceDual>(
       {.formula = "S = exp(delta a) S + b (delta x)^T, y = (S^T c + d x) silu(z), for each step; delta + "
                   "delta_bias, or its softplus, in place of delta",
-       .operands = "x delta a b c d z delta_bias initial_state",
+       .operands = "x: [batch, steps, heads, values]\n"
+                   "delta (float): [batch, steps, heads], the size of each step\n"
+                   "a (float): [heads], how fast the state of a head decays\n"
+                   "b (float): [batch, steps, groups, states], what x adds to the state; neighbouring heads "
+                   "share a group\n"
+                   "c (float): [batch, steps, groups, states], what the state adds to y\n"
+                   "d? (float): [heads]; d x is added to y, or nothing if left out\n"
+                   "z? (float): of the shape of x; at the end y is multiplied by silu(z), if it is given\n"
+                   "delta_bias? (float): [heads], added to delta; 0 if left out\n"
+                   "initial_state? (f32): [batch, heads, states, values]; zeros if left out",
+       .attributes = "delta_softplus: the softplus of delta and its bias takes the place of delta",
+       .outputs = "y: [batch, steps, heads, values]\n"
+                  "state (f32): [batch, heads, states, values], the state after the last step",
        .types = "f32 f16 bf16",
        .variants = {"expanded"},
        .samples = {"state_space_dual(T[2,5,4,8], T[2,5,4], T[4] in -2..0, T[2,5,2,16], T[2,5,2,16], T[4], "

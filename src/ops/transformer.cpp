@@ -123,10 +123,6 @@ struct TransformerLayer final : Composite<TransformerLayer> {
     v("eps2", options.eps2, 1e-5);
     v("activation", options.activation, "gelu");
   }
-  // Biases, betas and the mask.
-  bool optional_input(int64_t i) const override {
-    return i == 2 || i == 4 || i == 6 || i == 8 || i == 10 || i == 12 || i == 13;
-  }
   Inputs make(Graph&, const Inputs& in) const {
     return {transformer_layer(in[0],
                               {.qkv = in[1],
@@ -157,14 +153,27 @@ namespace ops {
 void register_transformer(OpTable& table) {
   const std::string floats = "f32 f16 bf16";
   table.add<SwiGlu>({.formula = "up * silu(gate) for the halves of the last axis: up first, or gate first",
-                     .operands = "x",
+                     .operands = "x: [.., 2 n], two halves side by side",
+                     .attributes = "gate_first: the gate is the first half, instead of the second",
+                     .outputs = "y: [.., n]",
                      .types = floats,
                      .variants = {"expanded"},
                      .samples = {"swiglu(T[3,34])", "swiglu(T[2,5,6]) {gate_first=true}", "swiglu(T[0,4])"}});
   table.add<AttentionBlock>(
       {.formula =
            "attention(x qkv + qkv_bias) out + out_bias, with queries and keys rotated if there are tables",
-       .operands = "x qkv out mask qkv_bias out_bias cos sin",
+       .operands = "x: [batch, sequence, hidden]\n"
+                   "qkv: weights of queries, keys and values, [hidden, 3 heads * head]\n"
+                   "out: weights of the result, [heads * head, hidden]\n"
+                   "mask? (T f32 bool): broadcast to [batch, heads, queries, keys]: true keeps a score, a "
+                   "float is added to it\n"
+                   "qkv_bias?: [3 heads * head]; 0 if left out\n"
+                   "out_bias?: [hidden]; 0 if left out\n"
+                   "cos? (float): [positions, head / 2], cosines for rope; no rotation if left out\n"
+                   "sin? (float): likewise, sines",
+       .attributes = "heads: how many heads there are\n"
+                     "causal: queries see no keys after their own",
+       .outputs = "y: [batch, sequence, hidden]",
        .types = floats,
        .variants = {"expanded"},
        .samples = {"attention_block(T[2,5,8], T[8,36], T[12,8], bool[2,1,1,5], T[36], T[8], T[5,2], T[5,2]) "
@@ -172,7 +181,26 @@ void register_transformer(OpTable& table) {
                    "attention_block(T[2,5,8], T[8,24], T[8,8]) {heads=2, causal=true}"}});
   table.add<TransformerLayer>(
       {.formula = "h = layer_norm(attention_block(x) + x); layer_norm(act(h w1 + bias1) w2 + bias2 + h)",
-       .operands = "x qkv qkv_bias out out_bias gamma1 beta1 w1 bias1 w2 bias2 gamma2 beta2 mask",
+       .operands = "x: [batch, sequence, hidden]\n"
+                   "qkv: weights of queries, keys and values, [hidden, 3 heads * head]\n"
+                   "qkv_bias?: [3 heads * head]; 0 if left out\n"
+                   "out: weights of the result of attention, [heads * head, hidden]\n"
+                   "out_bias?: [hidden]; 0 if left out\n"
+                   "gamma1 (float): [hidden], factors of the first norm\n"
+                   "beta1? (float): [hidden], added after the first norm; 0 if left out\n"
+                   "w1: [hidden, inner], weights before the activation\n"
+                   "bias1?: [inner]; 0 if left out\n"
+                   "w2: [inner, hidden], weights after the activation\n"
+                   "bias2?: [hidden]; 0 if left out\n"
+                   "gamma2 (float): [hidden], factors of the second norm\n"
+                   "beta2? (float): [hidden], added after the second norm; 0 if left out\n"
+                   "mask? (T f32 bool): broadcast to [batch, heads, queries, keys]: true keeps a score, a "
+                   "float is added to it",
+       .attributes = "heads: how many heads there are\n"
+                     "eps1: added to the variance in the first norm\n"
+                     "eps2: added to the variance in the second norm\n"
+                     "activation: the name of an element-wise function",
+       .outputs = "y: [batch, sequence, hidden]",
        .types = floats,
        .variants = {"expanded"},
        .samples = {

@@ -46,7 +46,9 @@ namespace ops {
 void register_transpose(OpTable& table) {
   table.add<Transpose>(
       {.formula = "y[c0, c1, ..] = x[..] with coordinate c_i on axis perm[i]",
-       .operands = "x",
+       .operands = "x: of any shape",
+       .attributes = "perm: for each axis of y, which axis of x it is; their reversed order if empty",
+       .outputs = "y: x with its axes in another order",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
        .samples = {"transpose(T[3,17])", "transpose(T[2,3,5]) {perm=[1,2,0]}",

@@ -127,7 +127,12 @@ namespace ops {
 void register_triangular_solve(OpTable& table) {
   table.add<TriangularSolve>(
       {.formula = "x of t x = b, for the lower (or upper) triangle of t; t^T x = b if transposed",
-       .operands = "t b",
+       .operands = "t: matrices [.., n, n], of which one triangle is read\n"
+                   "b: right-hand sides [.., n, k]; batches of t and b broadcast",
+       .attributes = "upper: the upper triangle of t is read, instead of the lower one\n"
+                     "unit: the diagonal of t counts as ones\n"
+                     "transposed: t^T takes the place of t",
+       .outputs = "x: [.., n, k]",
        .types = "f32 f16 bf16",
        .variants = {"substitute"},
        .samples = {"triangular_solve(T[5,5] in 1..2, T[5,3])",

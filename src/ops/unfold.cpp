@@ -57,7 +57,11 @@ namespace ops {
 void register_unfold(OpTable& table) {
   table.add<Unfold>(
       {.formula = "windows of `size` elements, `step` apart; their elements are a new last axis",
-       .operands = "x",
+       .operands = "x: of any shape",
+       .attributes = "axis: along which the windows lie\n"
+                     "size: how many elements a window has\n"
+                     "step: from the beginning of one window to that of the next",
+       .outputs = "y: the axis counts windows, and a new last axis their elements",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"view"},
        .samples = {"unfold(T[17]) {size=5, step=3}", "unfold(T[3,17]) {size=1, step=4}",

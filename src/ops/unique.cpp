@@ -12,6 +12,7 @@
 #include "ops/fill.h"
 #include "ops/lexicographic.h"
 #include "ops/op_table.h"
+#include "ops/outputs.h"
 #include "ops/rows.h"
 #include "ops/scatter.h"
 #include "rlx/ops/run_sizes.h"
@@ -254,7 +255,7 @@ void Unique::lower(Lowering& l) const {
 
 }  // namespace
 
-std::vector<Value> unique(Value x, const UniqueOptions& options) {
+UniqueValues unique(Value x, const UniqueOptions& options) {
   auto op = std::make_shared<Unique>();
   op->axis = options.axis;
   op->sorted = options.sorted;
@@ -264,10 +265,7 @@ std::vector<Value> unique(Value x, const UniqueOptions& options) {
   } else if (options.capacity > 0) {
     op->count = Dim(options.capacity);
   }
-  const Value values = x.graph().add_value(op, {x});
-  std::vector<Value> out = {values};
-  for (int32_t i = 1; i < 5; ++i) out.push_back(x.graph().value({values.id().node, i}));
-  return out;
+  return named_outputs<UniqueValues>(x.graph().add_value(op, {x}));
 }
 
 namespace ops {
@@ -278,7 +276,16 @@ void register_unique(OpTable& table) {
                   "the index of the first of each; for each element of x, which one it is; how often each "
                   "occurs; and "
                   "how many there are. NaN equals NaN",
-       .operands = "x",
+       .operands = "x (float integer): of any shape",
+       .attributes = "axis: slices along it are compared; elements of x if not given\n"
+                     "sorted: values are in ascending order, instead of that of their first occurrence\n"
+                     "count: how many values there is room for, or a symbol for as many as the run finds; "
+                     "if not given, as many as there can be",
+       .outputs = "values (float integer): in the type of x, [room], or x with this length along the axis\n"
+                  "first (i64): [room], the index in x of the first of each value; zeros after the last\n"
+                  "inverse (i64): for each element or slice of x, which of the values it is\n"
+                  "counts (i64): [room], how often each value occurs; zeros after the last\n"
+                  "count (i32): [], how many values there are, even if there is less room",
        .types = "f32 f16 bf16 i32 u32 i64 i8 u8",
        .variants = {"unique"},
        .samples = {"unique(i32[17] in 0..5)", "unique(T[3,7] in -1..1) {sorted=false}", "unique(T[1])",

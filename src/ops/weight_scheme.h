@@ -29,6 +29,10 @@ double code_value(const CodeScheme& scheme, unsigned code);
 // That of a scale as it is stored.
 double scale_value(const CodeScheme& scheme, double stored);
 
+// Sensible bytes for the scales of mxfp4, of which 127 stands for 1. Small ones make weights below 2^-126,
+// which devices may take for 0: products of them alone cannot be compared with anything.
+inline ValueRange scale_exponents() { return {.low = 118, .high = 127}; }
+
 // The attribute `scheme`.
 void visit_scheme(AttributeVisitor& v, WeightScheme& scheme);
 

@@ -97,7 +97,14 @@ void register_write_state(OpTable& table) {
   table.add<WriteState>(
       {.formula = "the state with its entries from start on along axis replaced; it keeps them for the next "
                   "run. With states=n: n states, then their updates",
-       .operands = "state update...",
+       .operands = "state: the state that is written, or a param\n"
+                   "update... (any): what is written into it; of several states, the others and then an "
+                   "update for each",
+       .attributes = "axis: along which entries are replaced\n"
+                     "start: the first entry that is replaced\n"
+                     "states: how many states are written",
+       .outputs = "y: the new contents of the state\n"
+                  "others... (any): those of further states",
        .types = "f32 f16 bf16 i32 u32 i64 bool i8 u8 c64",
        .variants = {"copy_into"},
        .samples = {"write_state(state T[3,17], T[1,17]) {start=1}",

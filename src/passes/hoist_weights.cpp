@@ -65,7 +65,7 @@ class Hoister {
     OpPtr op = n.op;
     const auto bodies = n.op->subgraphs().size();
     for (size_t b = 0; b < bodies; ++b) {
-      const GraphPtr body = op->subgraphs()[b];
+      const GraphPtr body = op->subgraphs()[b].graph;
       for (const ValueId v : weights_of(*body)) {
         // Those that are optional come first and keep their places.
         while (n.op->optional_input(std::ssize(inputs))) inputs.emplace_back();
@@ -105,7 +105,7 @@ class Hoister {
   // The op with an input for each of given_ in all its bodies.
   OpPtr with_inputs(const OpPtr& op) const {
     size_t index = 0;
-    const std::vector<GraphPtr> bodies = op->subgraphs();
+    const std::vector<Subgraph> bodies = op->subgraphs();
     return map_subgraphs(op, [&](const Graph& body) {
       const size_t mine = index++;
       Rewriter rewriter(body);
@@ -114,8 +114,8 @@ class Hoister {
       }
       std::map<ValueId, ValueId> passed_in;
       for (const auto& [owner, v] : given_) {
-        const TensorType& type = bodies[owner]->type(v);
-        std::string name = bodies[owner]->producer(v).name;
+        const TensorType& type = bodies[owner].graph->type(v);
+        std::string name = bodies[owner].graph->producer(v).name;
         while (rewriter.target().find(name) >= 0 || body.find(name) >= 0) name += ".passed";
         const ValueId fresh = rewriter.target().input(name, type.dtype, type.shape).id();
         if (owner == mine) passed_in[v] = fresh;

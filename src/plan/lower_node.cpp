@@ -182,21 +182,21 @@ int32_t NodeLowering::word_of(const Operand& scalar, int32_t name) {
 
 void NodeLowering::lower_if(const SizedNode& node, const NodeOperands& operands, int32_t name) {
   using enum Instruction::Kind;
-  const auto* op = op_cast<If>(*node.node().op);
-  const auto* largest = op_cast<If>(*node.at_capacity.node(node.id).op);
-  const std::string prefix = program_.names[static_cast<size_t>(name)].name;
+  const Op& op = *node.node().op;
+  const Op& largest = *node.at_capacity.node(node.id).op;
   const OperandList captured(operands.inputs.begin() + 1, operands.inputs.end());
-  const auto branch = [&](const GraphPtr If::* body, std::string_view which) {
+  const auto branch = [&](size_t which) {
     const OperandList results =
-        lower_body(*(op->*body), *(largest->*body), captured, formatted("{}/{}/", prefix, which));
+        lower_body(*op.subgraphs()[which].graph, *largest.subgraphs()[which].graph, captured,
+                   prefix_within(program_.names[static_cast<size_t>(name)].name, op, which));
     Lowering l = at(name);
     for (size_t o = 0; o < results.size(); ++o) lower_copy(l, results[o], operands.outputs[o]);
   };
   const size_t unless_true = add({.kind = unless, .word = word_of(operands.inputs[0], name)});
-  branch(&If::then_body, "then");
+  branch(0);  // then
   const size_t to_end = add({.kind = jump});
   code_[unless_true].target = code_.size();
-  branch(&If::else_body, "else");
+  branch(1);  // else
   close_run();
   code_[to_end].target = code_.size();
 }
@@ -247,8 +247,9 @@ int32_t NodeLowering::lower_loop(const SizedNode& node, const NodeOperands& oper
     inputs.insert(inputs.end(), operands.inputs.begin() + static_cast<int64_t>(kFirst + carried),
                   operands.inputs.end());
   }
-  const OperandList results = lower_body(*op->body, *largest->body, std::move(inputs),
-                                         program_.names[static_cast<size_t>(name)].name + "/");
+  const OperandList results =
+      lower_body(*op->body, *largest->body, std::move(inputs),
+                 prefix_within(program_.names[static_cast<size_t>(name)].name, *op, 0));
   for (size_t i = 0; i < operands.outputs.size(); ++i) {
     const Operand& from = results[i + 1];
     const Operand& to = operands.outputs[i];

@@ -7,8 +7,7 @@
 #include "base/flags.h"
 #include "ir/op.h"
 #include "ir/run_sizes.h"
-#include "ops/if.h"
-#include "ops/loop.h"
+#include "ir/subgraphs.h"
 #include "ops/op_table.h"
 #include "ops/product_op.h"
 #include "passes/passes.h"
@@ -168,12 +167,9 @@ void name_run_symbols(const Graph& graph, const std::string& prefix, LoweredGrap
     if (const std::optional<RunSize> size = n.op->run_size(input_types(graph, n));
         size && size->dim.as_symbol())
       lowered.run_symbols.at(*size->dim.as_symbol()).node = name;
-    if (const auto* branch = op_cast<If>(*n.op)) {
-      name_run_symbols(*branch->then_body, name + "/then/", lowered);
-      name_run_symbols(*branch->else_body, name + "/else/", lowered);
-    } else if (const auto* loop = op_cast<Loop>(*n.op)) {
-      name_run_symbols(*loop->body, name + "/", lowered);
-    }
+    const std::vector<Subgraph> bodies = n.op->subgraphs();
+    for (size_t i = 0; i < bodies.size(); ++i)
+      name_run_symbols(*bodies[i].graph, prefix_within(name, *n.op, i), lowered);
   }
 }
 

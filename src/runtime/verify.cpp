@@ -118,7 +118,7 @@ Graph with_run_sizes(const Executable& exe, const Graph& graph) {
 // Whether its bodies have params or states, whose values there are not kept.
 bool has_hidden_inputs(const Node& n) {
   bool found = false;
-  for (const GraphPtr& body : n.op->subgraphs()) {
+  for (const auto& [which, body] : n.op->subgraphs()) {
     for_each_graph(*body, [&](const Graph& g) {
       found |= std::ranges::any_of(g.nodes(), [](const Node& node) {
         return node.op->is(LeafKind::param) || node.op->is(LeafKind::state);

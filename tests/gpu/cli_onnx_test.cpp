@@ -397,6 +397,43 @@ TEST_F(Cli, VerifyComparesWithTheReference) {
       << wrong.err;
 }
 
+// Random leaves are what the ops that read them can use, directly or through views.
+TEST_F(Cli, RandomValuesMakeSense) {
+  const std::string model = write("leaves.rlx", R"(graph leaves {
+  %table = param : f32[1000, 4]
+  %few = param : f32[3, 4]
+  %ids = input : i64[500]
+  %both = input : i64[500]
+  %variance = input : f32[4]
+  %a = input : f32[2, 6, 6]
+  %bytes = input : u8[500]
+  %free = input : i32[500]
+  %flat = reshape(%ids) {shape=[20, 25]}
+  %x = gather(%table, %flat)
+  %y = gather(%table, %both)
+  %z = gather(%few, %both)
+  %v = batch_norm(%y, %variance, %variance)
+  %l = cholesky(%a)
+  %w = gather(%table, %bytes)
+  output x = %x  output z = %z  output v = %v  output info = %l:1  output w = %w
+  output ids = %ids  output both = %both  output variance = %variance  output bytes = %bytes
+  output free = %free
+})");
+  const Result r = rlx("run " + model + " --random 1 --output-dir " + path("leaves"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const auto range = [&](const std::string& name) {
+    const std::vector<double> values = read_npy(path("leaves/" + name + ".npy")).doubles();
+    return std::pair(*std::ranges::min_element(values), *std::ranges::max_element(values));
+  };
+  EXPECT_GT(range("ids").second, 900);  // the whole table
+  EXPECT_LT(range("ids").second, 1000);
+  EXPECT_EQ(range("both"), std::pair(0.0, 2.0));  // the smaller of two tables
+  EXPECT_GT(range("bytes").second, 200);          // what a byte can say
+  EXPECT_EQ(range("free"), std::pair(0.0, 9.0));
+  EXPECT_GE(range("variance").first, 0);
+  EXPECT_EQ(range("info"), std::pair(0.0, 0.0));  // positive definite
+}
+
 // Bytes that are exponents are made near that of 1: small ones make weights that devices take for 0.
 TEST_F(Cli, VerifyMakesScalesThatDevicesCanTell) {
   const std::string model = write("mxfp4.rlx", R"(graph mxfp4 {

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "ops/op_table.h"
 #include "rlx/safetensors.h"
+#include "rlx/schema.h"
 #include "rlx/version.h"
 #include "tests/gpu/cli_models.h"
 
@@ -181,39 +182,54 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
     EXPECT_EQ(op.at("gradient"), info->make()->has_gradient());
     EXPECT_EQ(op.at("operands").empty(), op.at("name") == "range" || op.at("name") == "eye") << op;
     EXPECT_EQ(op.at("host"), false) << op;  // every op has kernels, is a view or is made of ops that have
-    EXPECT_EQ(op.size(), 10u) << op;
+    EXPECT_EQ(op.size(), 12u) << op;
+    for (const char* list : {"operands", "attributes", "outputs"}) {
+      for (const json& item : op.at(list)) EXPECT_FALSE(item.at("doc").get<std::string>().empty()) << item;
+    }
   }
+  const auto described = [](json item) {
+    item.erase("doc");
+    return item;
+  };
   const json softmax = json::parse(rlx("ops softmax --json").out);
-  EXPECT_EQ(softmax.at(0).at("attributes"),
-            json::array({{{"name", "axis"}, {"kind", "whole number"}, {"default", "-1"}}}));
+  EXPECT_EQ(described(softmax.at(0).at("attributes").at(0)),
+            (json{{"name", "axis"}, {"kind", "whole number"}, {"default", "-1"}}));
+  const json qr = json::parse(rlx("ops qr --json").out);
+  EXPECT_EQ(described(qr.at(0).at("outputs").at(1)),
+            (json{{"name", "r"}, {"types", {"T"}}, {"optional", false}, {"repeated", false}}));
   const json norm = json::parse(rlx("ops layer_norm --json").out);
-  EXPECT_EQ(norm.at(0).at("operands").at(1), (json{{"name", "gamma"},
-                                                   {"optional", true},
-                                                   {"repeated", false},
-                                                   {"reads_views", true},
-                                                   {"reads_encoded", false}}));
+  EXPECT_EQ(described(norm.at(0).at("operands").at(1)), (json{{"name", "gamma"},
+                                                              {"types", {"f32", "f16", "bf16"}},
+                                                              {"optional", true},
+                                                              {"repeated", false},
+                                                              {"reads_views", true},
+                                                              {"reads_encoded", false}}));
   const json matmul = json::parse(rlx("ops matmul --json").out);
-  EXPECT_EQ(matmul.at(0).at("operands").at(2), (json{{"name", "extra"},
-                                                     {"optional", false},
-                                                     {"repeated", true},
-                                                     {"reads_views", true},
-                                                     {"reads_encoded", false}}));
+  EXPECT_EQ(described(matmul.at(0).at("operands").at(2)),
+            (json{{"name", "extra"},
+                  {"types", op_schema("matmul").operands[2].types},
+                  {"optional", false},
+                  {"repeated", true},
+                  {"reads_views", true},
+                  {"reads_encoded", false}}));
   const json gather = json::parse(rlx("ops gather --json").out);
   EXPECT_EQ(gather[0]["operands"][0]["reads_encoded"], true);
   EXPECT_EQ(gather[0]["operands"][1]["reads_encoded"], false);
   EXPECT_TRUE(rlx("ops").out.contains("q8_0, q4_k"));
   const json pad = json::parse(rlx("ops pad --json").out);
-  EXPECT_EQ(pad.at(0).at("attributes").at(2), (json{{"name", "mode"},
-                                                    {"kind", "text"},
-                                                    {"default", "\"constant\""},
-                                                    {"words", {"constant", "reflect", "edge", "wrap"}}}));
-  for (const auto& [name, info] : op_table().all()) EXPECT_TRUE(r.out.contains("\"" + name + "\""));
+  EXPECT_EQ(described(pad.at(0).at("attributes").at(2)),
+            (json{{"name", "mode"},
+                  {"kind", "text"},
+                  {"default", "\"constant\""},
+                  {"words", {"constant", "reflect", "edge", "wrap"}}}));
+  for (const auto& [name, info] : op_table().all()) EXPECT_TRUE(r.out.contains(formatted("\"{}\"", name)));
   const Result one = rlx("ops matmul");
   EXPECT_EQ(one.code, 0);
   EXPECT_TRUE(one.out.contains(op_table().find("matmul")->formula)) << one.out;
   const Result attention = rlx("ops attention");
-  EXPECT_TRUE(attention.out.contains("operands  q, k, v, mask (optional), lengths (optional)"))
-      << attention.out;
+  EXPECT_TRUE(attention.out.contains("mask?")) << attention.out;
+  EXPECT_TRUE(attention.out.contains("[batch] or [], how many keys count")) << attention.out;
+  EXPECT_TRUE(attention.out.contains("log_sum?")) << attention.out;
   EXPECT_TRUE(attention.out.contains("one of \"none\", \"causal\", \"sliding_window\" ")) << attention.out;
 }
 

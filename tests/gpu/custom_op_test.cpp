@@ -1,8 +1,11 @@
 // Ops that a program registers: each form of kernel, atomics, tables, parameters, and what errors say.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "ir/reference.h"
 #include "rlx/custom_op.h"
@@ -218,6 +221,37 @@ TEST_F(CustomOps, FlatInCppAndInTexts) {
                                {"bias", Tensor::of<float>({3}, {10, 0, -100})}};
   Executable exe = compile(same, full_device());
   EXPECT_EQ(exe.run(inputs).at("y").to_vector<float>(), (std::vector<float>{13, 6, 0, 0, 15, 0}));
+}
+
+TEST_F(CustomOps, AreInTheTable) {
+  CustomOp described = scaled();
+  described.name = "test_described";
+  described.documentation = {{"bias", "added to each row"}, {"factor", "what x is multiplied by"}};
+  register_op(described);
+  const OpSchema& op = op_schema("test_described");
+  EXPECT_TRUE(op.custom);
+  EXPECT_TRUE(std::ranges::contains(op_names(), "test_described"));
+  ASSERT_EQ(op.operands.size(), 2U);
+  EXPECT_EQ(op.operands[0].types, std::vector<std::string>{"T"});
+  EXPECT_EQ(op.operands[1].name, "bias");
+  EXPECT_EQ(op.operands[1].doc, "added to each row");
+  EXPECT_EQ(op.operands[1].types, (std::vector<std::string>{"f32", "f16", "bf16"}));
+  EXPECT_EQ(op.attributes[0].doc, "what x is multiplied by");
+  EXPECT_EQ(op.attributes[0].otherwise, "2.0");
+  EXPECT_EQ(op.outputs[0].name, "y");
+
+  Graph g;
+  const Value x = g.input("x", DType::f32, {2, 3});
+  const Value bias = g.input("bias", DType::f32, {3});
+  EXPECT_EQ(call("test_described", {x, bias}, {{"factor", 3}})[0].type().text(), "f32[2, 3]");
+  EXPECT_EQ(message([&] { call("test_described", {x}); }),
+            "test_described: the operand 'bias' is missing (its operands: x, bias)");
+  CustomOp other = scaled();
+  other.name = "test_described_wrongly";
+  other.documentation = {{"scale", "nothing"}};
+  EXPECT_SAYS(register_op(other), "documents 'scale', which is no operand, attribute or output of it");
+  other.documentation = {{"bias", "two\nlines"}};
+  EXPECT_SAYS(register_op(other), "documents 'bias' in several lines; it must be one");
 }
 
 TEST_F(CustomOps, FlatOfEveryTypeThroughViewsAndUnderSmallLimits) {

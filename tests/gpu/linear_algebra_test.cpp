@@ -86,14 +86,14 @@ void expect_small_residuals(const Device& device) {
   Graph g;
   const Value a = g.input("a", DType::f32, {kLarge, kLarge});
   const Value square = matmul(a, transpose(a)) + g.input("diagonal", DType::f32, {kLarge, kLarge});
-  const std::vector<Value> solved = solve(a, g.input("b", DType::f32, {kLarge}));
-  const std::vector<Value> roots = cholesky(square);
-  const std::vector<Value> factors = qr(a);
-  g.output("x", solved[0]);
+  const Solution solved = solve(a, g.input("b", DType::f32, {kLarge}));
+  const CholeskyFactor roots = cholesky(square);
+  const QrFactors factors = qr(a);
+  g.output("x", solved.x);
   g.output("square", square);
-  g.output("root", roots[0]);
-  g.output("q", factors[0]);
-  g.output("r", factors[1]);
+  g.output("root", roots.l);
+  g.output("q", factors.q);
+  g.output("r", factors.r);
   NamedTensors in{{"a", random_floats({kLarge, kLarge}, 1)}, {"b", random_floats({kLarge}, 2)}};
   Matrix diagonal(static_cast<size_t>(kLarge * kLarge));
   for (size_t i = 0; i < kLarge; ++i) diagonal[i * (kLarge + 1)] = 1;
@@ -128,10 +128,9 @@ TEST(LinearAlgebra, SolvesMoreSystemsThanAGridHasWorkgroups) {
     for (int j = 0; j < 2; ++j) b.push_back(uniform(random));
   }
   Graph g;
-  const std::vector<Value> y =
-      solve(g.input("a", DType::f32, {kMany, 2, 2}), g.input("b", DType::f32, {kMany, 2}));
-  g.output("x", y[0]);
-  g.output("info", y[1]);
+  const Solution y = solve(g.input("a", DType::f32, {kMany, 2, 2}), g.input("b", DType::f32, {kMany, 2}));
+  g.output("x", y.x);
+  g.output("info", y.info);
   for (const char* kernel : {"each", "panels"}) {
     const NamedTensors got = compile(g, full_device(), {.kernels = {{"solve", kernel}}})
                                  .run({{"a", Tensor::from_doubles(DType::f32, {kMany, 2, 2}, a)},
@@ -153,7 +152,7 @@ TEST(LinearAlgebra, SolvesMoreSystemsThanAGridHasWorkgroups) {
 TEST(LinearAlgebra, TakesBatchesWithASymbol) {
   Graph g;
   const Value a = g.input("a", DType::f32, {"batch", 2, 2});
-  g.output("x", solve(a, g.input("b", DType::f32, {"batch", 2, 1}))[0]);
+  g.output("x", solve(a, g.input("b", DType::f32, {"batch", 2, 1})).x);
   Executable exe = compile(g, full_device());
   for (const int64_t batch : {0, 1, 3}) {
     std::vector<double> matrices, sides;
@@ -177,9 +176,9 @@ TEST(LinearAlgebra, TakesBatchesWithASymbol) {
 TEST(LinearAlgebra, SaysWhichMatricesAreSingular) {
   Graph g;
   const Value a = g.input("a", DType::f32, {5, 3, 3});
-  const std::vector<Value> y = solve(a, g.input("b", DType::f32, {5, 3}));
-  g.output("x", y[0]);
-  g.output("info", y[1]);
+  const Solution y = solve(a, g.input("b", DType::f32, {5, 3}));
+  g.output("x", y.x);
+  g.output("info", y.info);
   g.output("inverse", inverse(a));
   const float inf = INFINITY;
   const Tensor matrices = Tensor::of<float>({5, 3, 3}, {2, 0, 0, 0, 2,   0, 0, 0, 2,  // fine

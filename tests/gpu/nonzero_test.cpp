@@ -17,9 +17,9 @@ namespace {
 // The indices that count, row by row.
 std::vector<int64_t> indices(const Device& device, const Tensor& x, int64_t capacity = 0) {
   Graph g;
-  const std::vector<Value> found = nonzero(g.input("x", x.dtype(), Shape(x.shape())), "", capacity);
-  g.output("n", found[1]);
-  g.output("y", found[0], "n", 1);
+  const auto [indices, count] = nonzero(g.input("x", x.dtype(), Shape(x.shape())), "", capacity);
+  g.output("n", count);
+  g.output("y", indices, "n", 1);
   Executable exe = compile(g, device);
   return exe.run({{"x", x}}).at("y").integers();
 }
@@ -73,9 +73,9 @@ TEST(NonZero, WorksUnderTinyLimits) {
 
 TEST(NonZero, LeavesOutWhatItHasNoRoomFor) {
   Graph g;
-  const std::vector<Value> found = nonzero(g.input("x", DType::i32, {5}), "", 2);
-  g.output("y", found[0]);
-  g.output("n", found[1]);
+  const auto [indices, count] = nonzero(g.input("x", DType::i32, {5}), "", 2);
+  g.output("y", indices);
+  g.output("n", count);
   Executable exe = compile(g, full_device());
   const NamedTensors got = exe.run({{"x", Tensor::of<int32_t>({5}, {0, 4, 4, 4, 0})}});
   EXPECT_EQ(got.at("y").integers(), (std::vector<int64_t>{1, 2}));
@@ -86,10 +86,10 @@ TEST(NonZero, LeavesOutWhatItHasNoRoomFor) {
 TEST(NonZero, FeedsOtherOps) {
   Graph g;
   const Value x = g.input("x", DType::f32, {2, 5});
-  const std::vector<Value> found = nonzero(greater(transpose(x), 0));
-  g.output("n", found[1]);
-  g.output("columns", slice(found[0], 0, 0, 1), "n", 1);
-  g.output("all", sum(found[0], {1}));
+  const auto [indices, count] = nonzero(greater(transpose(x), 0));
+  g.output("n", count);
+  g.output("columns", slice(indices, 0, 0, 1), "n", 1);
+  g.output("all", sum(indices, {1}));
   Executable exe = compile(g, full_device());
   const NamedTensors got = exe.run({{"x", Tensor::of<float>({2, 5}, {1, 0, 0, 1, -1, 0, 0, 0, 2, 3})}});
   EXPECT_EQ(got.at("columns").integers(), (std::vector<int64_t>{0, 3, 3, 4}));

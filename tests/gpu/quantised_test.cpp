@@ -349,9 +349,9 @@ TEST(Quantised, AStateKeepsTheMovingAverage) {
   Graph g;
   const Value x = g.input("x", DType::f32, {4});
   const Value state = g.state("s", DType::f32, {1});
-  const std::vector<Value> made = fake_quantize(x, state, {.mode = ScaleMode::moving_average, .decay = 0.5});
-  g.output("y", made[0]);
-  g.output("s", write_state(state, reshape(made[1], {1}), 0, 0));
+  const FakeQuantized made = fake_quantize(x, state, {.mode = ScaleMode::moving_average, .decay = 0.5});
+  g.output("y", made.y);
+  g.output("s", write_state(state, reshape(made.scale, {1}), 0, 0));
   Executable exe = compile(g, full_device());
   EXPECT_EQ(exe.run({{"x", Tensor::of<float>({4}, {127, 1.25f, 0, -3.5f})}}).at("y").doubles(),
             (std::vector<double>{127, 1, 0, -4}));

@@ -196,9 +196,9 @@ TEST(Random, BernoulliAndDropoutKeepTheirProbabilities) {
   const Value seed = g.input("seed", DType::i64, {});
   const Value p = g.input("p", DType::f32, {5});
   g.output("hits", mean(bernoulli(expand(reshape(p, {5, 1}), {5, n}), seed), {1}));
-  const std::vector<Value> dropped = dropout(expand(g.scalar(DType::f32, 3), {n}), 0.3, seed);
-  g.output("mean", mean(dropped[0]));
-  g.output("kept", mean(cast(dropped[1], DType::f32)));
+  const Dropped dropped = dropout(expand(g.scalar(DType::f32, 3), {n}), 0.3, seed);
+  g.output("mean", mean(dropped.y));
+  g.output("kept", mean(cast(dropped.mask, DType::f32)));
   const NamedTensors y =
       compile(g, full_device())
           .run({{"seed", Tensor::scalar<int64_t>(1)},

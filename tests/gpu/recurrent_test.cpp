@@ -67,11 +67,13 @@ TEST(Recurrent, KernelsAgreeOnManySizes) {
                                      .lengths = g.input("lengths", DType::i32, {z.batch}),
                                      .initial_h = g.input("h", DType::f32, {2, z.batch, z.units}),
                                      .direction = RecurrentDirection::bidirectional};
-      const auto made = op == "lstm"  ? lstm(x, w, r, options)
-                        : op == "gru" ? gru(x, w, r, options)
-                                      : rnn(x, w, r, options);
-      g.output("y", made[0]);
-      g.output("last", made[1]);
+      const auto keep = [&](const auto& made) {
+        g.output("y", made.y);
+        g.output("last", made.h);
+      };
+      if (op == "lstm") keep(lstm(x, w, r, options));
+      if (op == "gru") keep(gru(x, w, r, options));
+      if (op == "rnn") keep(rnn(x, w, r, options));
       NamedTensors leaves = models::random_weights(g, 3);
       const auto random = [&](Shape shape, uint64_t seed) {
         Graph like;
@@ -105,8 +107,8 @@ TEST(Recurrent, NanStaysInItsRowAndSteps) {
   const Value x = g.input("x", DType::f32, {3, 3, 2});
   const auto made = gru(x, g.param("w", DType::f32, {1, 15, 2}), g.param("r", DType::f32, {1, 15, 5}),
                         {.lengths = g.input("lengths", DType::i32, {3})});
-  g.output("y", made[0]);
-  g.output("h", made[1]);
+  g.output("y", made.y);
+  g.output("h", made.h);
   const NamedTensors leaves = models::random_weights(g, 3);
   std::vector<double> values(18, 0.5);
   values[2 * 6 + 0] = NAN;                                      // row 0, which has one step
@@ -134,7 +136,7 @@ TEST(Recurrent, TakesTwoDispatches) {
   const Value x = g.input("x", DType::f32, {20, 2, 16});
   const auto made = lstm(x, g.param("w", DType::f32, {1, 128, 16}), g.param("r", DType::f32, {1, 128, 32}),
                          {.bias = g.param("bias", DType::f32, {1, 256})});
-  g.output("y", made[0]);
+  g.output("y", made.y);
   Executable exe = compile(g, full_device(), {.kernels = {{"recurrence", "resident"}}});
   exe.set_params(models::random_weights(g, 3));
   EXPECT_EQ(exe.dispatch_count(), 2);

@@ -66,9 +66,9 @@ TEST(Selection, ChoosesBoxesAtTheBounds) {
     SuppressionOptions o = cases[i].options;
     for (const char* boxes : {" corners", " centers"}) {
       o.centers = boxes == std::string_view(" centers");
-      const std::vector<Value> chosen = non_max_suppression(o.centers ? m : c, s, o);
-      g.output(std::to_string(i) + boxes, chosen[0]);
-      g.output(std::to_string(i) + boxes + " count", chosen[1]);
+      const ChosenBoxes chosen = non_max_suppression(o.centers ? m : c, s, o);
+      g.output(std::to_string(i) + boxes, chosen.selected);
+      g.output(std::to_string(i) + boxes + " count", chosen.count);
     }
   }
   const NamedTensors in = {{"corners", corners}, {"centers", centers}, {"scores", scores}};
@@ -116,9 +116,9 @@ TEST(Selection, ReversesSequences) {
 TEST(Selection, KeepsWhatTheConditionSays) {
   Graph g;
   const Value x = g.input("x", DType::i32, {2, 3});
-  const std::vector<Value> found = compress(x, g.input("c", DType::bool_, {3}), 1, "kept");
-  g.output("y", found[0]);
-  g.output("n", found[1]);
+  const Selected found = compress(x, g.input("c", DType::bool_, {3}), 1, "kept");
+  g.output("y", found.values);
+  g.output("n", found.count);
   const NamedTensors y = run(g, {{"x", Tensor::of<int32_t>({2, 3}, {1, 2, 3, 4, 5, 6})},
                                  {"c", Tensor::of<bool>({3}, {true, false, true})}});
   EXPECT_EQ(y.at("y").shape(), (Ints{2, 2}));
@@ -198,15 +198,19 @@ TEST(Selection, CountsNanAsOneElement) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const bool sorted : {true, false}) {
     Graph g;
-    const std::vector<Value> found =
+    const auto [values, first, inverse, counts, count] =
         unique(g.input("x", DType::f32, {7}), {.sorted = sorted, .symbol = "different"});
-    for (size_t i = 0; i < found.size(); ++i) g.output(std::to_string(i), found[i]);
+    g.output("values", values);
+    g.output("first", first);
+    g.output("inverse", inverse);
+    g.output("counts", counts);
+    g.output("count", count);
     const NamedTensors y = run(g, {{"x", Tensor::of<float>({7}, {2, nan, -0.0F, nan, 2, 0, 1})}});
-    EXPECT_EQ(y.at("4").integers(), Ints{4});
-    EXPECT_EQ(y.at("1").integers(), sorted ? (Ints{2, 6, 0, 1}) : (Ints{0, 1, 2, 6}));
-    EXPECT_EQ(y.at("2").integers(), sorted ? (Ints{2, 3, 0, 3, 2, 0, 1}) : (Ints{0, 1, 2, 1, 0, 2, 3}));
-    EXPECT_EQ(y.at("3").integers(), sorted ? (Ints{2, 1, 2, 2}) : (Ints{2, 2, 2, 1}));
-    EXPECT_TRUE(std::isnan(y.at("0").real(sorted ? 3 : 1)));
+    EXPECT_EQ(y.at("count").integers(), Ints{4});
+    EXPECT_EQ(y.at("first").integers(), sorted ? (Ints{2, 6, 0, 1}) : (Ints{0, 1, 2, 6}));
+    EXPECT_EQ(y.at("inverse").integers(), sorted ? (Ints{2, 3, 0, 3, 2, 0, 1}) : (Ints{0, 1, 2, 1, 0, 2, 3}));
+    EXPECT_EQ(y.at("counts").integers(), sorted ? (Ints{2, 1, 2, 2}) : (Ints{2, 2, 2, 1}));
+    EXPECT_TRUE(std::isnan(y.at("values").real(sorted ? 3 : 1)));
   }
 }
 

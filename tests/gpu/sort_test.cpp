@@ -72,9 +72,9 @@ TEST(Sort, TakesTheFirstOfEqualsIntoTheTop) {
         for (const bool largest : {false, true}) {
           Graph g;
           const auto size = static_cast<int64_t>(n);
-          const std::vector<Value> top = topk(g.input("x", DType::f32, {size}), 9, 0, largest);
-          g.output("values", top[0]);
-          g.output("indices", top[1]);
+          const Ordered top = topk(g.input("x", DType::f32, {size}), 9, 0, largest);
+          g.output("values", top.values);
+          g.output("indices", top.indices);
           Executable exe = compile(g, full_device(), {.kernels = {{"topk", kernel}}});
           const NamedTensors got = exe.run({{"x", Tensor::of<float>({size}, values)}});
           std::vector<int64_t> want = expected(values, largest);
@@ -93,8 +93,8 @@ TEST(Sort, TakesTheFirstOfEqualsIntoTheTop) {
 
 TEST(Sort, OrdersUnsignedAndSmallIntegers) {
   Graph g;
-  g.output("u", sort(g.input("u", DType::u32, {4}))[0]);
-  g.output("i", sort(g.input("i", DType::i8, {5}), 0, true)[0]);
+  g.output("u", sort(g.input("u", DType::u32, {4})).values);
+  g.output("i", sort(g.input("i", DType::i8, {5}), 0, true).values);
   Executable exe = compile(g, full_device());
   const NamedTensors got = exe.run({{"u", Tensor::of<uint32_t>({4}, {4294967295U, 0, 2147483648U, 1})},
                                     {"i", Tensor::of<int8_t>({5}, {-128, 127, 0, -1, 1})}});

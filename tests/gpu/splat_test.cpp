@@ -47,14 +47,14 @@ Picture render(const Scene& scene, const SplatOptions& options) {
     inputs.emplace(name, Tensor::from_doubles(DType::f32, dims, values));
     return graph.input(name, DType::f32, Shape(dims));
   };
-  const std::vector<Value> out = gaussian_splat_render(
+  const RenderedSplats out = gaussian_splat_render(
       input("positions", scene.positions, {n, 3}), input("log_scales", scene.log_scales, {n, 3}),
       input("rotations", scene.rotations, {n, 4}), input("opacities", scene.opacities, {n}),
       input("colors", scene.colors, {n, 3}), input("camera", scene.camera, {std::ssize(scene.camera)}),
       options);
-  graph.output("image", out[0]);
-  graph.output("depth", out[1]);
-  graph.output("alpha", out[2]);
+  graph.output("image", out.picture);
+  graph.output("depth", out.distance);
+  graph.output("alpha", out.alpha);
   const NamedTensors got = compile(graph, full_device()).run(inputs);
   return {options.width, got.at("image"), got.at("depth"), got.at("alpha")};
 }
@@ -198,10 +198,10 @@ TEST(Splats, AreAsManyAsEachRunHas) {
   const auto input = [&](const std::string& name, const Shape& shape) {
     return graph.input(name, DType::f32, shape);
   };
-  const std::vector<Value> out = gaussian_splat_render(
+  const RenderedSplats out = gaussian_splat_render(
       input("positions", {"n", 3}), input("log_scales", {"n", 3}), input("rotations", {"n", 4}),
       input("opacities", {"n"}), input("colors", {"n", 3}), input("camera", {15}), plain(20, 20));
-  graph.output("alpha", out[2]);
+  graph.output("alpha", out.alpha);
   Executable exe = compile(graph, full_device());
   double before = 0;
   for (const int64_t n : {1, 7, 3000}) {

@@ -92,9 +92,9 @@ struct Layers {
       states_to.emplace("next_" + name, name);
       return input(name.c_str(), shape);
     };
-    const auto keep = [&](const std::string& name, const std::vector<Value>& made) {
-      graph.output(name, made[0]);
-      graph.output("next_state_" + name, made[1]);
+    const auto keep = [&](const std::string& name, const Scanned& made) {
+      graph.output(name, made.y);
+      graph.output("next_state_" + name, made.state);
     };
     keep("conv", causal_conv(x, input("taps", {12, 4}),
                              {.silu = true, .initial_state = state("state_conv", {2, 3, 12})}));
@@ -173,16 +173,16 @@ TEST(StateSpace, KeepsNanAndInfinityApart) {
       Tensor::from_doubles(DType::f32, {3, 2}, std::vector<double>{-1, -kInfinity, -1, -2, -3, -1}));
   const Value b = g.constant(Tensor::full(DType::f32, {1, 40, 2}, 0.5));
   const auto scan = selective_scan(x, delta, a, b, b);
-  g.output("scan", scan[0]);
-  g.output("scan_state", scan[1]);
+  g.output("scan", scan.y);
+  g.output("scan_state", scan.state);
   const Value k = g.constant(Tensor::full(DType::f32, {1, 40, 1, 5}, 0.25));
   const Value v = reshape(x, {1, 40, 1, 3});
   const Value decay = g.input("decay", DType::f32, {1, 40, 1});
   const auto linear = gated_linear_attention(k, k, v, decay);
   const auto rule = gated_delta_net(k, k, v, decay, g.constant(Tensor::full(DType::f32, {1, 40, 1}, 0.5)));
-  g.output("linear", linear[0]);
-  g.output("linear_state", linear[1]);
-  g.output("rule", rule[0]);
+  g.output("linear", linear.y);
+  g.output("linear_state", linear.state);
+  g.output("rule", rule.y);
   std::vector<double> xs(120, 1.0), deltas(120, 0.25), decays(40, -0.5);
   xs[3 * 5 + 1] = NAN;         // channel 1 from step 5 on
   xs[3 * 20 + 2] = kInfinity;  // channel 2 from step 20 on
@@ -230,8 +230,8 @@ TEST(StateSpace, AnInfinityIsNoNaNInChunks) {
   const Value one = g.constant(Tensor::full(DType::f32, {1, 40, 1}, 1));
   const auto scan = selective_scan(one, g.input("delta", DType::f32, {1, 40, 1}),
                                    g.constant(Tensor::full(DType::f32, {1, 1}, -1)), one, one);
-  g.output("y", scan[0]);
-  g.output("state", scan[1]);
+  g.output("y", scan.y);
+  g.output("state", scan.state);
   std::vector<double> deltas(40, 0.1);
   deltas[3] = -200;
   for (const std::string kernel : {"serial", "chunked", "chunked_exp2"}) {
@@ -250,9 +250,9 @@ TEST(StateSpace, ManyRows) {
   const Value x = g.input("x", DType::f32, {kRows, 1, 1});
   const Value one = g.constant(Tensor::full(DType::f32, {kRows, 1, 1}, 1));
   const auto scan = selective_scan(x, one, g.constant(Tensor::full(DType::f32, {1, 1}, -1)), x, one);
-  g.output("scan", scan[0]);
+  g.output("scan", scan.y);
   const Value v = reshape(x, {1, 1, kRows, 1});
-  g.output("linear", gated_linear_attention(v, v, v)[1]);
+  g.output("linear", gated_linear_attention(v, v, v).state);
   std::vector<double> values;
   for (int64_t i = 0; i < kRows; ++i) values.push_back(static_cast<double>(i % 1001) / 500 - 1);
   const NamedTensors inputs = {{"x", Tensor::from_doubles(DType::f32, {kRows, 1, 1}, values)}};
@@ -269,8 +269,8 @@ TEST(StateSpace, ManyKeys) {
   const Value v = g.input("v", DType::f32, {1, 3, 1, 2});
   const Value beta = g.constant(Tensor::full(DType::f32, {1, 3, 1}, 0.5));
   const auto made = gated_delta_net(k, k, v, {}, beta);
-  g.output("y", made[0]);
-  g.output("state", made[1]);
+  g.output("y", made.y);
+  g.output("state", made.state);
   const NamedTensors inputs = {{"k", random_floats({1, 3, 1, kKeys}, -0.02, 0.02, 1)},
                                {"v", random_floats({1, 3, 1, 2}, -2, 2, 2)}};
   const NamedTensors got = compile(g, full_device()).run(inputs);
@@ -288,8 +288,8 @@ TEST(StateSpace, AStepWithAStateTakesFewDispatches) {
   const auto made = selective_scan(x, x, g.param("a", DType::f32, {8, 4}),
                                    g.input("b", DType::f32, {1, 1, 4}), g.input("c", DType::f32, {1, 1, 4}),
                                    {.d = g.param("d", DType::f32, {8}), .initial_state = state});
-  g.output("y", made[0]);
-  write_state(state, made[1], 0, 0);
+  g.output("y", made.y);
+  write_state(state, made.state, 0, 0);
   Executable exe = compile(g, full_device());
   exe.set_params(models::random_weights(g, 3));
   EXPECT_EQ(exe.dispatch_count(), 2);

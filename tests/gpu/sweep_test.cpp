@@ -24,7 +24,7 @@ std::vector<std::string> op_names() {
   register_extras();
   std::vector<std::string> names;
   for (const auto& [name, info] : op_table().all()) {
-    names.push_back(name);
+    names.emplace_back(name);
   }
   return names;
 }

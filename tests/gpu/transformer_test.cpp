@@ -152,10 +152,10 @@ TEST(Attention, PartsOfTheKeysJoinToTheWhole) {
   };
   const auto whole = attention_with_log_sum(q, k, k, {.lengths = lengths});
   const auto joined = join_attention(part(0, 20), part(20, 17));
-  for (size_t i = 0; i < 2; ++i) {
-    g.output(formatted("whole{}", i), whole[i]);
-    g.output(formatted("joined{}", i), joined[i]);
-  }
+  g.output("whole0", whole.y);
+  g.output("whole1", whole.log_sum);
+  g.output("joined0", joined.y);
+  g.output("joined1", joined.log_sum);
   std::mt19937 random(1);
   const NamedTensors inputs = {{"q", random_tensor(DType::f32, {2, 2, 5, 16}, -2, 2, random)},
                                {"k", random_tensor(DType::f32, {2, 2, 37, 16}, -2, 2, random)},
@@ -265,8 +265,8 @@ TEST(Attention, FormsKeepNaNAndInfinity) {
   const Value k = g.input("k", DType::f32, {2, 4, 7, 8});
   const auto y = attention_with_log_sum(
       q, k, k, {.lengths = g.input("lengths", DType::i32, {2}), .sinks = g.input("sinks", DType::f32, {4})});
-  g.output("y", y[0]);
-  g.output("sums", y[1]);
+  g.output("y", y.y);
+  g.output("sums", y.log_sum);
   const float inf = std::numeric_limits<float>::infinity();
   std::mt19937 random(6);
   NamedTensors inputs = {{"q", random_tensor(DType::f32, {2, 4, 3, 8}, -2, 2, random)},

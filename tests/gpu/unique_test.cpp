@@ -74,9 +74,12 @@ void expect_unique(const Device& device, int64_t count, int64_t length, DType dt
   SCOPED_TRACE(formatted("{} rows of {} {}, sorted {}", count, length, to_string(dtype), sorted));
   const std::vector<std::vector<double>> rows = rows_of(count, length, dtype);
   Graph g;
-  const std::vector<Value> found =
+  const UniqueValues found =
       unique(g.input("x", dtype, {count, length}), {.axis = 0, .sorted = sorted, .symbol = "different"});
-  for (size_t i = 0; i < 4; ++i) g.output(formatted("y{}", i), found[i]);
+  g.output("y0", found.values);
+  g.output("y1", found.first);
+  g.output("y2", found.inverse);
+  g.output("y3", found.counts);
   std::vector<double> flat;
   for (const auto& row : rows) flat.insert(flat.end(), row.begin(), row.end());
   Executable exe = compile(g, device);

@@ -370,7 +370,7 @@ TEST(ControlFlow, FunctionsBuildThem) {
   Graph step;
   step.output("twice", step.input("s", DType::f32, {}) * 2.0);
   const Value doubled = scan({}, {looped[1]}, step)[0];
-  const Value indices = nonzero(greater(looped[0], 3.0), "n")[0];
+  const Value indices = nonzero(greater(looped[0], 3.0), "n").indices;
   g.output("carried", looped[0]);
   g.output("doubled", doubled);
   g.output("indices", indices);

@@ -39,7 +39,7 @@ TEST(Experts, WeightsThatDoNotFitAreRefused) {
 TEST(Experts, NoTokenHasMoreExpertsThanThereAre) {
   Graph g;
   const Value logits = g.input("logits", DType::f32, {3, 8});
-  EXPECT_EQ(moe_route(logits, {.experts_per_token = 8})[1].shape().text(), "[3, 8]");
+  EXPECT_EQ(moe_route(logits, {.experts_per_token = 8}).experts.shape().text(), "[3, 8]");
   EXPECT_SAYS(moe_route(logits, {.experts_per_token = 9}),
               "moe_route: experts_per_token is 9, and the logits [3, 8] are of 8 experts");
 }

@@ -5,20 +5,28 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
+#include <string>
+#include <vector>
 
 #include "ir/operand_name.h"
+#include "rlx/schema.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"
 
 namespace rlx::testing {
 namespace {
 
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> out;
-  for (std::string w; in >> w;) out.push_back(w);
-  return out;
+// Whether a tensor of this type may be there in a sample whose T is `t`.
+bool admits(const OpSchema::Tensor& declared, const TensorType& type, DType t) {
+  const DType seen = value_dtype(type.dtype);
+  return std::ranges::contains(declared.types, to_string(seen)) ||
+         (seen == t && std::ranges::contains(declared.types, "T"));
+}
+
+// That of input or output i; null if there are not so many.
+const OpSchema::Tensor* declared(const std::vector<OpSchema::Tensor>& all, size_t i) {
+  if (i < all.size()) return &all[i];
+  return !all.empty() && all.back().variadic ? &all.back() : nullptr;
 }
 
 TEST(OpTable, ErrorsNameOperandsAsItDoes) {
@@ -48,27 +56,64 @@ TEST(OpTable, ErrorsNameOperandsAsItDoes) {
   EXPECT_EQ(said("", "%q, none, %q"), "line 1: node 'y': attention: k is not optional");
 }
 
-TEST(OpTable, NamesTheOperandsThatSamplesHave) {
+// Every sample has the operands and outputs that the table names, with types that it gives them, and in some
+// sample each of them is there.
+TEST(OpTable, SaysWhatSamplesHave) {
   for (const auto& [name, info] : op_table().all()) {
     SCOPED_TRACE(name);
-    const std::vector<std::string> names = words(info.operands);
-    EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
-    const std::shared_ptr<Op> op = info.make();
-    const bool any_number = !names.empty() && names.back().ends_with("...");
-    size_t needed = 0;
-    for (size_t i = 0; i < names.size() - any_number; ++i) {
-      if (!op->optional_input(static_cast<int64_t>(i))) needed = i + 1;
-      EXPECT_FALSE(names[i].ends_with("..."));
+    const OpSchema& schema = op_schema(name);
+    std::set<std::string> names;
+    for (const OpSchema::Tensor& o : schema.operands) {
+      EXPECT_TRUE(names.insert(o.name).second) << o.name;
+      EXPECT_TRUE(!o.variadic || &o == &schema.operands.back()) << o.name;
     }
-    size_t most = 0;
+    std::set<const OpSchema::Tensor*> seen;
     for (const std::string& text : info.samples) {
-      const Sample s = make_sample(info, text, types_of(info).front(), Reach::direct, 1);
-      const size_t given = s.graph.node(s.graph.find("y")).inputs.size();
-      EXPECT_GE(given, needed) << text;
-      most = std::max(most, given);
+      for (const DType t : types_of(info)) {
+        SCOPED_TRACE(text + " of " + std::string(to_string(t)));
+        const Sample s = make_sample(info, text, t, Reach::direct, 1);
+        const Node& node = s.graph.node(s.graph.find("y"));
+        for (size_t i = 0; i < std::max(node.inputs.size(), schema.operands.size()); ++i) {
+          const OpSchema::Tensor* operand = declared(schema.operands, i);
+          ASSERT_TRUE(operand) << "input " << i;
+          const bool given = i < node.inputs.size() && !node.inputs[i].is_absent();
+          EXPECT_TRUE(given || operand->optional || operand->variadic) << operand->name;
+          if (!given) continue;
+          seen.insert(operand);
+          EXPECT_TRUE(admits(*operand, s.graph.type(node.inputs[i]), t)) << operand->name;
+        }
+        for (size_t i = 0; i < std::max(node.outputs.size(), schema.outputs.size()); ++i) {
+          const OpSchema::Tensor* output = declared(schema.outputs, i);
+          ASSERT_TRUE(output) << "output " << i;
+          const bool made = i < node.outputs.size();
+          EXPECT_TRUE(made || output->optional || output->variadic) << output->name;
+          if (!made) continue;
+          seen.insert(output);
+          EXPECT_TRUE(admits(*output, node.outputs[i], t)) << output->name;
+        }
+      }
     }
-    // All of them are given in some sample.
-    EXPECT_TRUE(any_number ? most >= names.size() : most == names.size()) << most;
+    for (const std::vector<OpSchema::Tensor>* all : {&schema.operands, &schema.outputs}) {
+      for (const OpSchema::Tensor& o : *all) EXPECT_TRUE(seen.contains(&o)) << o.name << " is in no sample";
+    }
+  }
+}
+
+TEST(OpTable, ExplainsAllOfAnOp) {
+  for (const std::string& name : op_names()) {
+    const OpSchema& schema = op_schema(name);
+    if (schema.custom) continue;
+    SCOPED_TRACE(name);
+    EXPECT_FALSE(schema.doc.empty());
+    const auto explained = [](const auto& all) {
+      for (const auto& item : all) {
+        EXPECT_FALSE(item.doc.empty()) << item.name;
+        EXPECT_FALSE(item.doc.ends_with('.')) << item.doc;
+      }
+    };
+    explained(schema.operands);
+    explained(schema.attributes);
+    explained(schema.outputs);
   }
 }
 

@@ -17,7 +17,7 @@ int64_t dispatches(const Graph& graph, const Target& target = {}) {
 
 Graph unique_slices(int64_t count, int64_t length) {
   Graph g;
-  g.output("y", unique(g.input("x", DType::f32, {count, length}), {.axis = 0})[0]);
+  g.output("y", unique(g.input("x", DType::f32, {count, length}), {.axis = 0}).values);
   return g;
 }
 
@@ -73,7 +73,7 @@ TEST(PlanLimits, LongSequencesAreOneDispatch) {
   const int64_t size = 64;
   const Value x = g.input("x", DType::f32, {20000, 1, 8});
   const Value w = g.param("w", DType::f32, {1, 3 * size, 8});
-  g.output("y", gru(x, w, g.param("r", DType::f32, {1, 3 * size, size}))[0]);
+  g.output("y", gru(x, w, g.param("r", DType::f32, {1, 3 * size, size})).y);
   Target target;
   EXPECT_LT(dispatches(g, target), 20);
   target.caps.max_workgroup_bytes = 256;

@@ -60,7 +60,7 @@ TEST(Random, TakesSymbols) {
   const Value x = g.input("x", DType::f32, {"batch", "words"});
   EXPECT_EQ(sample(x, 1, {.top_k = 5, .top_p = 0.5}).shape().text(), "[batch]");
   EXPECT_EQ(multinomial(x, 4, 1).shape().text(), "[batch, 4]");
-  EXPECT_EQ(dropout(x, 0.1, 1)[1].type().text(), "bool[batch, words]");
+  EXPECT_EQ(dropout(x, 0.1, 1).mask.type().text(), "bool[batch, words]");
   EXPECT_EQ(randperm(g, Dim::parse("batch*2"), 1).shape().text(), "[2*batch]");
 }
 

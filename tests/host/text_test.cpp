@@ -6,7 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <regex>
+#include <set>
 #include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "ir/op.h"
 #include "ir/reference.h"
@@ -401,24 +406,73 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
+std::string all_headers() {
+  std::string text;
+  for (const auto& file : std::filesystem::directory_iterator(RLX_SOURCE_DIR "/include/rlx/ops"))
+    text += read_file("include/rlx/ops/" + file.path().filename().string());
+  return text;
+}
+
+// What the function of that name returns: "Value", or a struct; "" if there is none. (`quantize` is also one
+// of tensors.)
+std::string returned_type(const std::string& headers, std::string_view function) {
+  std::smatch found;
+  const std::regex declaration(formatted("\n(?!Tensor )([A-Za-z:<>]+) {}\\(", function));
+  return std::regex_search(headers, found, declaration) ? found[1].str() : "";
+}
+
+// The names of the Values of a struct.
+std::vector<std::string> members(const std::string& headers, const std::string& type) {
+  const size_t begin = headers.find("\nstruct " + type + " {");
+  const std::string body = headers.substr(begin, headers.find("\n};", begin) - begin);
+  const std::regex member("\n  Value ([a-z_]+);");
+  std::vector<std::string> names;
+  for (std::sregex_iterator it(body.begin(), body.end(), member), end; it != end; ++it)
+    names.push_back((*it)[1].str());
+  return names;
+}
+
 TEST(Header, HasAFunctionForEveryOp) {
-  std::string header;
-  for (const auto& file : std::filesystem::directory_iterator(RLX_SOURCE_DIR "/include/rlx/ops")) {
-    header += read_file("include/rlx/ops/" + file.path().filename().string());
-  }
-  const auto declared = [&](const std::string& name) {
-    return header.find("\nValue " + name + "(") != std::string::npos ||
-           header.find("\nstd::vector<Value> " + name + "(") != std::string::npos;
-  };
-  std::set<std::string> internal;
+  const std::string headers = all_headers();
+  std::set<std::string_view> internal;
   for (const auto& [name, info] : op_table().all()) {
     if (info.internal) internal.insert(name);
-    const bool keyword = name == "if";
-    EXPECT_NE(declared(keyword ? "if_else" : name), info.internal) << name;
+    EXPECT_NE(returned_type(headers, name == "if" ? "if_else" : name) != "", info.internal) << name;
   }
-  EXPECT_EQ(internal, (std::set<std::string>{"batch_elementwise", "call", "contiguous", "fused_elementwise",
-                                             "nucleus", "recurrence", "residual_layer_norm",
-                                             "residual_rms_norm", "rope_write", "selective_steps"}));
+  EXPECT_EQ(internal,
+            (std::set<std::string_view>{"batch_elementwise", "call", "contiguous", "fused_elementwise",
+                                        "nucleus", "recurrence", "residual_layer_norm", "residual_rms_norm",
+                                        "rope_write", "selective_steps"}));
+}
+
+// Outputs have the same names in graph texts, in other languages and in C++.
+TEST(Header, NamesOutputsAsTheTableDoes) {
+  const std::string headers = all_headers();
+  int structs = 0;
+  for (const std::string& name : op_names()) {
+    const std::string type = returned_type(headers, name == "if" ? "if_else" : name);
+    const std::vector<OpSchema::Tensor>& outputs = op_schema(name).outputs;
+    std::vector<std::string> names;
+    for (const OpSchema::Tensor& o : outputs) names.push_back(o.name);
+    if (type == "Value") {
+      // Further outputs have functions of their own: max_pool_with_indices.
+      for (size_t i = 1; i < outputs.size(); ++i)
+        EXPECT_TRUE(outputs[i].optional || outputs[i].variadic) << name;
+    } else if (type == "std::vector<Value>") {
+      EXPECT_TRUE(outputs.back().variadic) << name;
+    } else if (!type.empty()) {
+      EXPECT_EQ(members(headers, type), names) << name;
+      ++structs;
+    }
+  }
+  EXPECT_GE(structs, 25);
+  for (const char* op : {"max_pool", "adaptive_max_pool"}) {
+    const std::vector<OpSchema::Tensor>& outputs = op_schema(op).outputs;
+    ASSERT_EQ(outputs.size(), 2U);
+    EXPECT_EQ(members(headers, "PooledWithIndices"), (std::vector{outputs[0].name, outputs[1].name}));
+  }
+  const std::vector<OpSchema::Tensor>& attention = op_schema("attention").outputs;
+  EXPECT_EQ(members(headers, "AttentionPart"), (std::vector{attention[0].name, attention[1].name}));
 }
 
 std::vector<std::string> code_blocks(const std::string& document) {
@@ -429,6 +483,26 @@ std::vector<std::string> code_blocks(const std::string& document) {
     blocks.push_back(document.substr(at, document.find("```", at) - at));
   }
   return blocks;
+}
+
+TEST(Operands, MayHaveNames) {
+  const auto parsed = [](const std::string& operands) {
+    return print(parse_graph("graph g { %x = input : f32[3, 4] %b = input : f32[4] %y = layer_norm(" +
+                             operands + ") output y = %y }"));
+  };
+  EXPECT_EQ(parsed("%x, beta=%b"), parsed("%x, none, %b"));
+  EXPECT_EQ(parsed("x = %x, gamma=%b, beta=%b"), parsed("%x, %b, %b"));
+  EXPECT_EQ(parsed("%x, gamma=none, beta=%b"), parsed("%x, none, %b"));
+  EXPECT_SAYS(parsed("%x, bias=%b"), "line 1: layer_norm has no operand named 'bias'");
+  EXPECT_SAYS(parsed("%x, beta=%b, gamma=%b"), "the operand 'gamma' comes too late, or twice");
+  EXPECT_SAYS(parsed("%x, x=%x"), "the operand 'x' comes too late, or twice");
+  EXPECT_SAYS(parsed("%x, beta=%b, %b"), "an operand without a name follows one with a name");
+  const auto numbers = [](const std::string& operands) {
+    return print(parse_graph("graph g { %x = input : f32[3] %y = clamp(" + operands + ") output y = %y }"));
+  };
+  EXPECT_EQ(numbers("%x, low=-inf, high=2"), numbers("%x, -inf, 2"));
+  EXPECT_SAYS(parse_graph("graph g { %x = input : f32[3] %y = concat(parts=%x) {axis=0} output y = %y }"),
+              "concat has no operand named 'parts'");
 }
 
 TEST(Document, ExamplesParse) {

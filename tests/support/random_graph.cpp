@@ -231,7 +231,7 @@ class Generator {
     if (x.shape().rank() == 0) return {};
     const int64_t rows = x.shape()[0].value();
     const std::string symbol = "kept" + std::to_string(out_.graph.size());
-    const Value found = nonzero(integers({rows}, 1), symbol)[0];
+    const Value found = nonzero(integers({rows}, 1), symbol).indices;
     const Value kept = gather(x, reshape(found, {Dim(symbol)}));
     return sum(kept, {0}) * (1 / static_cast<double>(rows));
   }
@@ -314,7 +314,7 @@ class Generator {
       case 16: {
         if (rank == 0) return {};
         const auto axis = static_cast<int64_t>(pick(static_cast<size_t>(rank)));
-        if (pick(2)) return sort(x, axis, pick(2) == 0)[0];
+        if (pick(2)) return sort(x, axis, pick(2) == 0).values;
         const auto n = static_cast<double>(x.shape()[axis].value());
         return cumsum(x, axis, pick(2) == 0, pick(2) == 0) * (1 / n);
       }

@@ -53,14 +53,17 @@ struct AttentionOptions {
 // `mask` broadcasts to [batch, heads, queries, keys]: bool (true keeps) or a float that is added to the
 // scores.
 Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask = {});
-// The same and the logarithm of the sum of e^score for each query, f32 [batch, heads, queries]: with it,
-// results for parts of the keys can be joined. A weight is e^(score - sum).
-std::vector<Value> attention_with_log_sum(Value q, Value k, Value v, const AttentionOptions& options,
-                                          Value mask = {});
-// {y, log_sum} over the keys of both parts, from what attention_with_log_sum returned for each, in the
-// layouts bhsd and bshd.
-std::vector<Value> join_attention(const std::vector<Value>& a, const std::vector<Value>& b,
-                                  AttentionLayout layout = AttentionLayout::bhsd);
+// The result for some keys, and the logarithm of the sum of e^score for each query, f32 [batch, heads,
+// queries]: a weight is e^(score - log_sum).
+struct AttentionPart {
+  Value y;
+  Value log_sum;
+};
+AttentionPart attention_with_log_sum(Value q, Value k, Value v, const AttentionOptions& options,
+                                     Value mask = {});
+// Attention over the keys of both parts, in the layouts bhsd and bshd.
+AttentionPart join_attention(const AttentionPart& a, const AttentionPart& b,
+                             AttentionLayout layout = AttentionLayout::bhsd);
 
 // ALiBi's slopes f32 [heads]: powers of 2^(-max_bias / heads) if the number of heads is a power of two; those
 // of more heads lie between them.

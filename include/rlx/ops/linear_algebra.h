@@ -29,23 +29,35 @@ Value einsum(std::string_view equation, const std::vector<Value>& inputs);
 Value det(Value x);
 Value inverse(Value x);  // NaN where there is none
 
-// {x, info} of a x = b, for a [.., n, n] and b [.., n, k], whose batches broadcast. b is one vector for each
-// matrix if it has one axis, or those of a without the last. Where a is singular, x is NaN and info, i32
-// [..], is the number of the first pivot that is zero, from 1 on; else 0.
-std::vector<Value> solve(Value a, Value b);
-// {lu, pivots, info} as LAPACK's getrf has them: P x = L U for x [.., m, n], packed in one matrix without the
-// ones on L's diagonal. Row i was exchanged with row pivots[i], i32 from 1 on. info as above; a column
-// without a pivot is left as it is. NaN is the largest pivot.
-std::vector<Value> lu(Value x);
-// {L, info}: L L^T = x for x [.., n, n], of which only the lower triangle is read; L is lower triangular.
-// Where x is not positive definite, L is NaN and info, i32 [..], the size of the first leading minor that is
-// not, as in LAPACK; else info is 0.
-std::vector<Value> cholesky(Value x);
-// {Q, R}: x = Q R for x [.., m, n], reduced: Q [.., m, k] has orthonormal columns, R [.., k, n] is upper
-// triangular, k = min(m, n). By Householder reflections with LAPACK's signs: the diagonal of R is negative
-// where the column to be reflected begins with a positive number or zero, and positive where that is
+struct Solution {
+  Value x;     // NaN where a is singular
+  Value info;  // i32 [..]: the number of the first pivot that is zero, from 1 on; else 0
+};
+// a x = b, for a [.., n, n] and b [.., n, k], whose batches broadcast. b is one vector for each matrix if it
+// has one axis, or those of a without the last.
+Solution solve(Value a, Value b);
+struct LuDecomposition {
+  Value lu;      // [.., m, n], both in one matrix, without the ones on L's diagonal
+  Value pivots;  // i32 [.., min(m, n)]: row i was exchanged with row pivots[i], from 1 on
+  Value info;    // as above
+};
+// P x = L U for x [.., m, n], as LAPACK's getrf has it; a column without a pivot is left as it is. NaN is the
+// largest pivot.
+LuDecomposition lu(Value x);
+struct CholeskyFactor {
+  Value l;     // lower triangular; NaN where x is not positive definite
+  Value info;  // i32 [..]: the size of the first leading minor that is not, as in LAPACK; else 0
+};
+// L L^T = x for x [.., n, n], of which only the lower triangle is read.
+CholeskyFactor cholesky(Value x);
+struct QrFactors {
+  Value q;  // [.., m, k], orthonormal columns, where k = min(m, n)
+  Value r;  // [.., k, n], upper triangular
+};
+// x = Q R for x [.., m, n], reduced. By Householder reflections with LAPACK's signs: the diagonal of R is
+// negative where the column to be reflected begins with a positive number or zero, and positive where that is
 // negative; it stays as it is where there is nothing below it.
-std::vector<Value> qr(Value x);
+QrFactors qr(Value x);
 struct TriangleOptions {
   bool upper = false;       // which triangle of t counts; the other is not read
   bool unit = false;        // the diagonal is taken as ones

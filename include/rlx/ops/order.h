@@ -8,13 +8,16 @@
 
 namespace rlx {
 
-// Equal values stay in their order, NaN is greater than any number, and indices are i64.
-// {values, indices} of all elements.
-std::vector<Value> sort(Value x, int64_t axis = -1, bool descending = false);
+// Elements in another order, and where each was along the axis (i64).
+struct Ordered {
+  Value values;
+  Value indices;
+};
+// Equal values stay in their order, NaN is greater than any number.
+Ordered sort(Value x, int64_t axis = -1, bool descending = false);
 Value argsort(Value x, int64_t axis = -1, bool descending = false);
-// {values, indices} of the k largest in descending order, or of the k smallest in ascending order. k may
-// depend on symbols.
-std::vector<Value> topk(Value x, Dim k, int64_t axis = -1, bool largest = true);
+// The k largest in descending order, or the k smallest in ascending order. k may depend on symbols.
+Ordered topk(Value x, Dim k, int64_t axis = -1, bool largest = true);
 enum class Interpolation {
   linear,
   lower,

@@ -30,18 +30,20 @@ enum class PoolIndices {
   tensor,  // the index in all of x, as ONNX has it
   plane,   // the index over the spatial axes only, as PyTorch has it
 };
-// max_pool, and where the largest elements are (i64): the first among equals, and -1 if the window has none.
+struct PooledWithIndices {
+  Value y;
+  Value indices;  // i64: where the largest element is, the first among equals; -1 if the window has none
+};
 // `column_major`: the spatial axes count from the first to the last, not from the last to the first.
-std::vector<Value> max_pool_with_indices(Value x, std::vector<int64_t> kernel,
-                                         const PoolOptions& options = {},
-                                         PoolIndices indices = PoolIndices::plane, bool column_major = false);
+PooledWithIndices max_pool_with_indices(Value x, std::vector<int64_t> kernel, const PoolOptions& options = {},
+                                        PoolIndices indices = PoolIndices::plane, bool column_major = false);
 // As many windows along each spatial axis as `size` says, which together cover x; -1 for as many as x has
 // elements.
 Value adaptive_avg_pool(Value x, std::vector<int64_t> size, ConvLayout layout = ConvLayout::channels_first);
 Value adaptive_max_pool(Value x, std::vector<int64_t> size, ConvLayout layout = ConvLayout::channels_first);
-std::vector<Value> adaptive_max_pool_with_indices(Value x, std::vector<int64_t> size,
-                                                  ConvLayout layout = ConvLayout::channels_first,
-                                                  PoolIndices indices = PoolIndices::plane);
+PooledWithIndices adaptive_max_pool_with_indices(Value x, std::vector<int64_t> size,
+                                                 ConvLayout layout = ConvLayout::channels_first,
+                                                 PoolIndices indices = PoolIndices::plane);
 // Zeros [batch, channels, size...] with the elements of x where `indices` says, which max_pool_with_indices
 // found; the last among those with the same index.
 Value max_unpool(Value x, Value indices, Shape size, PoolIndices kind = PoolIndices::plane);

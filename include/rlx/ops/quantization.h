@@ -34,9 +34,13 @@ struct QuantizeOptions {
 Value quantize(Value x, Value scale, Value zero_point = {}, const QuantizeOptions& options = {});
 // (x - zero_point) scale, of the type of `scale`.
 Value dequantize(Value x, Value scale, Value zero_point = {}, int64_t axis = 1, int64_t block = 0);
-// x as u8 with a scale and a zero point of its own, for the range of its elements and 0: {y, scale,
-// zero_point}.
-std::vector<Value> dynamic_quantize(Value x);
+struct DynamicQuantized {
+  Value y;  // u8
+  Value scale;
+  Value zero_point;
+};
+// x as u8 with a scale and a zero point of its own, for the range of its elements and 0.
+DynamicQuantized dynamic_quantize(Value x);
 
 // How the i32 sums of a product of bytes become bytes again: clamp(round(sum * multiplier) + zero).
 struct Requantize {
@@ -60,10 +64,14 @@ struct FakeQuantizeOptions {
   ScaleMode mode = ScaleMode::per_batch;
   double decay = 0.99;  // of the moving average
 };
-// x as it is after it was quantised and decoded again, and the scale: {y, scale}. y = clamp(round(x / scale),
-// -q, q) * scale, ties away from zero. For moving_average, `state` is the average so far (0 or less: none)
-// and the scale is the new one, which write_state can keep; for fixed, it is the scale.
-std::vector<Value> fake_quantize(Value x, Value state = {}, const FakeQuantizeOptions& options = {});
+struct FakeQuantized {
+  Value y;
+  Value scale;
+};
+// x as it is after it was quantised and decoded again: y = clamp(round(x / scale), -q, q) * scale, ties away
+// from zero. For moving_average, `state` is the average so far (0 or less: none) and the scale is the new
+// one, which write_state can keep; for fixed, it is the scale.
+FakeQuantized fake_quantize(Value x, Value state = {}, const FakeQuantizeOptions& options = {});
 // The same with a scale that is learned.
 Value fake_quantize_lsq(Value x, Value scale, int64_t bits = 8, std::optional<int64_t> axis = {});
 

@@ -38,9 +38,13 @@ Value random_normal(Graph& graph, Shape shape, const Seed& seed, double mean = 0
 Value bernoulli(Value p, const Seed& seed, std::optional<DType> dtype = {}, int64_t stream = 0);
 // The numbers below n in random order, i64.
 Value randperm(Graph& graph, Dim n, const Seed& seed, int64_t stream = 0);
-// {y, mask}: elements become 0 with the probability `ratio`, and the others are divided by 1 - ratio; the
-// mask says which are left. Without a seed nothing happens (inference), and the mask is true.
-std::vector<Value> dropout(Value x, double ratio, const std::optional<Seed>& seed, int64_t stream = 0);
+struct Dropped {
+  Value y;
+  Value mask;  // bool: which elements are left
+};
+// Elements become 0 with the probability `ratio`, and the others are divided by 1 - ratio. Without a seed
+// nothing happens (inference), and the mask is true.
+Dropped dropout(Value x, double ratio, const std::optional<Seed>& seed, int64_t stream = 0);
 // x + noise with Gumbel's distribution: the argmax of the sum is drawn from softmax(x). The noise of an
 // element depends on its row and its place in it, or on its number in `ids`, which has the shape of x.
 Value add_gumbel(Value x, const Seed& seed, Value ids = {}, int64_t stream = 0);

@@ -31,13 +31,22 @@ struct RecurrentOptions {
   bool linear_before_reset =
       false;  // gru: the reset gate multiplies the product of the state (as in PyTorch), not the state
 };
-// x [steps, batch, k], w [D, g * units, k], r [D, g * units, size of h], as in ONNX. The results are y
-// [steps, D, batch, size of h], the last h [D, batch, size of h] and, of lstm, the last c [D, batch, units];
-// those of a row without steps are zero. Sums are f32 and so is c; the product of x and w, and h, are rounded
-// to the type of x in each step. Gates are input, output, forget, candidate.
-std::vector<Value> lstm(Value x, Value w, Value r, const RecurrentOptions& options = {});
+// Results: those of a row without steps are zero.
+struct RecurrentOutputs {
+  Value y;  // [steps, D, batch, size of h]
+  Value h;  // the last one, [D, batch, size of h]
+};
+struct LstmOutputs {
+  Value y;
+  Value h;
+  Value c;  // the last one, [D, batch, units]
+};
+// x [steps, batch, k], w [D, g * units, k], r [D, g * units, size of h], as in ONNX. Sums are f32 and so is
+// c; the product of x and w, and h, are rounded to the type of x in each step. Gates are input, output,
+// forget, candidate.
+LstmOutputs lstm(Value x, Value w, Value r, const RecurrentOptions& options = {});
 // Gates are update, reset, candidate.
-std::vector<Value> gru(Value x, Value w, Value r, const RecurrentOptions& options = {});
-std::vector<Value> rnn(Value x, Value w, Value r, const RecurrentOptions& options = {});
+RecurrentOutputs gru(Value x, Value w, Value r, const RecurrentOptions& options = {});
+RecurrentOutputs rnn(Value x, Value w, Value r, const RecurrentOptions& options = {});
 
 }  // namespace rlx

@@ -86,10 +86,14 @@ struct WelchOptions {
   int64_t n = 0;         // samples of the transform; 0: 2 (bins - 1), or as many as bins if not onesided
   bool onesided = true;  // spectra are the bins 0 .. n / 2; if not, those after n / 2 are left out
 };
-// Of spectra c64[.., segments, bins]: {bins, powers} [.., k] of the k largest means over the segments of
+struct SpectralPeaks {
+  Value bins;  // i64
+  Value powers;
+};
+// Of spectra c64[.., segments, bins]: bins and powers [.., k] of the k largest means over the segments of
 // |x|^2 (twice where a bin has a mirror image), in descending order, the lower bin first among equals. Where
-// there are fewer bins than k, the bin is -1 and the power 0. Bins are i64.
-std::vector<Value> welch_peaks(Value spectra, int64_t k, const WelchOptions& options = {});
+// there are fewer bins than k, the bin is -1 and the power 0.
+SpectralPeaks welch_peaks(Value spectra, int64_t k, const WelchOptions& options = {});
 
 enum class MelScale {
   slaney,  // linear below 1 kHz: librosa's and Whisper's

@@ -31,18 +31,30 @@ struct SplatOptions {
   double gamma = 2.2;         // the picture is its colours to this power
 };
 
-// What a picture of n splats needs: {splats [n, 20] by distance, lists [bins, n] of those that each bin may
-// show, their counts [bins]}. `positions` and `log_scales` are [n, 3], `rotations` [n, 4], `opacities` [n],
-// `colors` [n, 3] RGB or [n, c, 3] spherical harmonics (c = 1, 4, 9 or 16), `camera` [15] or, with the
-// coefficients of a lens, [23].
-std::vector<Value> gaussian_splat_prepare(Value positions, Value log_scales, Value rotations, Value opacities,
-                                          Value colors, Value camera, const SplatOptions& options);
-// {picture [height, width, 4] of RGB and alpha, distance [height, width]} of what was prepared with the same
-// options.
-std::vector<Value> gaussian_splat_rasterize(Value splats, Value lists, Value counts, Value camera,
-                                            const SplatOptions& options);
-// Both: {picture [height, width, 4], distance [height, width], alpha [height, width]}.
-std::vector<Value> gaussian_splat_render(Value positions, Value log_scales, Value rotations, Value opacities,
-                                         Value colors, Value camera, const SplatOptions& options);
+// What a picture of n splats needs.
+struct PreparedSplats {
+  Value splats;  // [n, 20], by distance
+  Value lists;   // [bins, n]: those that each bin may show
+  Value counts;  // [bins]: how many
+};
+// `positions` and `log_scales` are [n, 3], `rotations` [n, 4], `opacities` [n], `colors` [n, 3] RGB or
+// [n, c, 3] spherical harmonics (c = 1, 4, 9 or 16), `camera` [15] or, with the coefficients of a lens, [23].
+PreparedSplats gaussian_splat_prepare(Value positions, Value log_scales, Value rotations, Value opacities,
+                                      Value colors, Value camera, const SplatOptions& options);
+struct DrawnSplats {
+  Value picture;   // [height, width, 4], RGB and alpha
+  Value distance;  // [height, width]
+};
+// Of what was prepared with the same options.
+DrawnSplats gaussian_splat_rasterize(Value splats, Value lists, Value counts, Value camera,
+                                     const SplatOptions& options);
+struct RenderedSplats {
+  Value picture;   // [height, width, 4], RGB and alpha
+  Value distance;  // [height, width]
+  Value alpha;     // [height, width]
+};
+// Both.
+RenderedSplats gaussian_splat_render(Value positions, Value log_scales, Value rotations, Value opacities,
+                                     Value colors, Value camera, const SplatOptions& options);
 
 }  // namespace rlx

@@ -13,6 +13,13 @@
 
 namespace rlx {
 
+// What the functions of this page return: a result for each step, and what the next step begins with, which
+// is the `initial_state` of a call that goes on.
+struct Scanned {
+  Value y;
+  Value state;
+};
+
 struct SelectiveScanOptions {
   Value d = {};                 // [channels]: d x is added to y
   Value z = {};                 // as x: y is multiplied by silu(z), after d x was added
@@ -22,8 +29,8 @@ struct SelectiveScanOptions {
 };
 // Mamba: h = exp(delta a) h + delta x b and y = sum of c h over the states, for each step and channel. x and
 // delta [batch, steps, channels], a [channels, states], b and c [batch, steps, states].
-std::vector<Value> selective_scan(Value x, Value delta, Value a, Value b, Value c,
-                                  const SelectiveScanOptions& options = {});
+Scanned selective_scan(Value x, Value delta, Value a, Value b, Value c,
+                       const SelectiveScanOptions& options = {});
 
 // Each head has a state S [keys, values]. q and k [batch, steps, key heads, keys], v [batch, steps, heads,
 // values]; the number of heads is a multiple of that of key heads, and neighbouring heads share one of these.
@@ -34,15 +41,14 @@ struct LinearAttentionOptions {
   Value initial_state = {};          // f32 [batch, heads, keys, values]; zeros otherwise
 };
 // S = exp(g) S + k v^T, y = scale S^T q. Without g nothing is forgotten.
-std::vector<Value> gated_linear_attention(Value q, Value k, Value v, Value g = {},
-                                          const LinearAttentionOptions& options = {});
+Scanned gated_linear_attention(Value q, Value k, Value v, Value g = {},
+                               const LinearAttentionOptions& options = {});
 // S = exp(g) S, S = S + k (beta (v - S^T k))^T, y = scale S^T q. beta [batch, steps, heads].
-std::vector<Value> gated_delta_net(Value q, Value k, Value v, Value g, Value beta,
-                                   const LinearAttentionOptions& options = {});
+Scanned gated_delta_net(Value q, Value k, Value v, Value g, Value beta,
+                        const LinearAttentionOptions& options = {});
 // RWKV-6: y = scale (S + u k v^T)^T r, then S = exp(w) S + k v^T. w as v but of keys, u [heads, keys]. The
 // scale is 1 unless given.
-std::vector<Value> rwkv6(Value r, Value k, Value v, Value w, Value u,
-                         const LinearAttentionOptions& options = {});
+Scanned rwkv6(Value r, Value k, Value v, Value w, Value u, const LinearAttentionOptions& options = {});
 
 struct StateSpaceDualOptions {
   Value d = {};                 // [heads]: d x is added to y
@@ -53,8 +59,8 @@ struct StateSpaceDualOptions {
 };
 // Mamba-2: one decay for each head and step. S = exp(delta a) S + b (delta x)^T, y = S^T c. x [batch, steps,
 // heads, values], delta [batch, steps, heads], a [heads], b and c [batch, steps, groups, states].
-std::vector<Value> state_space_dual(Value x, Value delta, Value a, Value b, Value c,
-                                    const StateSpaceDualOptions& options = {});
+Scanned state_space_dual(Value x, Value delta, Value a, Value b, Value c,
+                         const StateSpaceDualOptions& options = {});
 
 struct CausalConvOptions {
   Value bias = {};           // [channels]
@@ -64,6 +70,6 @@ struct CausalConvOptions {
 // A short convolution of each channel along the steps: y[t] = sum of w[:, i] x[t - width + 1 + i]. x [batch,
 // steps, channels], w [channels, width] with a width of 1 to 32. The state is the last width - 1 steps of x,
 // in its type.
-std::vector<Value> causal_conv(Value x, Value w, const CausalConvOptions& options = {});
+Scanned causal_conv(Value x, Value w, const CausalConvOptions& options = {});
 
 }  // namespace rlx

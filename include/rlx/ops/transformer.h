@@ -70,10 +70,14 @@ struct ExpertRouting {
       true;          // the weights of a token's experts add up to 1; with softmax: a softmax of those alone
   double scale = 1;  // of the weights, after that
 };
-// {weights, experts} [.., experts_per_token] for router logits [.., experts]: those with the highest scores.
-// A `bias` [experts] is added to the scores for the choice alone. Experts are i64, weights of the logits'
-// type.
-std::vector<Value> moe_route(Value logits, const ExpertRouting& routing, Value bias = {});
+// Of each token, [.., experts_per_token].
+struct ExpertChoice {
+  Value weights;  // of the logits' type
+  Value experts;  // i64
+};
+// Those with the highest scores for router logits [.., experts]. A `bias` [experts] is added to the scores
+// for the choice alone.
+ExpertChoice moe_route(Value logits, const ExpertRouting& routing, Value bias = {});
 // The weights of the experts of a feed-forward layer, [experts, k, f], [experts, k, f] and [experts, f, k];
 // without a gate the activation is that of `up`. A file's [experts, n, k] is given as transpose(w, {0, 2,
 // 1}), which is read where it lies, encoded or not.

@@ -42,9 +42,9 @@ Value activated(const std::string& function, Value x) {
 }
 
 // The sum of products of bytes, as a float.
-Value product(const std::vector<Value>& a, Value b, Value b_zero, Value b_scale) {
-  const Value sums = integer_product(a[0], a[2], b, b_zero);
-  return cast(sums, DType::f32) * (a[1] * as_f32(b_scale));
+Value product(const DynamicQuantized& a, Value b, Value b_zero, Value b_scale) {
+  const Value sums = integer_product(a.y, a.zero_point, b, b_zero);
+  return cast(sums, DType::f32) * (a.scale * as_f32(b_scale));
 }
 
 // One step: h and c from those before, and from the gates.
@@ -101,7 +101,7 @@ std::vector<Value> run_steps(const Direction& d, const Step& step) {
     runs = reshape(less(index, ends), {row[0], 1});
     ran = reshape(less_equal(index, ends), {row[0], 1});
   }
-  const std::vector<Value> bytes = dynamic_quantize(ran ? where(ran, h, 0.0) : h);
+  const DynamicQuantized bytes = dynamic_quantize(ran ? where(ran, h, 0.0) : h);
   const auto [next_h, next_c] = step(gates + product(bytes, r, r_zero, r_scale), c, peepholes);
   body.output("h", runs ? where(runs, next_h, h) : next_h);
   body.output("c", runs ? where(runs, next_c, c) : next_c);
@@ -155,7 +155,7 @@ void rule(Call& c) {
   const Value w_zero = zero_point(c, 9);
   const Value r_zero = zero_point(c, 11);
   const Value nothing = expand(c.graph().scalar(DType::f32, 0), {batch, o.units});
-  const std::vector<Value> x = dynamic_quantize(c.in(0));
+  const DynamicQuantized x = dynamic_quantize(c.in(0));
   std::vector<Value> y, h_last, c_last;
   for (int64_t i = 0; i < directions; ++i) {
     const bool backwards = direction == RecurrentDirection::reverse || i == 1;

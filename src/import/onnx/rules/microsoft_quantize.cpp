@@ -117,8 +117,8 @@ Value scaled(Value sums, Value a_scale, Value b_scale) {
 
 void dynamic_quantize_matmul_rule(Call& c) {
   c.expect_inputs(3, 5);
-  const std::vector<Value> a = dynamic_quantize(c.in(0));
-  Value y = scaled(integer_product(a[0], a[2], c.in(1), zero_point(c, 3)), a[1], c.in(2));
+  const DynamicQuantized a = dynamic_quantize(c.in(0));
+  Value y = scaled(integer_product(a.y, a.zero_point, c.in(1), zero_point(c, 3)), a.scale, c.in(2));
   if (c.has(4)) y = y + c.in(4);
   c.out(0, y, c.type(0));
 }

@@ -42,7 +42,7 @@ void expect_shape(const Call& c, int64_t input, const Projection& p, std::string
 // The node may have the numbers by which experts are weighted apart from those by which they are chosen.
 Routes weighted_apart(Call& c, int64_t k, int64_t weights) {
   expect_shape(c, weights, "router_weights", c.shape(1));
-  const Value experts = topk(c.in(1), k)[1];
+  const Value experts = topk(c.in(1), k).indices;
   Value taken = gather_elements(as_f32(c.in(weights)), experts, -1);
   if (c.flag("normalize_routing_weights", false)) {
     const Value total = sum(taken, {-1}, true);
@@ -65,9 +65,9 @@ Routes routes_of(Call& c, const Dim& tokens, bool quantised) {
     out = weighted_apart(c, k, kRouterWeights);
   } else {
     const bool normalize = c.flag("normalize_routing_weights", false);
-    const std::vector<Value> made =
+    const auto [weights, experts] =
         moe_route(as_f32(c.in(1)), {.experts_per_token = k, .normalize = normalize});
-    out = {.weights = made[0], .experts = made[1], .count = {}};
+    out = {.weights = weights, .experts = experts, .count = {}};
   }
   out.count = logits[1];
   return out;

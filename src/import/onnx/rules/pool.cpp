@@ -40,10 +40,10 @@ void max_pool_rule(Call& c) {
   const Windows w = windows_of(c);
   c.ignores("storage_order");  // of indices
   if (!c.wants(1)) return c.out(max_pool(c.in(0), w.kernel, w.options));
-  const auto both = max_pool_with_indices(c.in(0), w.kernel, w.options, PoolIndices::tensor,
-                                          c.flag("storage_order", false));
-  c.out(both[0]);
-  c.out(1, both[1], ElementType::int64);
+  const auto [y, indices] = max_pool_with_indices(c.in(0), w.kernel, w.options, PoolIndices::tensor,
+                                                  c.flag("storage_order", false));
+  c.out(y);
+  c.out(1, indices, ElementType::int64);
 }
 
 void average_pool_rule(Call& c) {

@@ -114,10 +114,10 @@ void dequantize_rule(Call& c) {
 
 void dynamic_quantize_rule(Call& c) {
   c.expect_inputs(1, 1);
-  const std::vector<Value> made = dynamic_quantize(c.in(0));
-  c.out(0, made[0], ElementType::uint8);
-  c.out(1, made[1], ElementType::float32);
-  c.out(2, made[2], ElementType::uint8);
+  const auto [y, scale, zero] = dynamic_quantize(c.in(0));
+  c.out(0, y, ElementType::uint8);
+  c.out(1, scale, ElementType::float32);
+  c.out(2, zero, ElementType::uint8);
 }
 
 // One number for each filter: [m] as [m, 1, 1..].

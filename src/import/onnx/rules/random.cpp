@@ -60,18 +60,18 @@ void dropout_rule(Call& c) {
   c.ignores(c.opset() < 12 ? "ratio is_test" : "seed");  // of training
   const bool training = c.opset() >= 12 && c.has(2) && c.real(2, "training_mode") != 0;
   const double ratio = c.opset() < 12 ? 0 : c.has(1) ? c.real(1, "the ratio") : 0.5;
-  std::vector<Value> y = {x, {}};
+  Dropped out = {.y = x, .mask = {}};
   if (training && ratio != 0) {
     std::optional<uint64_t> given;
     if (c.has_attribute("seed")) given = static_cast<uint64_t>(c.integer("seed"));
     const auto [seed, stream] = c.importer().draw(c.frame(), given);
-    y = dropout(x, ratio, seed, stream);
+    out = dropout(x, ratio, seed, stream);
   }
-  c.out(y[0]);
+  c.out(out.y);
   if (!c.wants(1)) return;
   const bool as_bool = c.opset() >= 10;
-  if (!y[1]) y[1] = expand(c.graph().scalar(as_bool ? DType::bool_ : x.dtype(), 1), x.shape());
-  c.out(1, y[1], as_bool ? ElementType::boolean : c.type(0));
+  if (!out.mask) out.mask = expand(c.graph().scalar(as_bool ? DType::bool_ : x.dtype(), 1), x.shape());
+  c.out(1, out.mask, as_bool ? ElementType::boolean : c.type(0));
 }
 
 }  // namespace

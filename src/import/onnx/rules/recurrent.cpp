@@ -73,9 +73,8 @@ Value recurrent_lengths(Call& c, const Dim& steps) {
 
 namespace {
 
-using Make = std::vector<Value> (*)(Value x, Value w, Value r, const RecurrentOptions& options);
-
-void recurrent_rule(Call& c, Make make, int64_t gates) {
+template <auto kMake>  // lstm, gru or rnn
+void recurrent_rule(Call& c, int64_t gates) {
   const bool is_lstm = c.op() == "LSTM";
   c.expect_inputs(3, is_lstm ? 8 : 6);
   if (c.opset() < 7) c.ignores("output_sequence");  // the node's outputs say it
@@ -100,19 +99,22 @@ void recurrent_rule(Call& c, Make make, int64_t gates) {
   if (c.has_attribute("hidden_size") && !units.is(c.integer("hidden_size")))
     fail("its hidden_size is {}, but R is {} and has {} gates", c.integer("hidden_size"), r.shape().text(),
          gates);
-  const std::vector<Value> made = make(x, c.in(1), r, o);
-  for (int64_t i = 0; i < std::ssize(made); ++i) {
-    if (c.wants(i)) c.out(i, made[static_cast<size_t>(i)], c.type(0));
-  }
+  const auto made = kMake(x, c.in(1), r, o);
+  const auto out = [&](int64_t i, const Value& value) {
+    if (c.wants(i)) c.out(i, value, c.type(0));
+  };
+  out(0, made.y);
+  out(1, made.h);
+  if constexpr (requires { made.c; }) out(2, made.c);
 }
 
 }  // namespace
 
 namespace rules {
 void register_recurrent(RuleTable& table) {
-  table.add("LSTM", [](Call& c) { recurrent_rule(c, lstm, 4); });
-  table.add("GRU", [](Call& c) { recurrent_rule(c, gru, 3); });
-  table.add("RNN", [](Call& c) { recurrent_rule(c, rnn, 1); });
+  table.add("LSTM", [](Call& c) { recurrent_rule<lstm>(c, 4); });
+  table.add("GRU", [](Call& c) { recurrent_rule<gru>(c, 3); });
+  table.add("RNN", [](Call& c) { recurrent_rule<rnn>(c, 1); });
 }
 }  // namespace rules
 

@@ -12,7 +12,7 @@ void nonzero_rule(Call& c) {
   c.expect_inputs(1, 1);
   Value x = c.in(0);
   if (x.shape().rank() == 0) x = reshape(x, {1});
-  c.out(0, nonzero(x, c.importer().fresh_symbol("nonzero"))[0], ElementType::int64);
+  c.out(0, nonzero(x, c.importer().fresh_symbol("nonzero")).indices, ElementType::int64);
 }
 
 // Without an axis, of all elements in one row.
@@ -25,7 +25,7 @@ void compress_rule(Call& c) {
   } else {
     x = reshape(x, {x.shape().elements()});
   }
-  c.out(compress(x, c.in(1), axis, c.importer().fresh_symbol("compressed"))[0]);
+  c.out(compress(x, c.in(1), axis, c.importer().fresh_symbol("compressed")).values);
 }
 
 void unique_rule(Call& c) {
@@ -34,11 +34,11 @@ void unique_rule(Call& c) {
   UniqueOptions options{.sorted = c.flag("sorted", true), .symbol = c.importer().fresh_symbol("unique")};
   if (c.has_attribute("axis")) options.axis = c.axis("axis", 0, given.shape().rank());
   const bool flags = given.dtype() == DType::bool_;
-  std::vector<Value> found = unique(flags ? cast(given, DType::u8) : given, options);
-  if (flags) found[0] = cast(found[0], DType::bool_);
-  c.out(0, found[0], c.type(0));
+  const UniqueValues found = unique(flags ? cast(given, DType::u8) : given, options);
+  c.out(0, flags ? cast(found.values, DType::bool_) : found.values, c.type(0));
+  const Value* const numbers[] = {&found.first, &found.inverse, &found.counts};
   for (int64_t i = 1; i < std::min<int64_t>(4, c.output_count()); ++i)
-    c.out(i, found[static_cast<size_t>(i)], ElementType::int64);
+    c.out(i, *numbers[i - 1], ElementType::int64);
 }
 
 void non_max_suppression_rule(Call& c) {
@@ -48,7 +48,7 @@ void non_max_suppression_rule(Call& c) {
   if (c.has(2)) options.most = c.number(2, "the number of boxes of a class");
   if (c.has(3)) options.overlap = c.real(3, "the threshold of overlaps");
   if (c.has(4)) options.score = c.real(4, "the threshold of scores");
-  c.out(0, non_max_suppression(c.in(0), c.in(1), options)[0], ElementType::int64);
+  c.out(0, non_max_suppression(c.in(0), c.in(1), options).selected, ElementType::int64);
 }
 
 }  // namespace

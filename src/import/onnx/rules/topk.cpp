@@ -11,9 +11,9 @@ void topk_rule(Call& c) {
   const Value x = c.in(0);
   const int64_t k = k_is_input ? c.number(1, "the number of elements") : c.integer("k");
   const int64_t axis = c.axis("axis", -1, x.shape().rank());
-  const std::vector<Value> best = topk(x, k, axis, c.flag("largest", true));
-  c.out(0, best[0], c.type(0));
-  c.out(1, best[1], ElementType::int64);
+  const auto [values, indices] = topk(x, k, axis, c.flag("largest", true));
+  c.out(0, values, c.type(0));
+  c.out(1, indices, ElementType::int64);
 }
 
 }  // namespace
