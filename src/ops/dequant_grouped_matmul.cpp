@@ -191,6 +191,7 @@ void DequantGroupedMatMul::lower(Lowering& l) const {
                     .x = l.in(0),
                     .expert = l.in(kExpert),
                     .experts = w.batches,
+                    .columns = l.out().view.dims.back(),
                     .weights =
                         [&](int64_t first, int64_t) {
                           LoadPacked::Weight some = w;

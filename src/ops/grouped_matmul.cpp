@@ -86,6 +86,7 @@ void GroupedMatMul::lower(Lowering& l) const {
                     .x = l.in(0),
                     .expert = l.in(2),
                     .experts = all.operand.view.dims[0],
+                    .columns = l.out().view.dims.back(),
                     .weights = [&](int64_t first, int64_t count) {
                       products::Grouped some = all;
                       some.operand.view = some.operand.view.slice(0, first, count);

@@ -4,6 +4,7 @@
 
 #include "kernels/binder.h"
 #include "kernels/group_rows.wgsl.h"
+#include "kernels/rates.h"
 #include "ops/elementwise.h"
 #include "ops/fill.h"
 #include "ops/products/load_by_table.h"
@@ -26,7 +27,7 @@ Product one_by_one(const Lowering& l, const GroupedProduct& g, int64_t first, in
                    LoadByTable::Outside outside) {
   const int64_t row_axes = l.out().view.rank() - 1;
   Product p;
-  p.size = {g.expert.view.elements(), 1, l.out().view.dims.back(), g.x.view.dims.back()};
+  p.size = {g.rows(), 1, l.out().view.dims.back(), g.x.view.dims.back()};
   p.run = g.run;
   p.a = std::make_shared<LoadStrided>(Grouped{g.x, row_axes, 0});
   p.b = std::make_shared<LoadByTable>(
@@ -38,16 +39,16 @@ Product one_by_one(const Lowering& l, const GroupedProduct& g, int64_t first, in
 
 // Rows with the same expert side by side, so that they share what is read of its weights. False, and nothing
 // emitted, if the device cannot bind it.
-bool lower_sorted(Lowering& l, const GroupedProduct& g, int64_t tile) {
+bool lower_sorted(Lowering& l, const GroupedProduct& g, const Candidate& c) {
   using Kernel = kernels::group_rows;
-  const int64_t rows = g.expert.view.elements();
-  if (g.experts > Kernel::MOST_EXPERTS) return false;
+  const int64_t rows = g.rows();
+  const int64_t tile = c.at("TILE");
   // Each expert, and no expert, may have a slot that is not full.
   const int64_t slots = std::min(rows, rows / tile + g.experts + 1);
   Operand slot = l.scratch(DType::i32, {slots});
   Operand place = l.scratch(DType::i32, {slots, tile});
   const Dispatch sort = [&] {
-    const Lowering::Label label(l, {.row = kSortedRows});
+    const Lowering::Label label(l, c);
     return l.make<Kernel>(
         {.expert = g.expert, .slot = slot, .place = place},
         {.rows = to_u32(rows), .experts = to_u32(g.experts), .tile = to_u32(tile), .slots = to_u32(slots)},
@@ -89,20 +90,59 @@ void lower_by_experts(Lowering& l, const GroupedProduct& g, int64_t first, int64
   lower_by_experts(l, g, first + count / 2, count - count / 2);
 }
 
+bool lower_alone(Lowering& l, const GroupedProduct& g, const Candidate&) {
+  const Product whole = one_by_one(l, g, 0, g.experts, LoadByTable::Outside::zero);
+  if (products::can_bind(l, g.op, whole)) {
+    products::lower(l, g.op, whole);
+  } else {
+    lower_fill(l, l.out(), 0);
+    lower_by_experts(l, g, 0, g.experts);
+  }
+  return true;
+}
+
+// One that reads all of its expert's weights.
+double row_ns(const Target& target, const GroupedProduct& g) {
+  const double elements = static_cast<double>(g.x.view.dims.back()) * static_cast<double>(g.columns);
+  return compute_ns(rates_of(target.caps), 2 * elements, {.cpu = 1, .gpu = 1});
+}
+
+std::vector<Candidate> alone_candidates(const Target& target, const GroupedProduct& g) {
+  return one_candidate(row_ns(target, g) * static_cast<double>(g.rows()));
+}
+
+bool can_sort(const Target&, const GroupedProduct& g) {
+  return g.experts <= kernels::group_rows::MOST_EXPERTS;
+}
+
+// With up to 16 rows tiles would be nearly empty; with more, rows share what is read.
+std::vector<Candidate> sorted_candidates(const Target& target, const GroupedProduct& g) {
+  const double ns = row_ns(target, g) * (12 + static_cast<double>(g.rows()) / 4);
+  std::vector<Candidate> out;
+  for (const uint32_t tile : {16u, 64u}) {
+    const bool full = g.rows() / g.experts >= 48;
+    out.push_back({full == (tile == 64) ? ns : 1.25 * ns, {{"TILE", tile}}});
+  }
+  return out;
+}
+
+constexpr Variant<GroupedProduct, bool> kVariants[] = {
+    {"alone", always, alone_candidates, lower_alone},
+    {kSortedRows, can_sort, sorted_candidates, lower_sorted}};
+
 }  // namespace
+
+std::string GroupedProduct::key() const {
+  return formatted("{} rows{} experts {} n{} k{}", to_string(x.dtype), size_class(rows()), experts, columns,
+                   x.view.dims.back());
+}
 
 void lower_grouped(Lowering& l, const GroupedProduct& g) {
   if (l.out().view.elements() == 0) return;
   if (g.experts == 0) return lower_fill(l, l.out(), 0);
-  const int64_t rows = g.expert.view.elements();
-  const auto forced = l.target().forced.find(g.op);
-  const bool wanted = forced != l.target().forced.end() && forced->second == kSortedRows;
-  constexpr int64_t kFew = 16;  // tiles of rows would be nearly empty
-  if ((wanted || rows > kFew) && lower_sorted(l, g, rows / g.experts >= 48 ? 64 : 16)) return;
-  const Product whole = one_by_one(l, g, 0, g.experts, LoadByTable::Outside::zero);
-  if (products::can_bind(l, g.op, whole)) return products::lower(l, g.op, whole);
-  lower_fill(l, l.out(), 0);
-  lower_by_experts(l, g, 0, g.experts);
+  const Choice choice = l.choose(g.op, kVariants, g);
+  // Not labelled: the products in it have names of their own.
+  if (!choice.row->make(l, g, choice.candidate)) lower_alone(l, g, {});
 }
 
 }  // namespace rlx
