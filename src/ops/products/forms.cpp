@@ -57,7 +57,7 @@ bool take_fours(Product& p) {
 
 // Loops are made for few rows rather than for few columns, which their estimates do not know well enough.
 // Measured on lavapipe, with up to 4096 rows: up to 8 columns transposed products take a third to nine tenths
-// of the time, with 9 to 16 a half to three quarters if there are more than 16 rows; from 24 on, and of 16
+// of the time, with 9 to 16 a half to four fifths if there are more than 16 rows; from 24 on, and of 16
 // rows, they are no faster.
 double transposed_share(const Product& p) {
   const int64_t few = p.size.m > 16 ? 16 : 8;
