@@ -59,7 +59,8 @@ TEST(SensibleValues, AreRangesForEverySample) {
       const std::vector<TensorType> types = input_types(s.graph, n);
       for (size_t i = 0; i < n.inputs.size(); ++i) {
         const std::optional<ValueRange> range = n.op->sensible_values(static_cast<int64_t>(i), types);
-        if (range) EXPECT_LE(range->low, range->high) << "input " << i;
+        if (!range) continue;
+        EXPECT_LE(range->low, range->high) << "input " << i;
       }
     }
   }
