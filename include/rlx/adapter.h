@@ -43,8 +43,8 @@ struct DeviceOptions {
   CapsOverride limits = {};
 
   // Bytes of its memory that the device may use for us; 0: all that the adapter tells of, or half of the
-  // host's if it tells nothing. What does not fit is an ErrorKind::out_of_memory, after plans that can be
-  // made again have been dropped.
+  // host's if it tells nothing. What does not fit is an ErrorKind::out_of_memory, after what can be had
+  // again has been let go of (docs/sharing.md).
   uint64_t memory_budget = 0;
 
   // Keeps Dawn's bounds checks in shaders and its zeroing of workgroup memory. Kernels that check their own

@@ -34,7 +34,8 @@ class Pending {
   // Waits. Once: it throws the error if there was one.
   T get();
   // Calls it once, when ready() is true, also after an error or a cancel(); at once if it is true already. A
-  // second call takes the place of the first. Not called when the object is dropped before.
+  // second call takes the place of the first. Not called when the object is dropped before. What it throws
+  // passes through the call that called it, as it is.
   void then(std::function<void()> call);
   // Ends it where it is, unless it has ended: get() throws ErrorKind::cancelled. What the device has been
   // given it finishes, but a run makes no further submit; its states are as far as it came.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 
 #include "base/format.h"
 #include "gpu/core.h"
@@ -250,13 +251,20 @@ bool Device::poll() {
     const std::lock_guard lock(polled_mutex_);
     all.swap(polled_);
   }
-  // What they call may use the device, and add more.
-  std::erase_if(all, [](const std::weak_ptr<Polled>& weak) {
+  // What they call may use the device, add more, and throw: the first error is for the caller.
+  std::exception_ptr thrown;
+  std::erase_if(all, [&](const std::weak_ptr<Polled>& weak) {
     const std::shared_ptr<Polled> work = weak.lock();
-    return !work || work->poll();
+    try {
+      return !work || work->poll();
+    } catch (...) {
+      if (!thrown) thrown = std::current_exception();
+      return true;
+    }
   });
   const std::lock_guard lock(polled_mutex_);
   polled_.insert(polled_.end(), all.begin(), all.end());
+  if (thrown) std::rethrow_exception(thrown);
   return !polled_.empty();
 }
 

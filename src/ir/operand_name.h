@@ -15,4 +15,7 @@ std::optional<int64_t> find_operand(std::string_view op, std::string_view name);
 // Whether it may be left out.
 bool is_optional_operand(std::string_view op, int64_t input);
 
+// "x, w, bias": those that find_operand knows.
+std::string named_operands(std::string_view op);
+
 }  // namespace rlx

@@ -180,8 +180,14 @@ class Parser {
   // Leaves out the operands before the one of that name.
   void skip_to(std::string_view op, const std::string& name, std::vector<ValueId>& inputs) {
     const std::optional<int64_t> number = find_operand(op, name);
-    if (!number) wrong(formatted("{} has no operand named '{}'", op, excerpt(name)));
-    if (*number < std::ssize(inputs)) wrong(formatted("the operand '{}' comes too late, or twice", name));
+    if (!number) {
+      wrong(formatted("{} has no operand named '{}' (those with names are {}; attributes are in braces)", op,
+                      excerpt(name), named_operands(op)));
+    }
+    if (*number < std::ssize(inputs)) {
+      wrong(formatted("the operand '{}' comes twice, or after a later one: they are {}, in this order", name,
+                      named_operands(op)));
+    }
     inputs.resize(static_cast<size_t>(*number));
   }
 

@@ -22,7 +22,7 @@ std::string names_of_operands(const OpSchema& schema) {
 void check_operands(const OpSchema& schema, const std::vector<Value>& inputs) {
   const bool any_number = !schema.operands.empty() && schema.operands.back().variadic;
   if (inputs.size() > schema.operands.size() && !any_number) {
-    fail(ErrorKind::invalid_argument, "{}: is given {} inputs, and its operands are {}: {}", schema.name,
+    fail(ErrorKind::invalid_argument, "{}: {} inputs were given, but it has {}: {}", schema.name,
          inputs.size(), schema.operands.size(), names_of_operands(schema));
   }
   for (size_t i = 0; i < schema.operands.size(); ++i) {

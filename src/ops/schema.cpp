@@ -180,6 +180,14 @@ std::optional<int64_t> find_operand(std::string_view op, std::string_view name) 
   return found - operands.begin();
 }
 
+std::string named_operands(std::string_view op) {
+  std::vector<std::string> names;
+  for (const OpSchema::Tensor& operand : op_schema(op).operands) {
+    if (!operand.variadic) names.push_back(operand.name);
+  }
+  return names.empty() ? "none" : joined(names);
+}
+
 bool is_optional_operand(std::string_view op, int64_t input) {
   const OpSchema::Tensor* operand = operand_at(op, input);
   return operand && operand->optional;

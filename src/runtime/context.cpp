@@ -19,6 +19,46 @@ TensorType type_of(DType dtype, const std::vector<int64_t>& shape) { return {dty
 
 }  // namespace
 
+namespace {
+
+// All there are, so that they can be asked for room.
+std::mutex all_mutex;
+std::vector<std::weak_ptr<Context::Impl>> all_contexts;
+
+}  // namespace
+
+std::shared_ptr<Context::Impl> Context::Impl::make(std::shared_ptr<gpu::Device> device) {
+  auto out = std::make_shared<Impl>(std::move(device));
+  const std::lock_guard lock(all_mutex);
+  std::erase_if(all_contexts, [](const std::weak_ptr<Impl>& c) { return c.expired(); });
+  all_contexts.push_back(out);
+  return out;
+}
+
+void park_contexts(const gpu::Device& device, const Context::Impl* but, Store::Impl* held) {
+  std::vector<std::shared_ptr<Context::Impl>> others;
+  {
+    const std::lock_guard lock(all_mutex);
+    for (const std::weak_ptr<Context::Impl>& weak : all_contexts) {
+      std::shared_ptr<Context::Impl> context = weak.lock();
+      if (context && context.get() != but && context->device.get() == &device)
+        others.push_back(std::move(context));
+    }
+  }
+  for (const std::shared_ptr<Context::Impl>& context : others) {
+    // Who holds one of the two may be waiting for what the caller holds.
+    const std::unique_lock lock(context->mutex, std::try_to_lock);
+    if (!lock) continue;
+    const std::shared_ptr<Store::Impl> store = context->ran_in.lock();
+    std::unique_lock<std::mutex> store_lock;
+    if (store && store.get() != held) {
+      store_lock = std::unique_lock(store->mutex, std::try_to_lock);
+      if (!store_lock || store->is_active_but_for(nullptr)) continue;
+    }
+    context->park();
+  }
+}
+
 // Bind groups of plans may still name the buffers: the memory goes now, not with them.
 Context::Impl::~Impl() {
   for (auto& [name, state] : states) state.buffer.destroy();
@@ -108,7 +148,7 @@ void Context::Impl::park() {
 
 // --- The handle ---
 
-Context::Context(const Device& device) : impl_(std::make_shared<Impl>(DeviceAccess::get(device))) {}
+Context::Context(const Device& device) : impl_(Impl::make(DeviceAccess::get(device))) {}
 
 std::vector<TensorInfo> Context::states() const {
   const std::lock_guard lock(impl_->mutex);
@@ -141,7 +181,8 @@ NamedTensors Context::read() const try {
 void Context::write(std::string_view name, const Tensor& value) try {
   const Impl::Idle idle = impl_->idle();
   impl_->check(name, value.dtype(), value.shape());
-  impl_->write(name, ready_to_upload(value, name));
+  const Tensor ready = ready_to_upload(value, name);
+  impl_->with_room(idle, [&] { impl_->write(name, ready); });
 } catch (...) {
   throw_as_error("writing a state");
 }
@@ -153,7 +194,9 @@ void Context::write(const NamedTensors& values) try {
     impl_->check(name, value.dtype(), value.shape());
     ready.emplace(name, ready_to_upload(value, name));
   }
-  for (const auto& [name, value] : ready) impl_->require(name, type_of(value.dtype(), value.shape()));
+  for (const auto& [name, value] : ready) {
+    impl_->with_room(idle, [&] { impl_->require(name, type_of(value.dtype(), value.shape())); });
+  }
   for (const auto& [name, value] : ready) impl_->write(name, value);
 } catch (...) {
   throw_as_error("writing states");
@@ -165,7 +208,8 @@ void Context::write(std::string_view name, const DeviceTensor& value) try {
     fail(ErrorKind::invalid_argument, "the state '{}' is on another device than the tensor given", name);
   const Impl::Idle idle = impl_->idle();
   impl_->check(name, from.dtype, from.shape);
-  const Impl::State& state = impl_->require(name, type_of(from.dtype, from.shape));
+  const Impl::State& state = impl_->with_room(
+      idle, [&]() -> Impl::State& { return impl_->require(name, type_of(from.dtype, from.shape)); });
   const gpu::Copy all{&from.buffer, 0, &state.buffer, 0, from.bytes()};
   impl_->device->submit({.before = {&all, 1}});
 } catch (...) {
@@ -187,13 +231,14 @@ void Context::reset() try {
 
 Context Context::fork() const try {
   const Impl::Idle idle = impl_->idle();
-  auto out = std::make_shared<Impl>(impl_->device);
+  auto out = Impl::make(impl_->device);
   std::vector<gpu::Copy> copies;
   for (const auto& [name, state] : impl_->states) {
     Impl::State& made = out->states.emplace(name, Impl::State{.type = state.type}).first->second;
     made.parked = state.parked;
     if (state.parked) continue;
-    made.buffer = create_storage(*impl_->device, bytes_of(state.type), name);
+    made.buffer =
+        impl_->with_room(idle, [&] { return create_storage(*impl_->device, bytes_of(state.type), name); });
     copies.push_back({&state.buffer, 0, &made.buffer, 0, state.buffer.size()});
   }
   impl_->device->submit({.before = copies});

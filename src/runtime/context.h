@@ -11,6 +11,7 @@
 namespace rlx {
 
 struct Context::Impl {
+  static std::shared_ptr<Impl> make(std::shared_ptr<gpu::Device> device);
   explicit Impl(std::shared_ptr<gpu::Device> gpu) : device(std::move(gpu)) {}
   ~Impl();
   Impl(const Impl&) = delete;
@@ -38,6 +39,11 @@ struct Context::Impl {
   void check(std::string_view name, DType dtype, const std::vector<int64_t>& shape) const;
   void write(std::string_view name, const Tensor& value);
   void park();
+  // Does it, and again when other things on the device have made room.
+  template <class F>
+  decltype(auto) with_room(const Idle& idle, F&& action) {
+    return Store::Impl::with_room(device, {nullptr, this}, idle.store.get(), action);
+  }
 
   const std::shared_ptr<gpu::Device> device;
   std::mutex mutex;  // taken after that of a store
@@ -45,6 +51,10 @@ struct Context::Impl {
   uint64_t generation = 0;            // grows when a state gets other memory
   std::weak_ptr<Store::Impl> ran_in;  // the store of the executable that ran here last
 };
+
+// Parks the contexts on the device in which no run is under way, but for this one. The mutex of `held`, if it
+// is not null, is held by the caller.
+void park_contexts(const gpu::Device& device, const Context::Impl* but, Store::Impl* held);
 
 struct ContextAccess {
   static const std::shared_ptr<Context::Impl>& get(const Context& context) { return context.impl_; }

@@ -11,6 +11,11 @@
 #include "runtime/transfer.h"
 
 namespace rlx {
+namespace {
+
+std::string label_of(const Graph& graph) { return "inputs and intermediates of " + graph.name; }
+
+}  // namespace
 
 DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, const Target& target,
                        LoweredGraph lowered, Plan plan, std::vector<gpu::Pipeline> pipelines)
@@ -21,7 +26,7 @@ DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weigh
       lowered_(std::move(lowered)),
       plan_(std::move(plan)) {
   for (int64_t bytes : plan_.buffers) {
-    buffers_.push_back(create_storage(*device_, bytes, lowered_.graph.name));
+    buffers_.push_back(create_storage(*device_, bytes, label_of(lowered_.graph)));
   }
   for (size_t s = 0; s < lowered_.program.storages.size(); ++s) {
     const Storage& storage = lowered_.program.storages[s];
@@ -259,7 +264,7 @@ void DevicePlan::place_new_storages() {
   const std::vector<Storage>& storages = lowered_.program.storages;
   for (size_t s = plan_.placements.size(); s < storages.size(); ++s) {
     const auto id = plan_.fixed_buffers + static_cast<int32_t>(buffers_.size());
-    buffers_.push_back(create_storage(*device_, storages[s].bytes, lowered_.graph.name));
+    buffers_.push_back(create_storage(*device_, storages[s].bytes, label_of(lowered_.graph)));
     plan_.placements.push_back({id, 0, storages[s].bytes});
     if (const std::shared_ptr<const Tensor>& table = storages[s].table)
       upload(*device_, buffer(id), 0, table->dtype(), table->bytes(), lowered_.graph.name);

@@ -5,6 +5,7 @@
 #include "ir/dtype.h"
 #include "rlx/graph.h"
 #include "runtime/device_access.h"
+#include "runtime/store.h"
 #include "runtime/transfer.h"
 
 namespace rlx {
@@ -37,15 +38,24 @@ DeviceTensor DeviceTensorAccess::make(std::shared_ptr<gpu::Device> device, DType
   return DeviceTensor(std::move(impl));
 }
 
+namespace {
+
+DeviceTensor make_in_room(const Device& device, DType dtype, const std::vector<int64_t>& shape) {
+  const std::shared_ptr<gpu::Device>& on = DeviceAccess::get(device);
+  return Store::Impl::with_room(on, {}, nullptr, [&] { return DeviceTensorAccess::make(on, dtype, shape); });
+}
+
+}  // namespace
+
 DeviceTensor::DeviceTensor(const Device& device, const Tensor& value) try
-    : DeviceTensor(DeviceTensorAccess::make(DeviceAccess::get(device), value.dtype(), value.shape())) {
+    : DeviceTensor(make_in_room(device, value.dtype(), value.shape())) {
   write(value);
 } catch (...) {
   throw_as_error("making a tensor on the device");
 }
 
 DeviceTensor DeviceTensor::zeros(const Device& device, DType dtype, std::vector<int64_t> shape) try {
-  return DeviceTensorAccess::make(DeviceAccess::get(device), dtype, std::move(shape));
+  return make_in_room(device, dtype, shape);
 } catch (...) {
   throw_as_error("making a tensor on the device");
 }

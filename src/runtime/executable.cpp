@@ -261,6 +261,8 @@ Executable& Executable::operator=(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 Executable::Impl::~Impl() {
   const std::lock_guard lock(loaded->store->mutex);
+  // A run that somebody can still ask for is taken to its last submit.
+  if (active && active->keep.use_count() == 1) active->cancel();
   finish_active();
   std::erase(loaded->store->users, this);
 }
@@ -385,7 +387,7 @@ const std::shared_ptr<Context::Impl>& Executable::Impl::context_of(const Context
       fail(ErrorKind::invalid_argument, "the context is on another device than the executable");
     return given;
   }
-  if (!own_context) own_context = std::make_shared<Context::Impl>(loaded->store->device);
+  if (!own_context) own_context = Context::Impl::make(loaded->store->device);
   return own_context;
 }
 

@@ -36,12 +36,15 @@ bool Pending<T>::ready() {
 }
 
 template <class T>
-T Pending<T>::get() try {
-  work_of(work_).advance(true);  // calls back before the result is gone
+T Pending<T>::get() {
+  const std::shared_ptr<PendingWork<T>> waited = work_;  // what is called may drop it
+  work_of(waited).advance(true);  // calls back before the result is gone; the callback's errors are its own
   const std::shared_ptr<PendingWork<T>> work = std::move(work_);
-  return work_of(work).take();
-} catch (...) {
-  throw_as_error("waiting for something that is under way");
+  try {
+    return work_of(work).take();
+  } catch (...) {
+    throw_as_error("waiting for something that is under way");
+  }
 }
 
 template <class T>

@@ -45,7 +45,9 @@ class PendingWork : public Polled {
   }
   ProgressReport progress() {
     const std::lock_guard lock(mutex_);
-    return ended_ ? ProgressReport{} : step_progress();
+    if (const ProgressReport now = ended_ ? ProgressReport{} : step_progress(); now.total > 0) last_ = now;
+    if (ended_ && !error_) last_.done = last_.total;
+    return last_;
   }
 
   // The one that poll() is called on; null if there is none yet.
@@ -86,6 +88,7 @@ class PendingWork : public Polled {
   bool ended_ = false;
   std::exception_ptr error_;
   std::function<void()> call_;
+  ProgressReport last_;  // that could be counted
 };
 
 }  // namespace rlx

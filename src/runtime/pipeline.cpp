@@ -290,7 +290,8 @@ Task<MadePlan> make_device_plan(const CompiledGraph& compiled, const Weights& we
   }
   LoweredGraph lowered = lower_graph(compiled, values, {});
   if (!lowered.run_symbols.empty()) reserve(compiled, lowered, values);
-  co_return MadePlan{co_await plan_of(compiled, weights, std::move(lowered)), false, obstacle.value_or("")};
+  std::unique_ptr<DevicePlan> plan = co_await plan_of(compiled, weights, std::move(lowered));
+  co_return MadePlan{std::move(plan), false, obstacle.value_or("")};
 }
 
 namespace {

@@ -22,7 +22,11 @@ Task<> Runner::run() {
     for (at_ = 0; at_ < plan_.work()[work_].code.size();) {
       if (const std::optional<int32_t> word = execute(plan_.work()[work_].code[at_]))
         take_word(co_await read(*word));
-      if (pending_.size() >= kMostPending) co_await submit_pending({});
+      if (pending_.size() < kMostPending) continue;
+      co_await submit_pending({});
+      // One such part is made while the device has another, and no more: a loop may be endless.
+      if (in_flight_) co_await *in_flight_;
+      in_flight_ = device_.ticket();
     }
   }
   gpu::Work last;

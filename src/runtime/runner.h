@@ -64,6 +64,7 @@ class Runner {
   std::vector<size_t> pending_;
   std::vector<gpu::DispatchCommand> commands_;  // of the pending ones
   std::span<const gpu::Copy> before_;           // of the next submit
+  std::optional<gpu::Ticket> in_flight_;        // the last part of a loop
 };
 
 }  // namespace rlx

@@ -47,14 +47,16 @@ std::shared_ptr<Store::Impl> Store::Impl::make(std::shared_ptr<gpu::Device> devi
   return out;
 }
 
-void Store::Impl::make_room(Evicted what, const Asking& asking) {
-  evict(what, asking);
+void Store::Impl::make_room(const std::shared_ptr<gpu::Device>& device, Evicted what, const Asking& asking,
+                            Impl* held) {
+  if (what == Evicted::contexts) return park_contexts(*device, asking.context, held);
+  if (held) held->evict(what, asking);
   std::vector<std::shared_ptr<Impl>> others;
   {
     const std::lock_guard lock(all_mutex);
     for (const std::weak_ptr<Impl>& weak : all_stores) {
       std::shared_ptr<Impl> other = weak.lock();
-      if (other && other.get() != this && other->device == device) others.push_back(std::move(other));
+      if (other && other.get() != held && other->device == device) others.push_back(std::move(other));
     }
   }
   for (const std::shared_ptr<Impl>& other : others) {
@@ -64,32 +66,22 @@ void Store::Impl::make_room(Evicted what, const Asking& asking) {
   }
 }
 
+bool Store::Impl::is_active_but_for(const StoreUser* user) const {
+  return std::ranges::any_of(users, [&](const StoreUser* u) { return u != user && u->is_active(); });
+}
+
 void Store::Impl::evict(Evicted what, const Asking& asking) {
-  // A run that is under way uses everything.
-  for (const StoreUser* user : users) {
-    if (user != asking.user && user->is_active()) return;
+  if (is_active_but_for(asking.user)) return;  // a run that is under way uses everything
+  if (what == Evicted::plans) {
+    for (StoreUser* user : users) user->drop_plans();
+    return;
   }
-  switch (what) {
-    case Evicted::plans:
-      for (StoreUser* user : users) user->drop_plans();
-      return;
-    case Evicted::weights: {
-      std::set<const gpu::Buffer*> needed;
-      if (asking.user) asking.user->add_weights(needed);
-      for (StoreUser* user : users) {
-        if (user != asking.user) user->drop_weights(needed);
-      }
-      ++clock;  // whoever has lost some looks for them
-      return;
-    }
-    case Evicted::contexts:
-      for (const std::weak_ptr<Context::Impl>& weak : contexts) {
-        const std::shared_ptr<Context::Impl> context = weak.lock();
-        if (!context || context.get() == asking.context) continue;
-        const std::unique_lock lock(context->mutex, std::try_to_lock);
-        if (lock) context->park();
-      }
+  std::set<const gpu::Buffer*> needed;
+  if (asking.user) asking.user->add_weights(needed);
+  for (StoreUser* user : users) {
+    if (user != asking.user) user->drop_weights(needed);
   }
+  ++clock;  // whoever has lost some looks for them
 }
 
 TensorType Store::Impl::Param::type() const {
@@ -147,10 +139,22 @@ void Store::Impl::set(std::vector<NewValue> values) {
     if (version(v.name) > 0) v.value = ready_to_upload(v.value, v.name);
   }
   finish_active();
-  for (StoreUser* user : users) {
-    for (const NewValue& v : values) user->expect_param(v.name);
+  if (!keeps_sources) {
+    for (StoreUser* user : users) {
+      for (const NewValue& v : values) user->expect_param(v.name);
+    }
   }
   for (const NewValue& v : values) params.try_emplace(std::string(v.name));
+  if (keeps_sources) {
+    // It reaches the device with the next run that needs it.
+    for (NewValue& v : values) {
+      Param& param = params.find(v.name)->second;
+      param.version = ++clock;
+      param.kept.reset();
+      param.source = std::move(v.value);
+    }
+    return;
+  }
   // From here on only the device can fail.
   size_t tried = 0;
   try {
@@ -164,7 +168,7 @@ void Store::Impl::set(std::vector<NewValue> values) {
         if (const std::shared_ptr<ParamCopy> copy = weak.lock()) refresh(v.name, *copy);
       }
       for (StoreUser* user : users) user->take_param(v.name, *param.source);
-      if (!keeps_sources) param.source.reset();
+      param.source.reset();
     }
   } catch (...) {
     for (const NewValue& v : std::span(values).first(tried)) {
@@ -293,7 +297,8 @@ void Store::set(std::string_view name, const DeviceTensor& value) try {
   auto copies = impl_->find_copies({{std::string(name), type}});
   if (copies.empty()) {
     const int64_t bytes = storage_bytes(type.dtype, value.elements());
-    auto buffer = std::make_shared<gpu::Buffer>(create_storage(*impl_->device, bytes, name));
+    auto buffer = std::make_shared<gpu::Buffer>(
+        impl_->with_room({}, [&] { return create_storage(*impl_->device, bytes, name); }));
     copies.push_back(std::make_shared<ParamCopy>(type, Allocation{std::move(buffer), 0, bytes}));
     impl_->add_copy(std::string(name), copies[0]);
   }
@@ -334,11 +339,13 @@ Store::Use Store::use() const {
   Use out{.uploads = impl_->uploads};
   for (const auto& [name, param] : impl_->params) {
     for (const std::weak_ptr<ParamCopy>& weak : param.copies) {
-      if (const auto copy = weak.lock()) out.tensor_bytes += static_cast<uint64_t>(copy->place.bytes);
+      if (const auto copy = weak.lock(); copy && *copy->place.buffer)
+        out.tensor_bytes += static_cast<uint64_t>(copy->place.bytes);
     }
   }
   for (const auto& [key, weak] : impl_->derived) {
-    if (const auto made = weak.lock()) out.derived_bytes += static_cast<uint64_t>(made->place.bytes);
+    if (const auto made = weak.lock(); made && *made->place.buffer)
+      out.derived_bytes += static_cast<uint64_t>(made->place.bytes);
   }
   return out;
 }

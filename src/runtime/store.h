@@ -93,18 +93,27 @@ struct Store::Impl {
     const StoreUser* user = nullptr;
     const Context::Impl* context = nullptr;
   };
-  // Of all executables on the device, of this store and of others that nobody is using right now.
-  void make_room(Evicted what, const Asking& asking);
+  // Of all executables and contexts on the device, of this store and of others that nobody is using right
+  // now.
+  void make_room(Evicted what, const Asking& asking) { make_room(device, what, asking, this); }
+  // The same for who has no store, or holds the mutex of this one.
+  static void make_room(const std::shared_ptr<gpu::Device>& device, Evicted what, const Asking& asking,
+                        Impl* held);
   // Does it, and where the device has no room for it, again when there is some.
   template <class F>
-  auto with_room(const Asking& asking, F&& action) {
+  decltype(auto) with_room(const Asking& asking, F&& action) {
+    return with_room(device, asking, this, action);
+  }
+  template <class F>
+  static decltype(auto) with_room(const std::shared_ptr<gpu::Device>& device, const Asking& asking,
+                                  Impl* held, F&& action) {
     for (const Evicted what : kEvicted) {
       try {
         return action();
       } catch (const Error& e) {
         if (e.kind() != ErrorKind::out_of_memory) throw;
       }
-      make_room(what, asking);
+      make_room(device, what, asking, held);
     }
     return action();
   }
@@ -140,6 +149,7 @@ struct Store::Impl {
   // A graph has written the param in this copy.
   void wrote(std::string_view name, const std::shared_ptr<ParamCopy>& copy);
 
+  bool is_active_but_for(const StoreUser* user) const;
   void evict(Evicted what, const Asking& asking);
 
   std::mutex mutex;  // of the executables' runs too
@@ -148,8 +158,7 @@ struct Store::Impl {
   std::map<std::string, Param, std::less<>> params;
   std::map<std::string, std::weak_ptr<DerivedTensor>, std::less<>> derived;  // by how they are made
   std::vector<StoreUser*> users;
-  std::vector<std::weak_ptr<Context::Impl>> contexts;  // that executables of this store have run in
-  uint64_t clock = 0;                                  // the last version that was given
+  uint64_t clock = 0;  // the last version that was given
   uint64_t uploads = 0;
 };
 

@@ -554,9 +554,6 @@ std::shared_ptr<const StateBuffers> Weights::states_in(const std::shared_ptr<Con
     made->buffers.push_back(&context->require(state.name, state.type).buffer);
   made->context = context;
   made->generation = context->generation;
-  std::erase_if(store_->contexts, [](const std::weak_ptr<Context::Impl>& c) { return c.expired(); });
-  if (std::ranges::none_of(store_->contexts, [&](const auto& c) { return c.lock() == context; }))
-    store_->contexts.push_back(context);
   return known_states_.emplace_back(std::move(made));
 }
 

@@ -83,6 +83,7 @@ TEST(Pending, ACompilationWithoutThreadsMakesOnePipelineAtATime) {
   }
   ASSERT_GE(done.size(), 2u);
   for (size_t i = 1; i < done.size(); ++i) EXPECT_EQ(done[i], done[i - 1] + 1);
+  EXPECT_EQ(pending.progress().done, pending.progress().total);
   Executable exe = pending.get();
   EXPECT_EQ(exe.run({{"x", rows(3)}}).at("d").shape(), std::vector<int64_t>{3});
   EXPECT_SAYS(pending.get(), "already been taken");
@@ -168,6 +169,60 @@ TEST(Pending, CancellingReachesAThreadThatWaits) {
   run.cancel();
   waiter.join();
   EXPECT_EQ(exe.run(counting(3)).at("y").doubles(), std::vector<double>(3, 3));
+}
+
+// A loop that ends by its trips alone, far from now.
+constexpr const char* kEndless = R"(graph endless {
+  %x = input : f32[3]
+  %trips = input : i32[]
+  %y = loop(%trips, none, %x) {carried=1, body=graph step {
+    %i = input : i32[]
+    %x = input : f32[3]
+    %z = add(%x, 1)
+    %more = constant {value=tensor bool[] fill 1}
+    output more = %more
+    output z = %z
+  }}
+  output y = %y
+})";
+NamedTensors trips(int32_t n) {
+  return {{"x", Tensor::of<float>({3}, {0, 0, 0})}, {"trips", Tensor::of<int32_t>({}, {n})}};
+}
+
+TEST(Pending, LoopsWithoutAConditionAreNotSubmittedWhole) {
+  Executable exe = compile(parse_graph(kEndless), full_device());
+  EXPECT_EQ(exe.run(trips(9000)).at("y").doubles(), std::vector<double>(3, 9000));
+  rlx::Run run = exe.run_async(trips(2000000000));
+  std::thread waiter([&] { EXPECT_EQ(kind_of([&] { run.get(); }), ErrorKind::cancelled); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  run.cancel();
+  waiter.join();
+  exe.run_async(trips(2000000000));  // ends with its executable
+}
+
+TEST(Pending, WhatACallbackThrowsReachesItsCallerAlone) {
+  const Device device = Device::open();
+  Executable exe = compile(parse_graph(kSteps), device);
+  rlx::Run throws = exe.run_async({{"x", rows(5)}});
+  rlx::Run other = exe.run_async({{"x", rows(5)}});
+  int called = 0;
+  int thrown = 0;
+  try {
+    throws.then([] { throw 42; });
+  } catch (int) {
+    ++thrown;  // it had ended already
+  }
+  other.then([&] { ++called; });
+  for (bool more = true; more;) {
+    try {
+      more = device.poll();
+    } catch (int) {
+      ++thrown;
+    }
+  }
+  EXPECT_EQ(thrown, 1);
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(throws.get().at("d").elements(), 5);
 }
 
 TEST(Pending, CancellingWhatHasEndedChangesNothing) {

@@ -339,6 +339,23 @@ TEST(Store, WeightsThatCanBeHadAgainMakeRoom) {
   EXPECT_LE(device.memory().most_bytes, uint64_t{14} << 20);
 }
 
+TEST(Store, WhatHasMadeRoomCanBeSet) {
+  const Device device = Device::open({.memory_budget = 14 << 20});
+  Store store(device);
+  store.set({{"a", Tensor::full(DType::f32, {1 << 20}, 1)}, {"b", Tensor::full(DType::f32, {1 << 20}, 2)}});
+  Executable a = compile(large("a", false), store);
+  Executable b = compile(large("b", true), store);
+  EXPECT_EQ(largest(a), 2);
+  EXPECT_NEAR(largest(b), 2 * std::exp(2), 1e-5);
+  EXPECT_LE(store.use().tensor_bytes + store.use().derived_bytes, uint64_t{14} << 20);
+  store.set("a", Tensor::full(DType::f32, {1 << 20}, 5));
+  b.set_param("b", Tensor::full(DType::f32, {1 << 20}, 0));
+  EXPECT_EQ(largest(a), 10);
+  EXPECT_EQ(largest(b), 2);
+  EXPECT_EQ(largest(a), 10);
+  EXPECT_LE(device.memory().most_bytes, uint64_t{14} << 20);
+}
+
 TEST(Store, TrainedParamsAreNotLostToMakeRoom) {
   const Device device = Device::open({.memory_budget = 18 << 20});
   Store store(device);
@@ -376,6 +393,16 @@ TEST(Store, IdleContextsMakeRoom) {
   }
   EXPECT_TRUE(contexts[0].parked());
   EXPECT_FALSE(contexts[11].parked());
+  // Also for contexts that have not run, and for tensors.
+  const Tensor state = Tensor::full(DType::f32, {1 << 18}, 1);
+  for (int i = 0; i < 12; ++i) {
+    contexts.emplace_back(device);
+    contexts.back().write("s", state);
+    contexts.push_back(contexts.back().fork());
+  }
+  const DeviceTensor tensor = DeviceTensor::zeros(device, DType::f32, {1 << 20});
+  EXPECT_EQ(step.run(contexts.back(), {{"x", floats({3})}}).at("y").real(0), 4);
+  EXPECT_EQ(step.run(contexts[12], {{"x", floats({3})}}).at("y").real(0), 4);
   EXPECT_LE(device.memory().most_bytes, uint64_t{8} << 20);
 }
 

@@ -121,8 +121,7 @@ TEST(Call, SaysWhatIsWrong) {
   EXPECT_EQ(message([&] { call("layer_norm", {Value(), x}); }),
             "layer_norm: the operand 'x' is missing (its operands: x, gamma (optional), beta (optional))");
   EXPECT_EQ(message([&] { call("add", {x}); }), "add: the operand 'b' is missing (its operands: a, b)");
-  EXPECT_EQ(message([&] { call("softmax", {x, x}); }),
-            "softmax: is given 2 inputs, and its operands are 1: x");
+  EXPECT_EQ(message([&] { call("softmax", {x, x}); }), "softmax: 2 inputs were given, but it has 1: x");
   EXPECT_EQ(message([&] { call("eye", {}, {{"rows", 2}, {"columns", 2}}); }),
             "eye: has no input that would say to which graph it belongs; give it: call(graph, \"eye\", ...)");
   EXPECT_EQ(message([&] { call("softmax", {}); }), "softmax: the operand 'x' is missing (its operands: x)");

@@ -494,8 +494,8 @@ TEST(Operands, MayHaveNames) {
   EXPECT_EQ(parsed("x = %x, gamma=%b, beta=%b"), parsed("%x, %b, %b"));
   EXPECT_EQ(parsed("%x, gamma=none, beta=%b"), parsed("%x, none, %b"));
   EXPECT_SAYS(parsed("%x, bias=%b"), "line 1: layer_norm has no operand named 'bias'");
-  EXPECT_SAYS(parsed("%x, beta=%b, gamma=%b"), "the operand 'gamma' comes too late, or twice");
-  EXPECT_SAYS(parsed("%x, x=%x"), "the operand 'x' comes too late, or twice");
+  EXPECT_SAYS(parsed("%x, beta=%b, gamma=%b"), "the operand 'gamma' comes twice, or after a later one");
+  EXPECT_SAYS(parsed("%x, x=%x"), "the operand 'x' comes twice, or after a later one");
   EXPECT_SAYS(parsed("%x, beta=%b, %b"), "an operand without a name follows one with a name");
   const auto numbers = [](const std::string& operands) {
     return print(parse_graph("graph g { %x = input : f32[3] %y = clamp(" + operands + ") output y = %y }"));
