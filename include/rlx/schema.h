@@ -22,9 +22,9 @@ struct OpSchema {
   struct Attribute {
     std::string name;
     std::string doc;
-    std::string kind;                      // "whole number", "list of texts": for people
-    std::optional<std::string> otherwise;  // the default, as graph texts write it; nothing: must be given
-    std::vector<std::string> words;        // if not empty, the only texts that it can be
+    std::string kind;                          // "whole number", "list of texts": for people
+    std::optional<std::string> default_value;  // as graph texts write it; nothing: must be given
+    std::vector<std::string> words;            // if not empty, the only texts that it can be
   };
 
   std::string name;

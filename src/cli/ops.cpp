@@ -46,12 +46,12 @@ Json to_json(const OpSchema::Tensor& t) {
                        {"doc", t.doc},
                        {"types", t.types},
                        {"optional", t.optional},
-                       {"repeated", t.variadic}});
+                       {"variadic", t.variadic}});
 }
 
 Json to_json(const OpSchema::Attribute& a) {
   Json out = Json::object({{"name", a.name}, {"doc", a.doc}, {"kind", a.kind}});
-  if (a.otherwise) out.set("default", *a.otherwise);
+  if (a.default_value) out.set("default_value", *a.default_value);
   if (!a.words.empty()) out.set("words", a.words);
   return out;
 }
@@ -72,7 +72,7 @@ Json to_json(const OpInfo& info) {
   Json outputs = Json::array();
   for (const OpSchema::Tensor& t : schema.outputs) outputs.add(to_json(t));
   return Json::object({{"name", info.name},
-                       {"formula", info.formula},
+                       {"doc", info.formula},
                        {"internal", info.internal},
                        {"custom", info.custom},
                        {"types", schema.types},
@@ -96,7 +96,7 @@ std::string kind_text(const OpSchema::Attribute& a) {
   return a.words.empty() ? a.kind : "one of " + joined(a.words, attribute_text);
 }
 
-std::string default_text(const OpSchema::Attribute& a) { return a.otherwise.value_or("must be given"); }
+std::string default_text(const OpSchema::Attribute& a) { return a.default_value.value_or("must be given"); }
 
 // Text in a Markdown list, where a star would begin emphasis and a bracket a link.
 std::string escaped(std::string_view text) {
@@ -121,7 +121,8 @@ std::string markdown_section(const OpInfo& info) {
   out += markdown_list("Operands", op.operands);
   if (!op.attributes.empty()) out += "\nAttributes:\n";
   for (const OpSchema::Attribute& a : op.attributes) {
-    const std::string otherwise = a.otherwise ? formatted("default `{}`", *a.otherwise) : default_text(a);
+    const std::string otherwise =
+        a.default_value ? formatted("default `{}`", *a.default_value) : default_text(a);
     out += formatted("- `{}` ({}, {}): {}\n", a.name, kind_text(a), otherwise, escaped(a.doc));
   }
   return out + markdown_list("Outputs", op.outputs);

@@ -99,7 +99,7 @@ class AttributeLister final : public AttributeVisitor {
     all.push_back({.name = std::string(name),
                    .doc = "",
                    .kind = std::string(attr_kind_name(kind)),
-                   .otherwise = otherwise.transform(attribute_text),
+                   .default_value = otherwise.transform(attribute_text),
                    .words = std::exchange(words_, {})});
   }
   void visit_words(std::initializer_list<std::string_view> names) override {

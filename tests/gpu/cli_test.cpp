@@ -175,7 +175,7 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
   for (const json& op : ops) {
     const OpInfo* info = op_table().find(op.at("name").get<std::string>());
     ASSERT_NE(info, nullptr) << op;
-    EXPECT_EQ(op.at("formula"), info->formula);
+    EXPECT_EQ(op.at("doc"), info->formula);
     EXPECT_EQ(op.at("kernels"), info->variants);
     EXPECT_TRUE(op.at("types").is_array());
     EXPECT_EQ(op.at("expands"), info->make()->expands());
@@ -193,15 +193,15 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
   };
   const json softmax = json::parse(rlx("ops softmax --json").out);
   EXPECT_EQ(described(softmax.at(0).at("attributes").at(0)),
-            (json{{"name", "axis"}, {"kind", "whole number"}, {"default", "-1"}}));
+            (json{{"name", "axis"}, {"kind", "whole number"}, {"default_value", "-1"}}));
   const json qr = json::parse(rlx("ops qr --json").out);
   EXPECT_EQ(described(qr.at(0).at("outputs").at(1)),
-            (json{{"name", "r"}, {"types", {"T"}}, {"optional", false}, {"repeated", false}}));
+            (json{{"name", "r"}, {"types", {"T"}}, {"optional", false}, {"variadic", false}}));
   const json norm = json::parse(rlx("ops layer_norm --json").out);
   EXPECT_EQ(described(norm.at(0).at("operands").at(1)), (json{{"name", "gamma"},
                                                               {"types", {"f32", "f16", "bf16"}},
                                                               {"optional", true},
-                                                              {"repeated", false},
+                                                              {"variadic", false},
                                                               {"reads_views", true},
                                                               {"reads_encoded", false}}));
   const json matmul = json::parse(rlx("ops matmul --json").out);
@@ -209,7 +209,7 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
             (json{{"name", "extra"},
                   {"types", op_schema("matmul").operands[2].types},
                   {"optional", false},
-                  {"repeated", true},
+                  {"variadic", true},
                   {"reads_views", true},
                   {"reads_encoded", false}}));
   const json gather = json::parse(rlx("ops gather --json").out);
@@ -220,7 +220,7 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
   EXPECT_EQ(described(pad.at(0).at("attributes").at(2)),
             (json{{"name", "mode"},
                   {"kind", "text"},
-                  {"default", "\"constant\""},
+                  {"default_value", "\"constant\""},
                   {"words", {"constant", "reflect", "edge", "wrap"}}}));
   for (const auto& [name, info] : op_table().all()) EXPECT_TRUE(r.out.contains(formatted("\"{}\"", name)));
   const Result one = rlx("ops matmul");

@@ -237,7 +237,7 @@ TEST_F(CustomOps, AreInTheTable) {
   EXPECT_EQ(op.operands[1].doc, "added to each row");
   EXPECT_EQ(op.operands[1].types, (std::vector<std::string>{"f32", "f16", "bf16"}));
   EXPECT_EQ(op.attributes[0].doc, "what x is multiplied by");
-  EXPECT_EQ(op.attributes[0].otherwise, "2.0");
+  EXPECT_EQ(op.attributes[0].default_value, "2.0");
   EXPECT_EQ(op.outputs[0].name, "y");
 
   Graph g;

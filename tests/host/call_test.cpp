@@ -140,13 +140,13 @@ TEST(Schema, SaysAllAboutAnOp) {
   ASSERT_GE(op.attributes.size(), 3U);
   EXPECT_EQ(op.attributes[2].name, "layout");
   EXPECT_EQ(op.attributes[2].kind, "text");
-  EXPECT_EQ(op.attributes[2].otherwise, "\"bhsd\"");
+  EXPECT_EQ(op.attributes[2].default_value, "\"bhsd\"");
   EXPECT_EQ(op.attributes[2].words, (std::vector<std::string>{"bhsd", "bshd", "bsd"}));
   EXPECT_FALSE(op.attributes[2].doc.empty());
   ASSERT_EQ(op.outputs.size(), 2U);
   EXPECT_EQ(op.outputs[1].name, "log_sum");
   EXPECT_TRUE(op.outputs[1].optional);
-  EXPECT_FALSE(op_schema("topk").attributes[0].otherwise);
+  EXPECT_FALSE(op_schema("topk").attributes[0].default_value);
   EXPECT_TRUE(op_schema("concat").operands.back().variadic);
   EXPECT_TRUE(op_schema("contiguous").internal);
   EXPECT_EQ(&op_schema("attention"), &op);
