@@ -267,8 +267,10 @@ bool Executable::Impl::ActiveRun::advance(bool block) {
 }
 
 void Executable::Impl::ActiveRun::cancel() {
-  if (!done) end();
+  if (done) return;
+  const std::shared_ptr<ActiveRun> self = exe.active;  // until the end of this
   done = true;
+  end();
 }
 
 void Executable::Impl::ActiveRun::end() {
