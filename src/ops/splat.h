@@ -1,6 +1,8 @@
 // What the ops of Gaussian splatting share. Formulas: docs/splatting.md.
 #pragma once
 
+#include <string_view>
+
 #include <algorithm>
 #include <vector>
 
@@ -46,5 +48,15 @@ void check_splat_picture(const InferArgs& in, const SplatOptions& options, int64
 
 void reference_splat_prepare(RefContext& r, const SplatOptions& options);
 void reference_splat_rasterize(RefContext& r, const SplatOptions& options);
+
+// Of the ops that see splats of the world, as the table has them.
+inline constexpr std::string_view kSplatOperands =
+    "positions: [n, 3], the centres of the splats in the world\n"
+    "log_scales (float): [n, 3], logarithms of the standard deviations along the axes of a splat\n"
+    "rotations (float): [n, 4], quaternions, which need not have the length 1\n"
+    "opacities (float): [n]\n"
+    "colors (float): [n, 3], RGB, or [n, c, 3], spherical harmonics with c = 1, 4, 9 or 16\n"
+    "camera (float): [15], position, target, up, field of view in degrees, near, far, background; "
+    "[23] with a lens";
 
 }  // namespace rlx

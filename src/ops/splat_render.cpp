@@ -54,14 +54,7 @@ void register_splat_render(OpTable& table) {
       {.formula = "a picture of Gaussian splats: gaussian_splat_rasterize of gaussian_splat_prepare; its "
                   "mean distance and "
                   "alpha",
-       .operands =
-           "positions: [n, 3], the centres of the splats in the world\n"
-           "log_scales (float): [n, 3], logarithms of the standard deviations along the axes of a splat\n"
-           "rotations (float): [n, 4], quaternions, which need not have the length 1\n"
-           "opacities (float): [n]\n"
-           "colors (float): [n, 3], RGB, or [n, c, 3], spherical harmonics with c = 1, 4, 9 or 16\n"
-           "camera (float): [15], position, target, up, field of view in degrees, near, far, background; "
-           "[23] with a lens",
+       .operands = kSplatOperands,
        .attributes =
            "width: of the picture, in pixels\n"
            "height: of the picture, in pixels\n"

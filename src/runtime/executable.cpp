@@ -33,21 +33,8 @@ Task<std::shared_ptr<LoadedGraph>> load_compiled(const CompiledGraph& compiled,
 }
 
 Task<std::shared_ptr<LoadedGraph>> load_graph(CompiledGraph compiled, std::shared_ptr<Store::Impl> store) {
-  for (const Store::Impl::Evicted what : Store::Impl::kEvicted) {
-    try {
-      co_return co_await load_compiled(compiled, store);
-    } catch (const Error& e) {
-      if (e.kind() != ErrorKind::out_of_memory) throw;
-    }
-    const std::lock_guard lock(store->mutex);
-    store->make_room(what, {});
-  }
-  co_return co_await load_compiled(compiled, store);
-}
-
-std::shared_ptr<LoadedGraph> load_graph_now(const std::shared_ptr<Store::Impl>& store, const Graph& source,
-                                            const CompileOptions& options) {
-  return blocking(load_graph(compile_graph(store->device, source, options), store));
+  co_return co_await Store::Impl::with_room_later(store->device, {}, nullptr,
+                                                  [&] { return load_compiled(compiled, store); });
 }
 
 // Of one executable.
@@ -93,18 +80,12 @@ Pending<Executable> start_compiling(std::shared_ptr<Store::Impl> store, const Gr
 
 }  // namespace
 
-Executable compile(const Graph& graph, const Device& device, const CompileOptions& options) try {
-  return ExecutableAccess::make(
-      std::make_unique<Executable::Impl>(graph, options, load_graph_now(own_store(device), graph, options)));
-} catch (...) {
-  throw_as_error("compiling a graph");
+Executable compile(const Graph& graph, const Device& device, const CompileOptions& options) {
+  return compile_async(graph, device, options).get();
 }
 
-Executable compile(const Graph& graph, const Store& store, const CompileOptions& options) try {
-  return ExecutableAccess::make(std::make_unique<Executable::Impl>(
-      graph, options, load_graph_now(StoreAccess::get(store), graph, options)));
-} catch (...) {
-  throw_as_error("compiling a graph");
+Executable compile(const Graph& graph, const Store& store, const CompileOptions& options) {
+  return compile_async(graph, store, options).get();
 }
 
 Pending<Executable> compile_async(const Graph& graph, const Device& device,
@@ -156,7 +137,9 @@ Executable::Impl::Lock Executable::Impl::lock() {
   return {std::move(own), std::move(store)};
 }
 
-void Executable::Impl::replace(std::shared_ptr<LoadedGraph> fresh) {
+void Executable::Impl::load_into(const std::shared_ptr<Store::Impl>& store) {
+  const std::shared_ptr<LoadedGraph> fresh =
+      blocking(load_graph(compile_graph(store->device, source, options), store));
   const std::lock_guard own(mutex);
   const std::shared_ptr<LoadedGraph> before = loaded;
   {
@@ -174,15 +157,11 @@ void Executable::Impl::replace(std::shared_ptr<LoadedGraph> fresh) {
   if (loaded->last) report_if_new(*loaded->last);
 }
 
-void Executable::rebuild(const Device& device) try {
-  impl().replace(load_graph_now(own_store(device), impl().source, impl().options));
-} catch (...) {
+void Executable::rebuild(const Device& device) try { impl().load_into(own_store(device)); } catch (...) {
   throw_as_error("rebuilding an executable");
 }
 
-void Executable::rebuild(const Store& store) try {
-  impl().replace(load_graph_now(StoreAccess::get(store), impl().source, impl().options));
-} catch (...) {
+void Executable::rebuild(const Store& store) try { impl().load_into(StoreAccess::get(store)); } catch (...) {
   throw_as_error("rebuilding an executable");
 }
 

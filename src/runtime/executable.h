@@ -71,7 +71,7 @@ struct Executable::Impl final : StoreUser {
   void run(const Context* context, List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols);
   NamedDeviceTensors run_on_device(const Context* context, const RunInputs& inputs,
                                    const std::vector<std::string>& outputs, SymbolList symbols);
-  void replace(std::shared_ptr<LoadedGraph> fresh);
+  void load_into(const std::shared_ptr<Store::Impl>& store);  // starts over there
 
   // Held while anything of `loaded` is used: `own` keeps it from being replaced.
   struct Lock {

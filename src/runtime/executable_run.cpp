@@ -211,16 +211,17 @@ void Executable::Impl::launch_and_wait(const RunRequest& request) {
 }
 
 Task<> Executable::Impl::go(ActiveRun& run) {
-  Store::Impl& store = *loaded->store;
-  const Store::Impl::Asking asking{this, run.context.get()};
-  run.plan = co_await store.with_room_later(asking, [&] { return make_plan(); });
+  const auto with_room = [&](auto action) {
+    return Store::Impl::with_room_later(loaded->store->device, {this, run.context.get()}, loaded->store.get(),
+                                        action);
+  };
+  run.plan = co_await with_room([&] { return make_plan(); });
   report_if_new(*run.plan);
   run.request.caller.add_data();
   check_inputs(*run.plan, run.request.inputs);
   // What is wrong with the outputs is found before anything is changed, unless their sizes come later.
   if (!run.plan->has_segments()) run.readback = add_outputs(run.request.caller, *run.plan, *run.context);
-  if (!loaded->weights.is_loaded())
-    co_await store.with_room_later(asking, [&] { return loaded->weights.load(); });
+  if (!loaded->weights.is_loaded()) co_await with_room([&] { return loaded->weights.load(); });
   prepare(*run.plan, run.request.inputs, run.context);
   loaded->last = run.plan;
   Runner runner(*loaded->compiled.device, *run.plan, before, run);

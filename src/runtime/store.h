@@ -93,10 +93,8 @@ struct Store::Impl {
     const StoreUser* user = nullptr;
     const Context::Impl* context = nullptr;
   };
-  // Of all executables and contexts on the device, of this store and of others that nobody is using right
-  // now.
-  void make_room(Evicted what, const Asking& asking) { make_room(device, what, asking, this); }
-  // The same for who has no store, or holds the mutex of this one.
+  // Of all executables and contexts on the device, of the store whose mutex is held, if one is, and of others
+  // that nobody is using right now.
   static void make_room(const std::shared_ptr<gpu::Device>& device, Evicted what, const Asking& asking,
                         Impl* held);
   // Does it, and where the device has no room for it, again when there is some.
@@ -119,14 +117,15 @@ struct Store::Impl {
   }
   // The same for an action that is a task.
   template <class F>
-  std::invoke_result_t<F> with_room_later(Asking asking, F action) {
+  static std::invoke_result_t<F> with_room_later(std::shared_ptr<gpu::Device> device, Asking asking,
+                                                 Impl* held, F action) {
     for (const Evicted what : kEvicted) {
       try {
         co_return co_await action();
       } catch (const Error& e) {
         if (e.kind() != ErrorKind::out_of_memory) throw;
       }
-      make_room(what, asking);
+      make_room(device, what, asking, held);
     }
     co_return co_await action();
   }
