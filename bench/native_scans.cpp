@@ -32,7 +32,7 @@ std::vector<float> numbers(size_t count, float from, float to) {
   return out;
 }
 
-// e^x by the polynomial of src/kernels/lib/decay.wgsl, in a form that compilers vectorise.
+// e^x by the polynomial of src/ops/state_space/lib/decay.wgsl, in a form that compilers vectorise.
 RLX_WIDE inline float decay(float x) {
   const float t = std::clamp(x * 1.44269504f, -127.f, 128.f);
   const float rounded = t + 12582912.f;

@@ -9,8 +9,9 @@ target_include_directories(rlx_embed_kernels PRIVATE include src)
 target_compile_features(rlx_embed_kernels PRIVATE cxx_std_23)
 target_compile_options(rlx_embed_kernels PRIVATE -O0)
 
-file(GLOB kernels CONFIGURE_DEPENDS src/kernels/*.wgsl)
-file(GLOB_RECURSE fragments CONFIGURE_DEPENDS src/kernels/lib/*.wgsl)
+# A kernel stands beside its op; files in a folder lib are fragments.
+file(GLOB_RECURSE fragments CONFIGURE_DEPENDS src/kernels/lib/*.wgsl src/ops/*/lib/*.wgsl)
+file(GLOB kernels CONFIGURE_DEPENDS src/ops/*/*.wgsl)
 set(embedded)
 foreach(file lib.wgsl.h lib.wgsl.cpp kernels.cpp)
   list(APPEND embedded ${RLX_GENERATED_DIR}/kernels/${file})
@@ -30,7 +31,7 @@ add_custom_command(
 set(tables)
 set(table_script ${PROJECT_SOURCE_DIR}/tools/register_table.py)
 function(add_table name folder namespace table header)
-  file(GLOB sources CONFIGURE_DEPENDS src/${folder}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/${folder}/*.cpp)
   set(out ${RLX_GENERATED_DIR}/${name}.cpp)
   add_custom_command(
     OUTPUT ${out}
@@ -41,7 +42,7 @@ function(add_table name folder namespace table header)
     VERBATIM)
   set(tables ${tables} ${out} PARENT_SCOPE)
 endfunction()
-add_table(op_table ops rlx::ops OpTable ops/op_table.h)
+add_table(op_table ops rlx::ops OpTable ops/machinery/op_table.h)
 add_table(encoding_table encodings rlx::encodings EncodingTable encodings/encoding.h)
 add_table(onnx_rule_table import/onnx/rules rlx::onnx::rules RuleTable import/onnx/rules.h)
 

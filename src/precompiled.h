@@ -11,5 +11,5 @@
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/graph.h"

@@ -1,4 +1,4 @@
-// Turns src/kernels/*.wgsl into C++ during the build: rlx_embed_kernels OUT_FOLDER FILE...
+// Turns the kernels (*.wgsl) into C++ during the build: rlx_embed_kernels OUT_FOLDER FILE...
 //
 // For a kernel NAME it writes kernels/NAME.wgsl.h with a struct rlx::kernels::NAME that has the types
 // Operands, Params and Spec and the constants of the source, so that host and shader cannot disagree. Its
@@ -163,18 +163,23 @@ void write_library(const fs::path& folder, const std::vector<fs::path>& files) {
 }
 
 void embed(const fs::path& folder, const std::vector<fs::path>& files) {
-  std::vector<Kernel> kernels;
+  const auto is_fragment = [](const fs::path& path) {
+    return path.parent_path().filename() == "lib" || path.parent_path().parent_path().filename() == "lib";
+  };
   std::vector<fs::path> fragments;
+  std::ranges::copy_if(files, std::back_inserter(fragments), is_fragment);
+  // Only for its errors, which name the fragment's own file and line.
+  for (const fs::path& path : fragments) parse_fragment(fragment_name(path), read(path));
+  const auto include = [&](std::string_view name) {
+    const auto found =
+        std::ranges::find(fragments, name, [](const fs::path& p) { return p.stem().string(); });
+    if (found == fragments.end())
+      fail(ErrorKind::invalid_file, "//@ include {}: there is no such file in a folder lib", name);
+    return read(*found);
+  };
+  std::vector<Kernel> kernels;
   for (const fs::path& path : files) {
-    if (path.parent_path().filename() != "kernels") {
-      fragments.push_back(path);
-      // Only for its errors, which name the fragment's own file and line.
-      parse_fragment(fragment_name(path), read(path));
-      continue;
-    }
-    const auto include = [&](std::string_view name) {
-      return read(path.parent_path() / "lib" / (std::string(name) + ".wgsl"));
-    };
+    if (is_fragment(path)) continue;
     kernels.push_back(parse_kernel_alone(kernel_text(path.filename().string(), read(path), include)));
     write(folder / (path.filename().string() + ".h"), header(kernels.back()));
   }

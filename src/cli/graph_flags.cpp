@@ -9,7 +9,7 @@
 #include "ir/op.h"
 #include "ir/run_sizes.h"
 #include "kernels/candidate.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 
 namespace rlx::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "cli/arguments.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
-#include "ops/product_op.h"
+#include "ops/products/product_op.h"
 
 namespace rlx::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/text.h"
 #include "encodings/encoding.h"
 #include "ir/op.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/schema.h"
 
 namespace rlx::cli {

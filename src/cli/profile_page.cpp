@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "base/json.h"
 #include "ir/op.h"
-#include "ops/product_op.h"
+#include "ops/products/product_op.h"
 #include "rlx/diagnostics.h"
 
 namespace rlx::cli {

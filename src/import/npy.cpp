@@ -16,7 +16,7 @@
 #include "import/file_bytes.h"
 #include "import/new_file.h"
 #include "import/zip.h"
-#include "ops/scalar.h"
+#include "ops/elementwise/scalar.h"
 #include "rlx/npy.h"
 #include "rlx/shape.h"
 

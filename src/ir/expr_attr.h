@@ -1,8 +1,8 @@
 // A scalar expression as an attribute: the tail of a matmul, a fused element-wise region. It has no types of
-// its own; Expr (ops/expr.h) has those of an op's inputs.
+// its own; Expr (ops/elementwise/expr.h) has those of an op's inputs.
 //
 // Text form: "t0=mul($0,$1); t1=add(t0,0.5); gelu(t1)". $n is input n, tn the n-th step, the last step the
-// result. Functions are those of ops/scalar.cpp, and casts: cast_f16($0).
+// result. Functions are those of ops/elementwise/scalar.cpp, and casts: cast_f16($0).
 #pragma once
 
 #include <bit>
@@ -17,8 +17,8 @@
 
 namespace rlx {
 
-struct Expr;      // ops/expr.h
-struct ScalarFn;  // ops/scalar.h
+struct Expr;      // ops/elementwise/expr.h
+struct ScalarFn;  // ops/elementwise/scalar.h
 
 struct ExprArg {
   enum class Kind { input, step, number } kind = Kind::input;
@@ -31,8 +31,8 @@ struct ExprArg {
   friend auto operator<=>(const ExprArg& a, const ExprArg& b) { return a.key() <=> b.key(); }
 };
 
-// Immutable; copies share the steps. The members are defined in ops/expr_attr.cpp, since ir/ cannot see the
-// scalar functions.
+// Immutable; copies share the steps. The members are defined in ops/elementwise/expr_attr.cpp, since ir/
+// cannot see the scalar functions.
 class ExprAttr {
  public:
   struct Step {

@@ -124,7 +124,7 @@ struct GradientArgs {
 
 enum class Trait {
   view,          // output 0 is input 0 read in another way (View Op::view)
-  elementwise,   // a scalar function of its inputs, broadcast (ops/elementwise.h)
+  elementwise,   // a scalar function of its inputs, broadcast (ops/elementwise/elementwise.h)
   control_flow,  // the plan decides in each run how often its sub-graphs run; it has no kernels of its own
 };
 
@@ -323,8 +323,8 @@ struct Constant final : OpOf<Constant> {
   std::optional<LeafKind> leaf() const override { return LeafKind::constant; }
 };
 
-// A default op of that name, to set attributes on; an error when there is none. Defined in ops/op_table.cpp:
-// ir/ cannot see the ops, and a text needs them all.
+// A default op of that name, to set attributes on; an error when there is none. Defined in
+// ops/machinery/op_table.cpp: ir/ cannot see the ops, and a text needs them all.
 std::shared_ptr<Op> make_op(std::string_view name);
 
 }  // namespace rlx

@@ -1,7 +1,7 @@
 // transpose(attention(transpose(q), ...)), as exporters write it, becomes an attention that reads and writes
 // [batch, sequence, heads, head] where it lies: the result needs no copy before it is reshaped.
-#include "ops/attention.h"
-#include "ops/transpose.h"
+#include "ops/attention/attention.h"
+#include "ops/rearrange/transpose.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

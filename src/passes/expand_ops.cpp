@@ -4,7 +4,7 @@
 
 #include "base/format.h"
 #include "ir/subgraphs.h"
-#include "ops/call.h"
+#include "ops/control_flow/call.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "ir/states.h"
-#include "ops/conv.h"
-#include "ops/elementwise.h"
-#include "ops/pad.h"
-#include "ops/pool.h"
-#include "ops/window.h"
+#include "ops/convolution/conv.h"
+#include "ops/convolution/window.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/pooling/pool.h"
+#include "ops/rearrange/pad.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

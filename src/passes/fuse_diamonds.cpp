@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "ops/elementwise.h"
-#include "ops/product_op.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/products/product_op.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"

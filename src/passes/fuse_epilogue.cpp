@@ -5,8 +5,8 @@
 
 #include "ir/load_phase.h"
 #include "ir/states.h"
-#include "ops/elementwise.h"
-#include "ops/product_op.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/products/product_op.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"

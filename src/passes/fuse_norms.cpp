@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "ir/states.h"
-#include "ops/elementwise.h"
-#include "ops/norm.h"
-#include "ops/reduce.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/normalization/norm.h"
+#include "ops/reductions/reduce.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"

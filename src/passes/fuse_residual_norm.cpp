@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "ir/states.h"
-#include "ops/elementwise.h"
-#include "ops/norm.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/normalization/norm.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

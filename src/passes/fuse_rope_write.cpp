@@ -4,8 +4,8 @@
 #include <set>
 
 #include "ir/states.h"
-#include "ops/rope_write.h"
-#include "ops/slice.h"
+#include "ops/attention/rope_write.h"
+#include "ops/rearrange/slice.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -1,6 +1,6 @@
 // A product whose columns are split writes the parts itself: q, k and v of one weight.
-#include "ops/product_op.h"
-#include "ops/split.h"
+#include "ops/products/product_op.h"
+#include "ops/rearrange/split.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

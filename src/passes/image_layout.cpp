@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/conv.h"
-#include "ops/pool.h"
-#include "ops/transpose.h"
+#include "ops/convolution/conv.h"
+#include "ops/pooling/pool.h"
+#include "ops/rearrange/transpose.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

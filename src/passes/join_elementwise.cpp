@@ -7,8 +7,8 @@
 
 #include "ir/load_phase.h"
 #include "ir/states.h"
-#include "ops/batch_elementwise.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/batch_elementwise.h"
+#include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"

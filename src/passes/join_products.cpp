@@ -5,10 +5,10 @@
 
 #include "base/format.h"
 #include "ir/load_phase.h"
-#include "ops/concat.h"
-#include "ops/product_op.h"
-#include "ops/slice.h"
-#include "ops/transpose.h"
+#include "ops/products/product_op.h"
+#include "ops/rearrange/concat.h"
+#include "ops/rearrange/slice.h"
+#include "ops/rearrange/transpose.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

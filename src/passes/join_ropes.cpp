@@ -4,8 +4,8 @@
 #include <ranges>
 
 #include "base/format.h"
-#include "ops/rope.h"
-#include "ops/slice.h"
+#include "ops/attention/rope.h"
+#include "ops/rearrange/slice.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -4,7 +4,7 @@
 
 #include "ir/states.h"
 #include "ir/subgraphs.h"
-#include "ops/write_state.h"
+#include "ops/rearrange/write_state.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -2,8 +2,8 @@
 // where strides cannot express it at all, and for outputs, which are read back as plain bytes.
 #include "ir/load_phase.h"
 #include "ir/subgraphs.h"
-#include "ops/copy.h"
-#include "ops/product_op.h"
+#include "ops/products/product_op.h"
+#include "ops/rearrange/contiguous.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "ir/load_phase.h"
-#include "ops/copy.h"
-#include "ops/product_op.h"
-#include "ops/transpose.h"
+#include "ops/products/product_op.h"
+#include "ops/rearrange/contiguous.h"
+#include "ops/rearrange/transpose.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -5,8 +5,8 @@
 
 #include "ir/states.h"
 #include "ir/subgraphs.h"
-#include "ops/attention.h"
-#include "ops/copy.h"
+#include "ops/attention/attention.h"
+#include "ops/rearrange/contiguous.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/expr.h"
+#include "ops/elementwise/expr.h"
 #include "rlx/graph.h"
 
 namespace rlx {

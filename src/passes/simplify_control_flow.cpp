@@ -3,10 +3,10 @@
 
 #include "ir/states.h"
 #include "ir/subgraphs.h"
-#include "ops/copy.h"
-#include "ops/expand.h"
-#include "ops/if.h"
-#include "ops/loop.h"
+#include "ops/control_flow/if.h"
+#include "ops/control_flow/loop.h"
+#include "ops/rearrange/contiguous.h"
+#include "ops/rearrange/expand.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

@@ -9,7 +9,7 @@
 #include "ir/dtype.h"
 #include "ir/load_phase.h"
 #include "ir/op.h"
-#include "ops/concat.h"
+#include "ops/rearrange/concat.h"
 #include "passes/passes.h"
 
 namespace rlx {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/concat.h"
+#include "ops/rearrange/concat.h"
 #include "plan/arena.h"
 
 namespace rlx {

@@ -6,12 +6,12 @@
 #include "ir/op.h"
 #include "ir/states.h"
 #include "ir/subgraphs.h"
-#include "ops/carry.h"
-#include "ops/copy.h"
-#include "ops/fill.h"
-#include "ops/if.h"
-#include "ops/loop.h"
-#include "ops/product_op.h"
+#include "ops/control_flow/carry.h"
+#include "ops/control_flow/if.h"
+#include "ops/control_flow/loop.h"
+#include "ops/machinery/fill.h"
+#include "ops/products/product_op.h"
+#include "ops/rearrange/contiguous.h"
 
 namespace rlx {
 

@@ -6,7 +6,7 @@
 #include "base/fail.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
-#include "ops/flops.h"
+#include "ops/machinery/flops.h"
 #include "runtime/device_access.h"
 #include "runtime/pending_work.h"
 #include "runtime/transfer.h"

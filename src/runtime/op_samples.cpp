@@ -7,7 +7,7 @@
 
 #include "base/fail.h"
 #include "base/format.h"
-#include "ops/scalar.h"
+#include "ops/elementwise/scalar.h"
 
 namespace rlx {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/reference.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/compile.h"
 
 namespace rlx {

@@ -6,7 +6,7 @@
 #include "base/border.h"
 #include "gpu/device.h"
 #include "kernels/default_module.h"
-#include "ops/custom_op.h"
+#include "ops/machinery/custom_op.h"
 
 namespace rlx {
 namespace {

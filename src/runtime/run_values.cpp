@@ -5,8 +5,8 @@
 #include "base/fail.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
-#include "ops/copy.h"
-#include "ops/product_op.h"
+#include "ops/products/product_op.h"
+#include "ops/rearrange/contiguous.h"
 
 namespace rlx {
 

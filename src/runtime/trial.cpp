@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/half.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace rlx {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "ir/evaluate.h"
 #include "ir/tolerance.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
 #include "rlx/diagnostics.h"
 #include "runtime/trial.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/format.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/safetensors.h"
 #include "rlx/schema.h"
 #include "rlx/version.h"

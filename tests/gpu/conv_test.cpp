@@ -1,5 +1,5 @@
 // Convolutions on the device: against PyTorch, fused with what follows, joined and packed.
-#include "ops/conv.h"
+#include "ops/convolution/conv.h"
 
 #include <gtest/gtest.h>
 

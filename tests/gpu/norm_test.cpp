@@ -5,8 +5,8 @@
 #include <random>
 
 #include "ir/reference.h"
-#include "ops/norm.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
+#include "ops/normalization/norm.h"
 #include "rlx/compile.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"

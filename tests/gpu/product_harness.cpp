@@ -7,9 +7,9 @@
 
 #include "base/format.h"
 #include "ir/reference.h"
-#include "ops/fill.h"
+#include "ops/machinery/fill.h"
 #include "ops/products/store_strided.h"
-#include "ops/reduce.h"
+#include "ops/reductions/reduce.h"
 #include "tests/support/compare.h"
 
 namespace rlx::testing::product {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/error.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/normalization.h"

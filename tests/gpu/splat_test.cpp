@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "base/format.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/rlx.h"
 #include "rlx/safetensors.h"
 #include "tests/support/compare.h"

@@ -10,7 +10,7 @@
 
 #include "base/format.h"
 #include "ir/reference.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/rlx.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/op.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/schema.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"

@@ -1,8 +1,8 @@
 // How much work compilation takes: kernels stay small, and twice the graph is twice the work.
 #include <gtest/gtest.h>
 
-#include "ops/elementwise.h"
-#include "ops/matmul.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/linear_algebra/matmul.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "plan/arena.h"

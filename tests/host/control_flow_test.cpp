@@ -8,7 +8,7 @@
 #include "ir/run_sizes.h"
 #include "ir/states.h"
 #include "ir/subgraphs.h"
-#include "ops/loop.h"
+#include "ops/control_flow/loop.h"
 #include "passes/passes.h"
 #include "rlx/ops/control_flow.h"
 #include "rlx/ops/elementwise.h"

@@ -1,5 +1,5 @@
 // Convolutions: shapes, what is refused, and the reference against PyTorch.
-#include "ops/conv.h"
+#include "ops/convolution/conv.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "base/format.h"
 #include "ir/reference.h"
 #include "ir/tolerance.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/ops/rearrange.h"
 #include "tests/support/compare.h"
 #include "tests/support/conv_cases.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/reference.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/ops/quantization.h"
 #include "tests/support/message.h"
 #include "tests/support/one_node.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/evaluate.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "passes/passes.h"
 #include "plan/program.h"
 #include "rlx/diagnostics.h"

@@ -1,10 +1,10 @@
 // Scalar expressions as attributes: their text, when they are equal, and what is checked when they get types.
-#include "ops/expr.h"
+#include "ops/elementwise/expr.h"
 
 #include <gtest/gtest.h>
 
 #include "base/format.h"
-#include "ops/matmul.h"
+#include "ops/linear_algebra/matmul.h"
 #include "passes/passes.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"

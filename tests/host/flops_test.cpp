@@ -1,5 +1,5 @@
 // How much arithmetic nodes ask for, against numbers counted by hand.
-#include "ops/flops.h"
+#include "ops/machinery/flops.h"
 
 #include <gtest/gtest.h>
 

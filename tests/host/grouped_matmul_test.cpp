@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/reference.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/rearrange.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 
 namespace rlx::testing {
 namespace {

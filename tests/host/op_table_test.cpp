@@ -1,5 +1,5 @@
 // What the table says about the ops.
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "ops/threefry.h"
+#include "ops/random/threefry.h"
 #include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/random.h"

@@ -1,7 +1,7 @@
 // Sizes of resized and transposed images, and what their ops refuse.
 #include <gtest/gtest.h>
 
-#include "ops/resize_taps.h"
+#include "ops/resampling/resize_taps.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/rearrange.h"
 #include "tests/support/message.h"

@@ -1,6 +1,6 @@
 // The host forms of the scalar functions against facts known from elsewhere, and the rows against their own
 // fields.
-#include "ops/scalar.h"
+#include "ops/elementwise/scalar.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 
 #include "base/format.h"
 #include "ir/op.h"
-#include "ops/op_table.h"
-#include "ops/product_op.h"
+#include "ops/machinery/op_table.h"
+#include "ops/products/product_op.h"
 #include "rlx/graph.h"
 #include "tests/support/sample.h"
 

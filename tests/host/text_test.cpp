@@ -15,7 +15,7 @@
 
 #include "ir/op.h"
 #include "ir/reference.h"
-#include "ops/op_table.h"
+#include "ops/machinery/op_table.h"
 #include "rlx/rlx.h"
 #include "tests/support/message.h"
 #include "tests/support/random_graph.h"

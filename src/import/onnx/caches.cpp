@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/fail.h"
-#include "ops/concat.h"
+#include "ops/rearrange/concat.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 

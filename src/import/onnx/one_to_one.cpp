@@ -3,7 +3,7 @@
 #include <map>
 #include <sstream>
 
-#include "ops/scalar.h"
+#include "ops/elementwise/scalar.h"
 
 namespace rlx::onnx {
 namespace {

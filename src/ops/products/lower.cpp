@@ -4,12 +4,12 @@
 #include "base/checked.h"
 #include "kernels/binder.h"
 #include "kernels/dispatch_limit.h"
-#include "ops/copy.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/products/load_strided.h"
 #include "ops/products/product.h"
 #include "ops/products/store_strided.h"
-#include "ops/reduce.h"
+#include "ops/rearrange/contiguous.h"
+#include "ops/reductions/reduce.h"
 
 namespace rlx::products {
 namespace {

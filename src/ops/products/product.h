@@ -18,7 +18,7 @@
 #include "kernels/lowering.h"
 #include "kernels/rates.h"
 #include "kernels/variant.h"
-#include "ops/expr.h"
+#include "ops/elementwise/expr.h"
 #include "ops/products/grouped.h"
 
 namespace rlx::products {

@@ -5,7 +5,7 @@
 #include "import/onnx/quantized.h"
 #include "import/onnx/recurrent.h"
 #include "import/onnx/rules.h"
-#include "ops/elementwise.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace rlx::onnx {
 namespace {

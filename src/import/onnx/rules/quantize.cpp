@@ -4,7 +4,7 @@
 #include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
-#include "ops/byte_product.h"
+#include "ops/quantization/byte_product.h"
 
 namespace rlx::onnx {
 namespace {

@@ -1,0 +1,234 @@
+// The kernels of attention, and what each costs.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention_blocked.wgsl.h"
+#include "kernels/attention_blocked_forms.wgsl.h"
+#include "kernels/attention_online.wgsl.h"
+#include "kernels/attention_online_forms.wgsl.h"
+#include "kernels/attention_plain.wgsl.h"
+#include "kernels/attention_plain_forms.wgsl.h"
+#include "kernels/rates.h"
+#include "ops/attention/attention_problem.h"
+
+namespace rlx {
+namespace {
+
+// Whether every head is a contiguous run of four, eight, ... elements that starts at a multiple of four.
+bool quads(const View& v) {
+  if (v.strides.back() != 1 || v.dims.back() % 4 != 0 || v.dims.back() == 0 || v.offset % 4 != 0)
+    return false;
+  return std::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
+}
+
+uint32_t stride(const Operand& o, int64_t axis) {
+  return o.present() ? static_cast<uint32_t>(to_i32(o.view.strides[static_cast<size_t>(axis)])) : 0;
+}
+
+// The parameters that all kernels get.
+template <class Params>
+Params common_params(const AttentionProblem& p) {
+  Params params;
+  params.quads = to_u32(ceil_div(p.head(), 4));
+  params.queries = to_u32(p.queries());
+  params.rows = to_u32(p.rows());
+  params.keys = to_u32(p.keys);
+  params.shift = to_i32(p.has_forms() ? p.shift - p.total : p.shift);  // there each batch has its own keys
+  // Far enough to see every key when there is no window.
+  params.window = to_i32(p.op->mask == MaskKind::sliding_window ? std::min(p.op->window, int64_t{1} << 30)
+                                                                : int64_t{1} << 30);
+  params.q_member = stride(p.q, 2);
+  params.q_row = stride(p.q, 3);
+  params.q_dim = stride(p.q, 4);
+  params.k_row = stride(p.k, 2);
+  params.k_dim = stride(p.k, 3);
+  params.v_row = stride(p.v, 2);
+  params.v_dim = stride(p.v, 3);
+  params.y_member = stride(p.y, 2);
+  params.y_row = stride(p.y, 3);
+  params.mask_member = stride(p.mask, 2);
+  params.mask_row = stride(p.mask, 3);
+  params.mask_key = stride(p.mask, 4);
+  params.scale = static_cast<float>(p.op->scale_for(p.head()));
+  params.soft_cap = static_cast<float>(p.op->soft_cap.value_or(1));
+  params.masked_score = static_cast<float>(p.op->masked_score);
+  params.empty_share = p.nan_when_empty ? std::numeric_limits<float>::quiet_NaN() : 0;
+  params.kv_heads = to_u32(p.kv_heads());
+  params.page = to_u32(p.k.view.dims[2]);
+  params.last_page = to_u32(std::max<int64_t>(p.k.view.dims[0], 1) - 1);
+  params.skipped = to_u32(p.skipped);
+  params.total = to_u32(to_i32(p.total));
+  return params;
+}
+
+template <class Kernel>
+typename Kernel::Operands operands(const AttentionProblem& p) {
+  typename Kernel::Operands o;
+  o.q = p.q;
+  o.k = p.k;
+  o.v = p.v;
+  o.mask = p.mask;
+  o.y = p.y;
+  if constexpr (requires { o.carry; }) o.carry = p.carry;
+  if constexpr (requires { o.lengths; }) {
+    o.lengths = p.lengths;
+    o.start = p.start;
+    o.pages = p.pages;
+    o.sinks = p.sinks;
+    o.slopes = p.slopes;
+    o.k_scale = p.k_scale;
+    o.v_scale = p.v_scale;
+    o.log_sum = p.log_sum;
+  }
+  return o;
+}
+
+template <class Spec>
+Spec common_spec(const AttentionProblem& p) {
+  Spec spec;
+  spec.HEAD = to_u32(p.head());
+  spec.VALUE = to_u32(p.value());
+  spec.CAUSAL = p.op->mask != MaskKind::none;
+  spec.CAPPED = p.op->soft_cap.has_value();
+  spec.ROUNDED = p.op->round_scores ? held_kind(p.q.dtype) : 0;
+  spec.KEEP = p.mask.present() && p.mask.dtype == DType::bool_;
+  spec.Q4 = quads(p.q.view);
+  spec.K4 = quads(p.k.view);
+  spec.V4 = quads(p.v.view);
+  spec.Y4 = quads(p.y.view);
+  return spec;
+}
+
+double flops(const AttentionProblem& p) {
+  return 2.0 * static_cast<double>(p.batch() * p.kv_heads() * p.rows()) * static_cast<double>(p.keys) *
+         static_cast<double>(p.head() + p.value());
+}
+
+// For a kernel with tiles of `tile` rows, all of which are computed whether or not they exist.
+double tiles_ns(const Rates& r, const AttentionProblem& p, int64_t tile, Share share) {
+  const double used = static_cast<double>(p.rows()) / static_cast<double>(round_up(p.rows(), tile));
+  return r.dispatch_ns + compute_ns(r, flops(p), share) / used;
+}
+
+std::vector<Candidate> plain_candidates(const Target& target, const AttentionProblem& p) {
+  return one_candidate(tiles_ns(rates_of(target.caps), p, 1, {.cpu = 0.5 / 24, .gpu = 0.2}));
+}
+
+template <class Kernel>
+Dispatch plain_with(const Lowering& l, const AttentionProblem& p) {
+  auto spec = common_spec<typename Kernel::Spec>(p);
+  spec.CONTINUES = p.continues;
+  spec.CARRIES = p.carries;
+  auto o = operands<Kernel>(p);
+  // Each lane reads and writes its own dims of v and y, one by one.
+  o.v.x4 = o.y.x4 = false;
+  return l.make<Kernel>(o, common_params<typename Kernel::Params>(p), p.batch() * p.kv_heads() * p.rows(),
+                        spec);
+}
+
+Dispatch make_plain(Lowering& l, const AttentionProblem& p, const Candidate&) {
+  return p.has_forms() ? plain_with<kernels::attention_plain_forms>(l, p)
+                       : plain_with<kernels::attention_plain>(l, p);
+}
+
+// Vectors of four that hold a head: HEAD4 in the kernels.
+int64_t head_quads(const AttentionProblem& p) { return std::max<int64_t>(ceil_div(p.head(), 4), 1); }
+
+bool online_applies(const Target&, const AttentionProblem& p) { return p.head() <= 256 && p.value() <= 256; }
+
+std::vector<Candidate> online_candidates(const Target& target, const AttentionProblem& p) {
+  const Rates r = rates_of(target.caps);
+  const bool short_heads = p.head() + p.value() <= 128;
+  // On a GPU, the query and the sum of longer heads no longer stay in registers.
+  const bool in_registers = p.head() + p.value() <= 256;
+  const Share share{.cpu = (short_heads ? 16.0 : 13.0) / 24, .gpu = in_registers ? 1 : 0.1};
+  const double ns = tiles_ns(r, p, 64, share);
+  // As many keys as workgroup memory holds. A CPU has to compile a body for each of them.
+  const int64_t key_bytes = 16 * (head_quads(p) + ceil_div(p.value(), 4));
+  std::vector<Candidate> out;
+  for (const uint32_t keys : {1u, 2u, 4u, 8u, 16u}) {
+    if (keys > 1 && keys * key_bytes > target.caps.max_workgroup_bytes) break;
+    out.push_back({ns * misfit(keys, r.cpu ? 4 : 16), {{"KEYS", keys}}});
+  }
+  return out;
+}
+
+template <class Kernel>
+Dispatch online_with(const Lowering& l, const AttentionProblem& p, const Candidate& c) {
+  auto spec = common_spec<typename Kernel::Spec>(p);
+  spec.LANES = 64;
+  spec.KEYS = c.at("KEYS");
+  auto params = common_params<typename Kernel::Params>(p);
+  const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(spec.LANES));
+  params.tiles = to_u32(tiles);
+  return l.make<Kernel>(operands<Kernel>(p), params, p.batch() * p.kv_heads() * tiles, spec);
+}
+
+Dispatch make_online(Lowering& l, const AttentionProblem& p, const Candidate& c) {
+  return p.has_forms() ? online_with<kernels::attention_online_forms>(l, p, c)
+                       : online_with<kernels::attention_online>(l, p, c);
+}
+
+// Workgroup memory of the blocked kernel: rows of q, weights of a block of keys, what lanes exchange.
+int64_t blocked_bytes(const AttentionProblem& p, int64_t quads_of_rows) {
+  constexpr int64_t kLanes = 8;
+  return 16 * quads_of_rows * (4 * head_quads(p) + 4 * kLanes + kLanes);
+}
+
+bool blocked_applies(const Target& target, const AttentionProblem& p) {
+  return !p.op->round_scores && blocked_bytes(p, 1) <= target.caps.max_workgroup_bytes;
+}
+
+std::vector<Candidate> blocked_candidates(const Target& target, const AttentionProblem& p) {
+  const bool k4 = quads(p.k.view);
+  const Share share{.cpu = (!k4 ? 5.0 : p.head() <= 64 ? 12.0 : 16.0) / 24, .gpu = 0.05};
+  const double ns = tiles_ns(rates_of(target.caps), p, p.rows() > 8 ? 16 : 4, share);
+  // More rows share a load of keys, but make longer code, which takes longer to compile than a small problem
+  // to run.
+  const int wanted = p.rows() <= 4 || flops(p) < 4e6 ? 1 : p.rows() <= 8 || !k4 ? 2 : 4;
+  std::vector<Candidate> out;
+  for (const uint32_t four_rows : {1u, 2u, 4u}) {
+    if (four_rows > 1 && blocked_bytes(p, four_rows) > target.caps.max_workgroup_bytes) break;
+    out.push_back({ns * misfit(four_rows, wanted), {{"QUADS", four_rows}}});
+  }
+  return out;
+}
+
+template <class Kernel>
+Dispatch blocked_with(const Lowering& l, const AttentionProblem& p, const Candidate& c) {
+  auto spec = common_spec<typename Kernel::Spec>(p);
+  spec.QUADS = c.at("QUADS");
+  auto params = common_params<typename Kernel::Params>(p);
+  const int64_t tiles = ceil_div(p.rows(), 4 * int64_t{spec.QUADS});
+  params.tiles = to_u32(tiles);
+  return l.make<Kernel>(operands<Kernel>(p), params, p.batch() * p.kv_heads() * tiles, spec);
+}
+
+Dispatch make_blocked(Lowering& l, const AttentionProblem& p, const Candidate& c) {
+  return p.has_forms() ? blocked_with<kernels::attention_blocked_forms>(l, p, c)
+                       : blocked_with<kernels::attention_blocked>(l, p, c);
+}
+
+constexpr AttentionVariant kVariants[] = {
+    {"online", online_applies, online_candidates, make_online},
+    {"blocked", blocked_applies, blocked_candidates, make_blocked},
+    {"plain", always, plain_candidates, make_plain},
+};
+
+}  // namespace
+
+std::vector<std::string> attention_variants() { return names_of(kVariants); }
+const AttentionVariant& choose_attention(const Lowering& l, const AttentionProblem& p) {
+  return *l.choose(Attention::kName, kVariants, p).row;
+}
+const AttentionVariant& plain_attention() { return kVariants[2]; }
+const AttentionVariant& online_attention() { return kVariants[0]; }
+bool online_attention_applies(const Target& target, const AttentionProblem& p) {
+  return online_applies(target, p);
+}
+Dispatch make_attention(Lowering& l, const AttentionVariant& variant, const AttentionProblem& part) {
+  return l.choose(Attention::kName, variant, part).make(l, part);
+}
+
+}  // namespace rlx

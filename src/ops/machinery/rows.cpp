@@ -1,0 +1,177 @@
+#include "ops/machinery/rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "base/format.h"
+#include "kernels/rates.h"
+
+namespace rlx {
+
+Operand as_rows(const Operand& o, const std::vector<int64_t>& inner) {
+  std::vector<int64_t> order;
+  for (int64_t axis = 0; axis < o.view.rank(); ++axis) {
+    if (!std::ranges::contains(inner, axis)) order.push_back(axis);
+  }
+  const auto outer = static_cast<int64_t>(order.size());
+  order.insert(order.end(), inner.begin(), inner.end());
+  return o.with_view(o.view.permute(order), outer);
+}
+
+int64_t row_count(const Operand& rows) { return rows.view.slice_axes(0, rows.outer_rank).elements(); }
+int64_t row_length(const Operand& rows) {
+  return rows.view.slice_axes(rows.outer_rank, rows.view.rank()).elements();
+}
+
+namespace {
+View inner_axes(const Operand& rows) {
+  return rows.view.slice_axes(rows.outer_rank, rows.view.rank()).coalesced();
+}
+}  // namespace
+
+bool rows_by_four(const Operand& rows) {
+  if (!rows.present()) return true;
+  const View inner = inner_axes(rows);
+  if (inner.rank() != 1 || inner.strides[0] != 1 || rows.view.offset % 4 != 0) return false;
+  const View outer = rows.view.slice_axes(0, rows.outer_rank).coalesced();
+  return std::ranges::all_of(outer.strides, [](int64_t s) { return s % 4 == 0; });
+}
+
+std::vector<int64_t> axes_from(int64_t axis, int64_t rank) {
+  std::vector<int64_t> axes(static_cast<size_t>(rank - axis));
+  std::iota(axes.begin(), axes.end(), axis);
+  return axes;
+}
+
+RowProblem row_problem(const Operand& rows, double passes) {
+  const View inner = inner_axes(rows);
+  return {.rows = row_count(rows),
+          .length = row_length(rows),
+          .dtype = rows.dtype,
+          .side_by_side = inner.rank() == 0 || inner.strides.back() == 1,
+          .passes = passes};
+}
+
+std::string RowProblem::key() const {
+  return formatted("{} rows{} length {} passes {}{}{}", to_string(dtype), size_class(rows), length, passes,
+                   side_by_side ? "" : " strided", split ? " may-split" : "");
+}
+
+namespace {
+
+constexpr int64_t kSerialRowsPerGroup = kernels::lib::team_serial::ROWS_PER_GROUP;
+
+int64_t workgroup_team(int64_t length) { return length <= 1024 ? 64 : 256; }
+
+// For `tasks` invocations that each walk `steps` times four elements; `near` if neighbouring invocations read
+// neighbouring memory.
+double walk_ns(const Rates& r, double tasks, double steps, bool near, const RowProblem& p) {
+  return p.passes * steps * (near ? r.step_ns : r.far_step_ns) * std::max(1.0, tasks / r.lanes);
+}
+
+double serial_ns(const Rates& r, const RowProblem& p) {
+  const auto tasks = static_cast<double>(std::max(p.rows, kSerialRowsPerGroup));
+  const bool near = !p.side_by_side || p.length < 8;
+  return r.dispatch_ns + walk_ns(r, tasks, static_cast<double>(p.length) / 4, near, p);
+}
+
+double team_ns(const Rates& r, const RowProblem& p, double team, double steps_to_meet, double ns_to_meet) {
+  const auto rows = static_cast<double>(p.rows);
+  const double steps = std::ceil(static_cast<double>(p.length) / team / 4);
+  return r.dispatch_ns + rows * ns_to_meet +
+         walk_ns(r, rows * team, steps + steps_to_meet * std::log2(team), p.side_by_side, p);
+}
+
+double workgroup_ns(const Rates& r, const RowProblem& p) {
+  return team_ns(r, p, static_cast<double>(workgroup_team(p.length)), r.barrier_steps, r.group_ns);
+}
+
+}  // namespace
+
+bool subgroup_applies(const Target& target, const RowProblem&) {
+  const Caps& caps = target.caps;
+  return caps.subgroups && std::has_single_bit(caps.subgroup_max_size) && caps.subgroup_max_size > 1;
+}
+bool split_applies(const Target& target, const RowProblem& p) {
+  return p.split && p.length >= 8 && ceil_div(p.length, split_chunk(target.caps, p)) > 1;
+}
+
+std::vector<Candidate> serial_candidates(const Target& target, const RowProblem& p) {
+  return one_candidate(serial_ns(rates_of(target.caps), p));
+}
+
+std::vector<Candidate> workgroup_candidates(const Target& target, const RowProblem& p) {
+  const double ns = workgroup_ns(rates_of(target.caps), p);
+  const auto wanted = static_cast<double>(workgroup_team(p.length));
+  return {{ns * misfit(64, wanted), {{"TEAM", 64}}}, {ns * misfit(256, wanted), {{"TEAM", 256}}}};
+}
+
+std::vector<Candidate> subgroup_candidates(const Target& target, const RowProblem& p) {
+  const Rates r = rates_of(target.caps);
+  const auto team = static_cast<double>(target.caps.subgroup_max_size);
+  return one_candidate(team_ns(r, p, team, r.exchange_steps, r.subgroup_ns));
+}
+
+std::vector<Candidate> split_candidates(const Target& target, const RowProblem& p) {
+  const int64_t chunk = split_chunk(target.caps, p);
+  RowProblem first{.rows = p.rows * ceil_div(p.length, chunk),
+                   .length = chunk,
+                   .side_by_side = p.side_by_side,
+                   .passes = p.passes};
+  RowProblem second{
+      .rows = p.rows, .length = ceil_div(p.length, chunk), .side_by_side = false, .passes = p.passes};
+  const Rates r = rates_of(target.caps);
+  const auto best = [&](const RowProblem& q) { return std::min(serial_ns(r, q), workgroup_ns(r, q)); };
+  return one_candidate(best(first) + best(second));
+}
+
+int64_t split_chunk(const Caps& caps, const RowProblem& p) {
+  // Enough tasks to keep the device busy, each for a team or a single invocation, but none too short to be
+  // worth its place in scratch memory.
+  const Rates r = rates_of(caps);
+  const double busy = r.cpu ? 256 : p.side_by_side ? r.lanes / kSerialRowsPerGroup : r.lanes;
+  const int64_t parts = std::max<int64_t>(1, static_cast<int64_t>(busy) / std::max<int64_t>(1, p.rows));
+  return round_up(std::max<int64_t>(ceil_div(p.length, parts), p.side_by_side ? 256 : 16), 4);
+}
+
+bool run_serial(Lowering&, const RowProblem& p, const Candidate&) {
+  return p.run({"team_serial", 1, kSerialRowsPerGroup});
+}
+bool run_workgroup(Lowering&, const RowProblem& p, const Candidate& c) {
+  return p.run({"team_workgroup", c.at("TEAM"), 1});
+}
+bool run_subgroup(Lowering& l, const RowProblem& p, const Candidate&) {
+  return p.run({"team_subgroup", l.caps().subgroup_max_size, 1});
+}
+bool run_split(Lowering&, const RowProblem& p, const Candidate&) { return p.split(); }
+
+bool use_four(const Kernel& kernel, OperandList& operands) {
+  bool four = true;
+  for (size_t i = 0; i < operands.size(); ++i) four &= !kernel.operands[i].x4 || rows_by_four(operands[i]);
+  for (Operand& o : operands) o.x4 = four;
+  return four;
+}
+
+DType accumulator(DType dtype) {
+  if (dtype == DType::i64) return dtype;
+  return is_float(dtype) ? DType::f32 : is_signed_integer(dtype) ? DType::i32 : DType::u32;
+}
+
+bool emit_rows(Lowering& l, std::string_view op, const RowProblem& p) {
+  return l.choose(op, kRowVariants, p).make(l, p) || l.choose(op, kWorkgroupRows, p).make(l, p);
+}
+
+void fail_to_bind(const Caps& caps) {
+  fail(ErrorKind::unsupported,
+       "the device binds at most {} buffers of {} bytes in a shader, which is too little for any part of it",
+       caps.max_storage_buffers, caps.max_binding_bytes);
+}
+
+Dispatch for_team(Dispatch d, const Team& team) {
+  d.kernel = with_fragment(*d.kernel, "team_serial", team.fragment);
+  return d;
+}
+
+}  // namespace rlx

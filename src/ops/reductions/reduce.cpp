@@ -1,0 +1,350 @@
+#include "ops/reductions/reduce.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "ir/reference.h"
+#include "kernels/binder.h"
+#include "kernels/reduce.wgsl.h"
+#include "ops/machinery/integer_range.h"
+#include "ops/machinery/op_table.h"
+#include "ops/machinery/rows.h"
+
+namespace rlx {
+
+std::string_view reduce_name(ReduceKind kind) {
+  static constexpr std::string_view names[] = {"sum", "mean", "max", "min", "prod"};
+  return names[static_cast<size_t>(kind)];
+}
+
+std::string_view Reduce::name() const { return reduce_name(kind); }
+
+std::vector<int64_t> reduced_axes(const std::vector<int64_t>& axes, int64_t rank) {
+  if (axes.empty()) return axes_from(0, rank);
+  std::vector<int64_t> out;
+  for (int64_t a : axes) out.push_back(normal_axis(a, rank));
+  std::ranges::sort(out);
+  return out;
+}
+
+Shape reduced_shape(const InferArgs& in, const std::vector<int64_t>& axes, bool keepdims) {
+  const Shape& x = in.shape(0);
+  for (int64_t a : axes) in.axis(a, x.rank());
+  const std::vector<int64_t> inner = reduced_axes(axes, x.rank());
+  for (size_t i = 1; i < inner.size(); ++i) {
+    if (inner[i] == inner[i - 1]) fail("{}: axis {} is named twice", in.op(), inner[i]);
+  }
+  Shape y;
+  for (int64_t axis = 0; axis < x.rank(); ++axis) {
+    if (!std::ranges::contains(inner, axis)) {
+      y.push_back(x[axis]);
+    } else if (keepdims) {
+      y.push_back(1);
+    }
+  }
+  return y;
+}
+
+std::vector<TensorType> Reduce::infer(const InferArgs& in) const {
+  if (in.count() == 2 && (kind == ReduceKind::max || kind == ReduceKind::min)) {
+    fail("{0}: takes 1 input, not 2; the element-wise op is {0}imum", name());
+  }
+  in.expect_count(1);
+  const DType t = in.dtype(0);
+  if (kind == ReduceKind::mean) {
+    in.expect_float(0);
+  } else {
+    in.expect_dtype(0, is_float(t) || is_integer(t), "a float or integer type");
+  }
+  return {TensorType{t, reduced_shape(in, axes, keepdims)}};
+}
+
+namespace {
+
+// What a reduction starts from.
+struct Identity {
+  double real;
+  int64_t integer;
+};
+
+Identity identity(ReduceKind kind, DType t) {
+  const bool largest = kind == ReduceKind::min;
+  if (kind == ReduceKind::prod) return {1, 1};
+  if (kind == ReduceKind::sum || kind == ReduceKind::mean) return {0, 0};
+  const IntegerRange range = integer_range(t);
+  return {largest ? HUGE_VAL : -HUGE_VAL, largest ? range.high : range.low};
+}
+
+template <class T>
+T merged(ReduceKind kind, T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(a) || std::isnan(b)) return NAN;
+  } else if (kind == ReduceKind::sum || kind == ReduceKind::prod) {
+    const auto x = static_cast<uint64_t>(a);  // overflow wraps
+    const auto y = static_cast<uint64_t>(b);
+    return static_cast<T>(kind == ReduceKind::sum ? x + y : x * y);
+  }
+  switch (kind) {
+    case ReduceKind::max:
+      return std::max(a, b);
+    case ReduceKind::min:
+      return std::min(a, b);
+    case ReduceKind::prod:
+      return a * b;
+    default:
+      return a + b;
+  }
+}
+
+}  // namespace
+
+void Reduce::reference(RefContext& r) const {
+  const RefTensor& x = r.in(0);
+  RefTensor& y = r.out();
+  Operand source;
+  source.view = View::contiguous(x.dims);
+  const Operand rows = as_rows(source, reduced(source.view.rank()));
+  const int64_t length = row_length(rows);
+  const Identity start = identity(kind, x.dtype);
+  const auto run = [&](const auto& values, auto& out, auto first) {
+    const auto gathered = gather_view(values, rows.view);
+    for (size_t row = 0; row < out.size(); ++row) {
+      auto all = first;
+      for (size_t j = 0; j < static_cast<size_t>(length); ++j) {
+        all = merged(kind, all, gathered[row * static_cast<size_t>(length) + j]);
+      }
+      out[row] = all;
+    }
+  };
+  if (is_float(x.dtype)) {
+    run(x.real, y.real, start.real);
+    for (double& v : y.real) {
+      if (kind == ReduceKind::mean) v = length == 0 ? NAN : v / static_cast<double>(length);
+    }
+  } else {
+    run(x.ints, y.ints, start.integer);
+    for (int64_t& v : y.ints) v = wrapped(v, x.dtype);
+  }
+}
+
+// Partial sums of n numbers of size m grow like m * sqrt(n), and each is rounded: sqrt(n) such errors add up.
+// A mean is that divided by n; a product has a rounding for each factor; a maximum has none.
+Tolerance Reduce::tolerance(std::span<const TensorType> inputs) const {
+  const Shape& x = inputs[0].shape;
+  double n = 1;
+  for (int64_t axis : reduced(x.rank())) n *= static_cast<double>(x[axis].value());
+  constexpr double magnitude = 2;  // of the sweep's inputs
+  switch (kind) {
+    case ReduceKind::sum:
+      return {.ulps = 1, .terms = n, .scale = magnitude * std::sqrt(n)};
+    case ReduceKind::mean:
+      return {.ulps = 4, .terms = n, .scale = magnitude / std::sqrt(std::max(n, 1.0))};
+    case ReduceKind::prod:
+      return {.ulps = 1, .terms = n};
+    default:
+      return {.ulps = 0};
+  }
+}
+
+namespace {
+
+uint32_t identity_bits(ReduceKind kind, DType t) {
+  const Identity start = identity(kind, t);
+  if (is_float(t)) return std::bit_cast<uint32_t>(static_cast<float>(start.real));
+  return static_cast<uint32_t>(start.integer);
+}
+
+constexpr RowVariant kVariants[] = {kSerialRows, kWorkgroupRows, kSubgroupRows, kSplitRows};
+
+class ReduceLowering {
+ public:
+  // `count` is what a mean divides by. Partial results have the accumulator's type, but start from the
+  // identity of `type`.
+  ReduceLowering(Lowering& l, ReduceKind kind, DType type, int64_t count)
+      : l_(l), kind_(kind), type_(type), count_(count) {}
+
+  // y[row] = the reduction of the row of x; `last` when y is the result, else a part of it.
+  void run(const Operand& x, const Operand& y, bool last, bool may_split) {
+    RowProblem p = row_problem(x, 1);
+    p.run = [&](const Team& team) {
+      return l_.rows(task(x, y, team, p.rows, p.length, last), p.rows, team.rows_per_group);
+    };
+    if (may_split) {
+      p.split = [&] { return split(x, y, p, last); };
+      if (l_.choose(reduce_name(kind_), kVariants, p).make(l_, p)) return;
+      p.split = nullptr;
+    }
+    if (!emit_rows(l_, reduce_name(kind_), p)) in_pieces(x, y, last);
+  }
+
+ private:
+  Dispatch task(const Operand& x, const Operand& y, const Team& team, int64_t tasks, int64_t chunk,
+                bool last) const {
+    const auto kernel_kind = [&]() -> uint32_t {
+      switch (kind_) {
+        case ReduceKind::max:
+          return kernels::reduce::MAX;
+        case ReduceKind::min:
+          return kernels::reduce::MIN;
+        case ReduceKind::prod:
+          return kernels::reduce::PROD;
+        default:
+          return kernels::reduce::SUM;
+      }
+    };
+    const bool grows = kind_ == ReduceKind::sum || kind_ == ReduceKind::prod;
+    return row_dispatch<kernels::reduce>(
+        l_, team, tasks, {.x = x, .y = y, .overflow = grows ? l_.overflow(type_) : Operand{}},
+        {.rows = to_u32(row_count(x)),
+         .length = to_u32(row_length(x)),
+         .chunk = to_u32(chunk),
+         .identity = identity_bits(kind_, type_),
+         .count = static_cast<float>(count_)},
+        {.KIND = kernel_kind(), .FLOAT = is_float(type_), .MEAN = kind_ == ReduceKind::mean && last});
+  }
+
+  // Reduces parts of rows into scratch memory, then the parts of each row. False if the device cannot bind
+  // all parts at once.
+  bool split(const Operand& x, const Operand& y, const RowProblem& p, bool last) {
+    const int64_t chunk = split_chunk(l_.caps(), p);
+    const int64_t parts = ceil_div(p.length, chunk);
+    const Operand partial = l_.scratch(accumulator(type_), {parts, p.rows});
+    RowProblem first = p;
+    first.rows = p.rows * parts;
+    first.length = chunk;
+    first.split = nullptr;
+    first.run = [&](const Team& team) {
+      Dispatch d = task(x, partial.with_view(partial.view, 2), team, first.rows, chunk, false);
+      d.variant = {.row = kSplitRows.name};  // whichever team it has
+      if (!fits(d, l_.caps())) return false;
+      l_.emit(std::move(d));
+      return true;
+    };
+    if (!l_.choose(reduce_name(kind_), kRowVariants, first).make(l_, first)) return false;
+    run(as_rows(partial, {0}), y, last, false);
+    return true;
+  }
+
+  // Rows too long to be bound: cut the axis that reaches farthest, reduce each piece, then the pieces.
+  void in_pieces(const Operand& x, const Operand& y, bool last) {
+    int64_t axis = -1;
+    int64_t reach = 0;
+    for (int64_t a = x.outer_rank; a < x.view.rank(); ++a) {
+      const auto i = static_cast<size_t>(a);
+      const int64_t r = (x.view.dims[i] - 1) * std::abs(x.view.strides[i]);
+      if (r > reach) {
+        reach = r;
+        axis = a;
+      }
+    }
+    if (axis < 0) fail_to_bind(l_.caps());
+    constexpr int64_t kPieces = 8;
+    const int64_t dim = x.view.dims[static_cast<size_t>(axis)];
+    const int64_t length = ceil_div(dim, kPieces);
+    const int64_t pieces = ceil_div(dim, length);
+    const Operand partial = l_.scratch(accumulator(type_), {row_count(x), pieces});
+    for (int64_t k = 0; k < pieces; ++k) {
+      const int64_t begin = k * length;
+      const Operand piece =
+          x.with_view(x.view.slice(axis, begin, std::min(length, dim - begin)), x.outer_rank);
+      run(piece, partial.with_view(partial.view.slice(1, k, 1), 2), false, false);
+    }
+    run(partial.with_view(partial.view, 1), y, last, false);
+  }
+
+  Lowering& l_;
+  ReduceKind kind_;
+  DType type_;
+  int64_t count_;
+};
+
+}  // namespace
+
+void lower_reduce(Lowering& l, ReduceKind kind, const Operand& x, const std::vector<int64_t>& inner,
+                  const Operand& y) {
+  if (y.view.elements() == 0) return;
+  const Operand rows = as_rows(x, inner);
+  ReduceLowering(l, kind, x.dtype, row_length(rows))
+      .run(rows, y.with_view(y.view, y.view.rank()), true, true);
+}
+
+void Reduce::lower(Lowering& l) const {
+  lower_reduce(l, kind, l.in(0), reduced(l.in(0).view.rank()), l.out());
+}
+
+namespace {
+Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes, bool keepdims) {
+  auto op = std::make_shared<Reduce>(kind);
+  op->axes = std::move(axes);
+  op->keepdims = keepdims;
+  return x.graph().add_value(op, {x});
+}
+}  // namespace
+
+Value sum(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::sum, x, std::move(axes), keepdims);
+}
+Value mean(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::mean, x, std::move(axes), keepdims);
+}
+Value max(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::max, x, std::move(axes), keepdims);
+}
+Value min(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::min, x, std::move(axes), keepdims);
+}
+Value prod(Value x, std::vector<int64_t> axes, bool keepdims) {
+  return reduce(ReduceKind::prod, x, std::move(axes), keepdims);
+}
+
+namespace ops {
+
+void register_reduce(OpTable& table) {
+  struct Row {
+    ReduceKind kind;
+    std::string_view formula;
+  };
+  static constexpr Row rows[] = {
+      {ReduceKind::sum, "sum of x over axes; integers wrap; 0 if there are no elements"},
+      {ReduceKind::mean, "mean of x over axes; NaN if there are no elements"},
+      {ReduceKind::max,
+       "largest of x over axes, NaN if there is one; the type's lowest if there are no elements"},
+      {ReduceKind::min,
+       "smallest of x over axes, NaN if there is one; the type's largest if there are no elements"},
+      {ReduceKind::prod, "product of x over axes; integers wrap; 1 if there are no elements"},
+  };
+  for (const Row& row : rows) {
+    OpInfo info;
+    info.name = reduce_name(row.kind);
+    info.formula = row.formula;
+    info.operands = "x: what is reduced";
+    info.attributes =
+        "axes: which axes are reduced; all if empty\n"
+        "keepdims: reduced axes stay, with length 1";
+    info.outputs = "y: of the shape of x without the reduced axes";
+    info.types = row.kind == ReduceKind::mean ? "f32 f16 bf16" : "f32 f16 bf16 i32 u32 i64 i8 u8";
+    info.variants = names_of(kVariants);
+    const std::string op = info.name;
+    // Long products of random numbers leave the range of every type.
+    const std::string tame = row.kind == ReduceKind::prod ? " in 0.9..1.1" : "";
+    info.samples = {op + "(T[3,17] in -2..2) {axes=[1]}",
+                    op + "(T[3,17] in -2..2) {axes=[-2], keepdims=true}",
+                    op + "(T[2,3,4,5]" + tame + ") {axes=[2,0]}",
+                    op + "(T[2,3,4,5]" + tame + ") {axes=[-1,1], keepdims=true}",
+                    op + "(T[257]" + tame + ")",
+                    op + "(T[8,256]" + tame + ") {axes=[1]}",
+                    op + "(T[0,3]) {axes=[0]}",
+                    op + "(T[3,0]) {axes=[0]}",
+                    op + "(T[65537]" + tame + ")",
+                    op + "(T[1031,257]" + tame + ") {axes=[0]}",
+                    op + "(T[257,1031]" + tame + ") {axes=[1]}",
+                    op + "(T[] in -2..2)",
+                    op + "(T[5,1,3] in -2..2) {axes=[1]}"};
+    info.make = [kind = row.kind] { return std::make_shared<Reduce>(kind); };
+    table.add(std::move(info));
+  }
+}
+
+}  // namespace ops
+}  // namespace rlx
