@@ -13,12 +13,13 @@
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
 
 const SafetensorsFile& fixtures() {
-  static const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/audio.safetensors");
+  static const auto file = SafetensorsFile::open(in_source("tests/fixtures/audio.safetensors"));
   return file;
 }
 

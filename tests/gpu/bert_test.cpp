@@ -9,6 +9,7 @@
 #include "rlx/safetensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
@@ -30,7 +31,7 @@ struct Fixture {
 Fixture read_fixture() {
   Fixture out;
   for (auto& [name, tensor] :
-       SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/bert_tiny.safetensors").all()) {
+       SafetensorsFile::open(in_source("tests/fixtures/bert_tiny.safetensors")).all()) {
     if (name.starts_with("input.")) {
       out.inputs[name.substr(6)] = tensor;
     } else if (name.starts_with("expected.")) {

@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "import/npy.h"
 #include "rlx/npy.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 
@@ -55,7 +56,7 @@ class CliTest : public ::testing::Test {
     const std::filesystem::path err = folder_ / "stderr";
     // What stands before may be a pipe into the program, and the arguments may redirect its input.
     const std::string command = formatted("{{ {} '{}' {} >'{}' 2>'{}'; }} </dev/null", environment,
-                                          RLX_CLI_PATH, arguments, out.string(), err.string());
+                                          cli_path(), arguments, out.string(), err.string());
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
   }

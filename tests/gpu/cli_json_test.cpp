@@ -5,6 +5,7 @@
 
 #include "base/flags.h"
 #include "tests/gpu/cli_models.h"
+#include "tests/support/paths.h"
 #include "vision/image.h"
 
 namespace rlx::testing {
@@ -14,7 +15,7 @@ using nlohmann::json;
 
 class CliJson : public CliTest {
  protected:
-  static std::string source(const std::string& path) { return std::string(RLX_SOURCE_DIR) + "/" + path; }
+  static std::string source(const std::string& path) { return in_source(path); }
 
   // The names that the help lists.
   std::vector<std::string> commands() {

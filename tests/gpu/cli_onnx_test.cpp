@@ -18,6 +18,7 @@
 #include "tests/gpu/cli_models.h"
 #include "tests/support/full.h"
 #include "tests/support/onnx_model.h"
+#include "tests/support/paths.h"
 
 namespace rlx {
 namespace {
@@ -63,7 +64,7 @@ TEST_F(Cli, ConformanceWithOnnx) {
 // What ONNX Runtime gives for the ops of com.microsoft, and for recurrent networks with what ONNX's own tests
 // lack (tests/fixtures/make_onnx_microsoft.py, make_recurrent.py).
 TEST_F(Cli, ConformanceWithOnnxRuntime) {
-  const std::string fixtures = RLX_SOURCE_DIR "/tests/fixtures/onnx";
+  const std::string fixtures = in_source("tests/fixtures/onnx");
   const std::string report = (folder_ / "report.json").string();
   for (const auto& [suite, least] :
        {std::pair("microsoft", 145), std::pair("quantised", 45), std::pair("recurrent", 9)}) {
@@ -273,7 +274,7 @@ TEST_F(Cli, InputsThatDoNotFit) {
   expect_complaint(rlx(run + " --input x=" + write("text.npy", std::string("hello"))), 1, "not an npy file");
   expect_complaint(rlx(run + " --input " + write("text.npz", std::string("hello"))), 1,
                    "not a whole zip file");
-  expect_complaint(rlx(run + " --input " RLX_SOURCE_DIR "/tests/fixtures/npy.npz"), 2,
+  expect_complaint(rlx(run + " --input " + in_source("tests/fixtures/npy.npz")), 2,
                    "the model has no input 'bool_");
   expect_complaint(rlx(run + " --input x=" + x + " --output-dir " + x + "/sub"), 1,
                    "cannot be made: Not a directory");

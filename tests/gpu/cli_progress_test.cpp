@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/gpu/cli_models.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
@@ -22,7 +23,7 @@ class CliProgress : public CliTest {
   OnTerminal on_terminal(const std::string& arguments, const std::string& environment = "",
                          unsigned short columns = 200, const std::string& until = "") {
     const std::string command =
-        formatted("unset CI; export TERM=xterm; {} exec '{}' {}", environment, RLX_CLI_PATH, arguments);
+        formatted("unset CI; export TERM=xterm; {} exec '{}' {}", environment, cli_path(), arguments);
     winsize size = {.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
     int terminal = -1;
     const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
@@ -62,7 +63,7 @@ class CliProgress : public CliTest {
     return std::ranges::any_of(lines, [&](const std::string& line) { return line.contains(part); });
   }
 
-  std::string call_ = "run " + std::string(RLX_SOURCE_DIR) + "/examples/mlp.rlx --dim batch=4 ";
+  std::string call_ = "run " + in_source("examples/mlp.rlx --dim batch=4 ");
 };
 
 TEST_F(CliProgress, ATerminalShowsEachStage) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/gpu/cli_harness.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
@@ -10,7 +11,7 @@ namespace fs = std::filesystem;
 
 class CliRobust : public CliTest {
  protected:
-  static std::string source(const std::string& path) { return std::string(RLX_SOURCE_DIR) + "/" + path; }
+  static std::string source(const std::string& path) { return in_source(path); }
 
   // The command that runs the program while `disk` is a file system with a few bytes left, and then lists
   // what is on it. Empty where this process may not mount one.
@@ -88,7 +89,7 @@ TEST_F(CliRobust, AFullDiskIsASentence) {
 }
 
 TEST_F(CliRobust, OutputThatNobodyTakesIsAnError) {
-  const std::string command = formatted("'{}' ops >/dev/full 2>'{}'", RLX_CLI_PATH, path("err"));
+  const std::string command = formatted("'{}' ops >/dev/full 2>'{}'", cli_path(), path("err"));
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
   EXPECT_EQ(slurp(path("err")), "rlx: the output could not be written\n");
 }
@@ -102,7 +103,7 @@ TEST_F(CliRobust, InterruptedRunsLeaveNothing) {
         ">/dev/null "
         "2>'{4}' & run=$!; while [ ! -d '{3}' ] && kill -0 $run; do sleep 0.05; done; kill -{0} $run; wait "
         "$run",
-        signal, RLX_CLI_PATH, source("examples/mlp.rlx"), folder, path("err"));
+        signal, cli_path(), source("examples/mlp.rlx"), folder, path("err"));
     EXPECT_EQ(WEXITSTATUS(std::system(script.c_str())), code);
     EXPECT_EQ(slurp(path("err")), "rlx: interrupted; nothing half-written is left\n");
     EXPECT_TRUE(fs::is_empty(folder));

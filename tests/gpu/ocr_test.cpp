@@ -12,12 +12,13 @@
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
+#include "tests/support/paths.h"
 #include "vision/text_reader.h"
 
 namespace rlx::vision {
 namespace {
 
-const std::string kPicture = std::string(RLX_SOURCE_DIR) + "/examples/ocr/cafe.png";
+const std::string kPicture = in_source("examples/ocr/cafe.png");
 
 class Ocr : public ::testing::Test {
  protected:
@@ -83,7 +84,7 @@ Tensor run_network(const std::string& path, const Tensor& x) {
 
 TEST_F(Ocr, NetworksAgreeWithOnnxRuntime) {
   const Image image = read_image(kPicture);
-  const NamedTensors want = read_npz(std::string(RLX_SOURCE_DIR) + "/tests/fixtures/ocr.npz");
+  const NamedTensors want = read_npz(in_source("tests/fixtures/ocr.npz"));
   const auto expect_near = [](const Tensor& got, const Tensor& expected) {
     EXPECT_TRUE(testing::within(got.doubles(), expected.doubles(), kAllowed));
   };
@@ -142,14 +143,14 @@ const std::vector<std::string> kThreeLines = {
 
 // Letters of 12 pixels in long lines: the classifier turned them when it saw them pressed together.
 TEST_F(Ocr, ReadsThreeSmallLines) {
-  const Image image = read_image(RLX_SOURCE_DIR "/tests/fixtures/three_lines.png");
+  const Image image = read_image(in_source("tests/fixtures/three_lines.png"));
   EXPECT_EQ(small_letters(lines_of(image)), kThreeLines);
 }
 
 // Light on dark, with all its spaces, in the order of a page that is turned; and a line the wrong way round,
 // of which the classifier is said to be sure.
 TEST_F(Ocr, ReadsATurnedParagraph) {
-  const Image image = read_image(RLX_SOURCE_DIR "/tests/fixtures/turned_text.png");
+  const Image image = read_image(in_source("tests/fixtures/turned_text.png"));
   const std::vector<std::string> want = {"alice was beginning to get very tired",
                                          "of sitting by her sister on the bank,",
                                          "and of having nothing to do: once or twice"};
@@ -162,7 +163,7 @@ TEST_F(Ocr, ReadsATurnedParagraph) {
 
 // Made small enough for one look, a page loses its footnote; this one lies across the border of two tiles.
 TEST_F(Ocr, FindsTheFootnoteOfALargePage) {
-  const Image note = read_image(RLX_SOURCE_DIR "/tests/fixtures/three_lines.png");
+  const Image note = read_image(in_source("tests/fixtures/three_lines.png"));
   Image page{.width = 2400, .height = 1600, .rgb = std::vector<uint8_t>(2400 * 1600 * 3, 255)};
   for (int64_t y = 0; y < note.height; ++y)
     std::copy_n(note.pixel(0, y), 3 * note.width, page.pixel(640, 1500 + y));
@@ -179,8 +180,7 @@ TEST_F(Ocr, OtherFilesInThePlaceOfANetworkAreNamed) {
   EXPECT_TRUE(
       with([&](TextModels& m) { m.detector = models_.classifier; }).contains("not PP-OCR's text detector"));
   EXPECT_TRUE(with([&](TextModels& m) { m.recogniser = kPicture; }).contains("cafe.png"));
-  EXPECT_TRUE(
-      with([&](TextModels& m) { m.alphabet = RLX_SOURCE_DIR "/LICENSE"; }).contains("is no character"));
+  EXPECT_TRUE(with([&](TextModels& m) { m.alphabet = in_source("LICENSE"); }).contains("is no character"));
 }
 
 }  // namespace

@@ -10,13 +10,14 @@
 #include "rlx/rlx.h"
 #include "tests/support/compare.h"
 #include "tests/support/full.h"
+#include "tests/support/paths.h"
 
 namespace rlx {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(RLX_SOURCE_DIR) / "tests/fixtures/onnx";
+const fs::path kFolder = fs::path(in_source("tests/fixtures/onnx"));
 
 struct Exported {
   std::string name;        // its folder

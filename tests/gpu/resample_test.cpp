@@ -8,6 +8,7 @@
 #include "rlx/safetensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
@@ -45,7 +46,7 @@ Case read_case(const SafetensorsFile& file, const std::string& name, std::string
 }
 
 TEST(Resample, IsWhatPyTorchComputes) {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/resample.safetensors");
+  const auto file = SafetensorsFile::open(in_source("tests/fixtures/resample.safetensors"));
   int cases = 0;
   for (const auto& [name, call] : file.metadata()) {
     if (name == "made_by") continue;
@@ -123,7 +124,7 @@ TEST(Rearrange, ShufflesPixels) {
 }
 
 TEST(Rearrange, ShufflesPixelsAsPyTorch) {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/vision.safetensors");
+  const auto file = SafetensorsFile::open(in_source("tests/fixtures/vision.safetensors"));
   const auto expect_same = [&](const std::string& name, Value (*function)(Value, int64_t)) {
     const Tensor x = file.tensor(name + ".x");
     Graph g;

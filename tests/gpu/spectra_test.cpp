@@ -15,6 +15,7 @@
 #include "tests/support/devices.h"
 #include "tests/support/full.h"
 #include "tests/support/message.h"
+#include "tests/support/paths.h"
 #include "tests/support/sample.h"
 
 namespace rlx::testing {
@@ -72,7 +73,7 @@ Tolerance tolerance_for(const Tensor& want, int64_t n) {
 }
 
 void expect_numpys(const Device* device) {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/spectra.safetensors");
+  const auto file = SafetensorsFile::open(in_source("tests/fixtures/spectra.safetensors"));
   int cases = 0;
   for (const auto& [name, call] : file.metadata()) {
     if (name == "made_by" || (name == "long_1048576" && !full_run())) continue;

@@ -12,6 +12,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
+#include "tests/support/paths.h"
 #include "tests/support/sample.h"
 
 namespace rlx::testing {
@@ -76,7 +77,7 @@ double sum(const Tensor& t) {
 }
 
 TEST(Splats, AreWhatNumPyComputes) {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/splats.safetensors");
+  const auto file = SafetensorsFile::open(in_source("tests/fixtures/splats.safetensors"));
   int cases = 0;
   for (const auto& [name, call] : file.metadata()) {
     if (name == "made_by") continue;

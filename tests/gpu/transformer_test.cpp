@@ -16,13 +16,14 @@
 #include "tests/support/devices.h"
 #include "tests/support/encoded.h"
 #include "tests/support/message.h"
+#include "tests/support/paths.h"
 #include "tests/support/sample.h"
 
 namespace rlx::testing {
 namespace {
 
 SafetensorsFile fixture() {
-  return SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/transformer.safetensors");
+  return SafetensorsFile::open(in_source("tests/fixtures/transformer.safetensors"));
 }
 
 struct Case {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ir/tolerance.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
@@ -93,7 +94,7 @@ TEST(Compare, NoTestLosesANaN) {
   ASSERT_TRUE(std::regex_search("worst = std::max(worst, std::fabs(got.real(i) - want.real(i)));", loses));
   namespace fs = std::filesystem;
   int files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(fs::path(RLX_SOURCE_DIR) / "tests")) {
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(in_source("tests")))) {
     if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") continue;
     const std::string name = entry.path().filename();
     if (name == "compare_test.cpp" || name == "compare.cpp") continue;

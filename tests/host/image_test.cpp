@@ -15,6 +15,7 @@
 #include "rlx/npy.h"
 #include "tests/support/compare.h"
 #include "tests/support/message.h"
+#include "tests/support/paths.h"
 #include "vision/draw.h"
 #include "vision/image.h"
 #include "vision/orientation.h"
@@ -25,7 +26,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 const NamedTensors& fixtures() {
-  static const NamedTensors all = read_npz(std::string(RLX_SOURCE_DIR) + "/tests/fixtures/pictures.npz");
+  static const NamedTensors all = read_npz(in_source("tests/fixtures/pictures.npz"));
   return all;
 }
 

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "tests/support/paths.h"
+
 namespace rlx {
 namespace {
 
@@ -31,7 +33,7 @@ TEST(Layers, NothingLooksUp) {
   namespace fs = std::filesystem;
   int files = 0;
   for (const auto& [folder, sees] : kSees) {
-    const fs::path root = fs::path(RLX_SOURCE_DIR) / "src" / folder;
+    const fs::path root = fs::path(in_source("src")) / folder;
     for (const auto& entry : fs::recursive_directory_iterator(root)) {
       if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") continue;
       ++files;

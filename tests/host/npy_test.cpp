@@ -17,6 +17,7 @@
 #include "import/zip.h"
 #include "rlx/npy.h"
 #include "tests/support/message.h"
+#include "tests/support/paths.h"
 
 namespace rlx {
 namespace {
@@ -24,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Type = onnx::ElementType;
 
-constexpr auto kFixture = RLX_SOURCE_DIR "/tests/fixtures/npy.npz";
+const std::string kFixture = in_source("tests/fixtures/npy.npz");
 
 class Npy : public ::testing::Test {
  protected:

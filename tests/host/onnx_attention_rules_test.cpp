@@ -13,6 +13,7 @@
 #include "rlx/ops/attention.h"
 #include "tests/support/message.h"
 #include "tests/support/one_node.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
@@ -318,7 +319,7 @@ TEST(OnnxGroupQueryAttention, PaddingOfAPromptChangesNothing) {
 // --- Whole layers ---
 
 onnx::Model fixture(const std::string& name) {
-  return onnx::load(formatted("{}/tests/fixtures/onnx/microsoft/{}/model.onnx", RLX_SOURCE_DIR, name));
+  return onnx::load(in_source(formatted("tests/fixtures/onnx/microsoft/{}/model.onnx", name)));
 }
 
 TEST(OnnxLayers, AnEncoderIsFewNodes) {

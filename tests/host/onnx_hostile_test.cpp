@@ -18,6 +18,7 @@
 #include "tests/support/message.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/onnx_seeds.h"
+#include "tests/support/paths.h"
 
 namespace rlx {
 namespace {
@@ -55,8 +56,7 @@ TEST(OnnxHostile, SeedsOfTheFuzzerAreImported) {
   EXPECT_GE(seeds.size(), 25u);
   for (const OnnxSeed& seed : seeds) {
     SCOPED_TRACE(seed.name);
-    std::ifstream in(fs::path(RLX_SOURCE_DIR) / "tests/fuzz/corpus/onnx" / (seed.name + ".onnx"),
-                     std::ios::binary);
+    std::ifstream in(fs::path(in_source("tests/fuzz/corpus/onnx")) / (seed.name + ".onnx"), std::ios::binary);
     const std::string stored((std::istreambuf_iterator<char>(in)), {});
     EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(stored)), seed.bytes))
         << "run rlx_make_onnx_corpus";

@@ -10,6 +10,7 @@
 #include "rlx/onnx.h"
 #include "tests/support/message.h"
 #include "tests/support/onnx_model.h"
+#include "tests/support/paths.h"
 
 namespace rlx {
 namespace {
@@ -70,7 +71,7 @@ TEST(OnnxImport, OpsetsAreStatedTheSameEverywhere) {
   const std::string range = said.substr(start, said.find(" are supported") - start);
   ASSERT_TRUE(range.starts_with("1 to ")) << said;
   for (const char* const file : {"docs/onnx.md", "include/rlx/onnx.h", "CHANGELOG.md"}) {
-    std::ifstream in(std::filesystem::path(RLX_SOURCE_DIR) / file);
+    std::ifstream in(in_source(file));
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     EXPECT_TRUE(text.contains("psets " + range + " ") || text.contains("psets " + range + ","))
         << file << range;

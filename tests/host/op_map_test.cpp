@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "ops/machinery/op_table.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
@@ -24,7 +25,7 @@ std::string slurp(const fs::path& path) {
 std::set<std::string> public_functions() {
   std::set<std::string> out;
   const std::regex call(R"(\b([a-z_][a-z_0-9]*)\()");
-  for (const auto& entry : fs::recursive_directory_iterator(fs::path(RLX_SOURCE_DIR) / "include/rlx")) {
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(in_source("include/rlx")))) {
     const std::string text = slurp(entry.path());
     for (auto it = std::sregex_iterator(text.begin(), text.end(), call); it != std::sregex_iterator(); ++it)
       out.insert((*it)[1]);
@@ -51,7 +52,7 @@ TEST(OpMap, NamesWhatExists) {
   ASSERT_TRUE(functions.contains("matmul_bias_act"));
   const std::regex quoted("`([^`]*)`");
   std::set<std::string> seen;
-  for (const std::vector<std::string>& cells : table_rows(slurp(RLX_SOURCE_DIR "/docs/op-map.md"))) {
+  for (const std::vector<std::string>& cells : table_rows(slurp(in_source("docs/op-map.md")))) {
     ASSERT_EQ(cells.size(), 3u) << cells[0];
     EXPECT_TRUE(seen.insert(cells[0]).second) << cells[0] << " is there twice";
     int names = 0;

@@ -15,6 +15,7 @@
 #include "tests/support/allocations.h"
 #include "tests/support/message.h"
 #include "tests/support/onnx_seeds.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
@@ -70,7 +71,7 @@ TEST(OutOfMemory, IsAnErrorOfEveryPublicFunction) {
   expect_errors("write_npy", [&] { write_npy(path, tensor); });
   expect_errors("read_npy", [&] { static_cast<void>(read_npy(path)); });
   std::filesystem::remove(path);
-  const std::string npz = RLX_SOURCE_DIR "/tests/fixtures/ocr.npz";
+  const std::string npz = in_source("tests/fixtures/ocr.npz");
   expect_errors("read_npz", [&] { read_npz(npz); });
 }
 

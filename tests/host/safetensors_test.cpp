@@ -10,6 +10,7 @@
 
 #include "rlx/error.h"
 #include "tests/support/message.h"
+#include "tests/support/paths.h"
 
 namespace rlx {
 namespace {
@@ -83,7 +84,7 @@ TEST(Safetensors, ReadsAFile) {
 }
 
 TEST(Safetensors, TheFixtureOfPyTorchIsValid) {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/bert_tiny.safetensors");
+  const auto file = SafetensorsFile::open(in_source("tests/fixtures/bert_tiny.safetensors"));
   EXPECT_EQ(file.tensors().size(), 44u);
   EXPECT_EQ(file.find("encoder.layer.1.output.dense.weight")->shape, (std::vector<int64_t>{32, 70}));
 }

@@ -18,6 +18,7 @@
 #include "ops/machinery/op_table.h"
 #include "rlx/rlx.h"
 #include "tests/support/message.h"
+#include "tests/support/paths.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/sample.h"
 
@@ -400,7 +401,7 @@ TEST(Access, NodesWithoutOutputsAreNoValues) {
 // --- The header and the document ---
 
 std::string read_file(const std::string& path) {
-  std::ifstream in(std::string(RLX_SOURCE_DIR) + "/" + path);
+  std::ifstream in(in_source(path));
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
@@ -408,7 +409,7 @@ std::string read_file(const std::string& path) {
 
 std::string all_headers() {
   std::string text;
-  for (const auto& file : std::filesystem::directory_iterator(RLX_SOURCE_DIR "/include/rlx/ops"))
+  for (const auto& file : std::filesystem::directory_iterator(in_source("include/rlx/ops")))
     text += read_file("include/rlx/ops/" + file.path().filename().string());
   return text;
 }

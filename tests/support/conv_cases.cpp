@@ -2,11 +2,12 @@
 
 #include "base/format.h"
 #include "rlx/safetensors.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 
 std::vector<ConvCase> conv_cases() {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/conv.safetensors");
+  const auto file = SafetensorsFile::open(in_source("tests/fixtures/conv.safetensors"));
   std::vector<ConvCase> cases;
   for (const auto& [name, attributes] : file.metadata()) {
     if (name == "made_by") continue;

@@ -7,6 +7,7 @@
 #include "rlx/safetensors.h"
 #include "rlx/tensor.h"
 #include "tests/support/full.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 
@@ -16,7 +17,7 @@ inline bool is_quick(DType encoding) { return full_run() || !to_string(encoding)
 
 inline const SafetensorsFile& encoded_fixture() {
   static const SafetensorsFile file =
-      SafetensorsFile::open(std::string(RLX_SOURCE_DIR) + "/tests/fixtures/encodings.safetensors");
+      SafetensorsFile::open(in_source("tests/fixtures/encodings.safetensors"));
   return file;
 }
 

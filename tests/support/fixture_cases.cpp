@@ -7,6 +7,7 @@
 #include "ir/op.h"
 #include "ir/reference.h"
 #include "rlx/safetensors.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 namespace {
@@ -35,8 +36,7 @@ FixtureCase read_case(const SafetensorsFile& file, const std::string& name, cons
 }  // namespace
 
 std::vector<FixtureCase> fixture_cases(const std::string& name) {
-  const auto file =
-      SafetensorsFile::open(formatted("{}/tests/fixtures/{}.safetensors", RLX_SOURCE_DIR, name));
+  const auto file = SafetensorsFile::open(in_source(formatted("tests/fixtures/{}.safetensors", name)));
   std::vector<FixtureCase> cases;
   for (const auto& [key, call] : file.metadata()) {
     if (key == "made_by") continue;

@@ -2,11 +2,12 @@
 
 #include "base/format.h"
 #include "rlx/safetensors.h"
+#include "tests/support/paths.h"
 
 namespace rlx::testing {
 
 std::vector<VisionCase> vision_cases() {
-  const auto file = SafetensorsFile::open(RLX_SOURCE_DIR "/tests/fixtures/vision.safetensors");
+  const auto file = SafetensorsFile::open(in_source("tests/fixtures/vision.safetensors"));
   std::vector<VisionCase> cases;
   for (const auto& [name, call] : file.metadata()) {
     if (name == "made_by") continue;
