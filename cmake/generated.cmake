@@ -1,5 +1,6 @@
 # Sources generated during the build: the embedded kernels and the tables of ops, encodings and ONNX rules.
-# Result: RLX_GENERATED_SOURCES. The generators leave a file alone when its content would not change.
+# Result: RLX_GENERATED_kernels, _ops, _encodings and _import for these layers, and the target rlx_kernel_headers, which
+# those that include the kernels' headers wait for. The generators leave a file alone when its content would not change.
 
 # Kernels: generated/kernels/<stem>.wgsl.h for each kernel, kernels.cpp with the texts of all of them and a list (a
 # source file for each would take longer to compile), lib.wgsl.h and .cpp for the shared fragments. The generator is built
@@ -27,8 +28,10 @@ add_custom_command(
   COMMENT "Embedding kernels"
   VERBATIM)
 
+add_custom_target(rlx_kernel_headers DEPENDS ${embedded})
+set(RLX_GENERATED_kernels ${embedded})
+
 # The tables of ops, of encodings and of ONNX rules: generated/NAME.cpp calls the register functions of all sources in a folder.
-set(tables)
 set(table_script ${PROJECT_SOURCE_DIR}/tools/register_table.py)
 function(add_table name folder namespace table header)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/${folder}/*.cpp)
@@ -40,10 +43,9 @@ function(add_table name folder namespace table header)
     DEPENDS ${table_script} ${sources}
     COMMENT "Generating ${name}.cpp"
     VERBATIM)
-  set(tables ${tables} ${out} PARENT_SCOPE)
+  string(REGEX MATCH "^[a-z]+" layer ${folder})
+  set(RLX_GENERATED_${layer} ${out} PARENT_SCOPE)
 endfunction()
 add_table(op_table ops rlx::ops OpTable ops/machinery/op_table.h)
 add_table(encoding_table encodings rlx::encodings EncodingTable encodings/encoding.h)
 add_table(onnx_rule_table import/onnx/rules rlx::onnx::rules RuleTable import/onnx/rules.h)
-
-set(RLX_GENERATED_SOURCES ${embedded} ${tables})

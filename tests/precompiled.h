@@ -10,7 +10,4 @@
 #include <thread>
 
 #include "cmake/precompiled.h"
-#include "rlx/compile.h"
-#include "rlx/executable.h"
-#include "rlx/graph.h"
 #include "rlx/tensor.h"

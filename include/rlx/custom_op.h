@@ -33,7 +33,8 @@
 #include <variant>
 #include <vector>
 
-#include "rlx/graph.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

@@ -21,11 +21,11 @@
 
 #include "rlx/device.h"
 #include "rlx/device_tensor.h"
-#include "rlx/graph.h"
 #include "rlx/list.h"
 #include "rlx/pending.h"
 #include "rlx/report.h"
 #include "rlx/tensor.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

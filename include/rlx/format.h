@@ -5,8 +5,8 @@
 #include <format>
 
 #include "rlx/error.h"
-#include "rlx/graph.h"
 #include "rlx/tensor.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

@@ -8,10 +8,10 @@
 // Shapes are inferred and checked as nodes are added. rlx/ops.h has the functions that add ops.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,62 +19,15 @@
 #include "rlx/dtype.h"
 #include "rlx/shape.h"
 #include "rlx/tensor.h"
+#include "rlx/value.h"
 
 namespace rlx {
-
-class Op;
-class Graph;
-using OpPtr = std::shared_ptr<const Op>;
-using GraphPtr = std::shared_ptr<const Graph>;
-
-struct TensorType {
-  DType dtype = DType::f32;
-  Shape shape;
-
-  std::string text() const;  // f32[batch, 768]
-  friend bool operator==(const TensorType&, const TensorType&) = default;
-};
-std::ostream& operator<<(std::ostream& out, const TensorType& type);
-// What ops see of it: an encoded type as f32.
-inline TensorType value_type(const TensorType& type) { return {value_dtype(type.dtype), type.shape}; }
-
-// Output `output` of node number `node`; -1 stands for an optional input that is not given.
-struct ValueId {
-  int32_t node = -1;
-  int32_t output = 0;
-  bool is_absent() const { return node < 0; }
-  friend auto operator<=>(const ValueId&, const ValueId&) = default;
-};
 
 struct Node {
   OpPtr op;
   std::string name;             // unique in the graph; for inputs, params and states the name callers use
   std::vector<ValueId> inputs;  // optional ones that are not given are absent; the last is never absent
   std::vector<TensorType> outputs;
-};
-
-// A handle on a value while a graph is built. It follows the graph when that is moved; using it after the
-// graph is gone is an error. A copy of a graph has its own values. An empty Value in place of an optional
-// input means that it is not given.
-class Value {
- public:
-  Value() = default;
-
-  Graph& graph() const;
-  ValueId id() const { return id_; }
-  const TensorType& type() const;
-  const Shape& shape() const { return type().shape; }
-  DType dtype() const { return type().dtype; }  // of a leaf it may be encoded; ops see value_dtype(dtype())
-  // Names the node that makes this value: messages, dumps and traces use this name.
-  Value named(std::string name) const;
-  explicit operator bool() const { return graph_ != nullptr; }
-
- private:
-  friend class Graph;
-  Value(std::shared_ptr<Graph* const> graph, ValueId id) : graph_(std::move(graph)), id_(id) {}
-
-  std::shared_ptr<Graph* const> graph_;
-  ValueId id_;
 };
 
 class Graph {

@@ -17,9 +17,6 @@
 
 namespace rlx {
 
-struct Expr;      // ops/elementwise/expr.h
-struct ScalarFn;  // ops/elementwise/scalar.h
-
 struct ExprArg {
   enum class Kind { input, step, number } kind = Kind::input;
   int32_t index = 0;
@@ -36,24 +33,22 @@ struct ExprArg {
 class ExprAttr {
  public:
   struct Step {
-    const ScalarFn* fn = nullptr;  // null: a cast
-    DType to = DType::f32;         // what a cast makes
+    std::string function;   // "": a cast
+    DType to = DType::f32;  // what a cast makes
     std::vector<ExprArg> args;
     friend auto operator<=>(const Step&, const Step&) = default;
   };
 
   ExprAttr() = default;  // no steps
   explicit ExprAttr(std::vector<Step> steps);
-  // An empty text has no steps. An error names the place.
+  // An empty text has no steps. An error names the place; whether its functions exist is known to `typed`
+  // alone.
   static ExprAttr parse(std::string_view text);
 
   bool empty() const { return !steps_; }
   const std::vector<Step>& steps() const;
   std::string text() const;
   uint64_t hash() const;
-  // For inputs of these types; an error if there are fewer than it uses, or if a function or a number does
-  // not fit a type.
-  Expr typed(std::vector<DType> inputs) const;
 
   friend bool operator==(const ExprAttr& a, const ExprAttr& b) { return std::is_eq(a <=> b); }
   friend std::strong_ordering operator<=>(const ExprAttr& a, const ExprAttr& b) {

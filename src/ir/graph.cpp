@@ -7,7 +7,6 @@
 #include "ir/infer.h"
 #include "ir/literal.h"
 #include "ir/op.h"
-#include "ir/operand_name.h"
 
 namespace rlx {
 
@@ -178,7 +177,7 @@ void check_output(const Op& op, const TensorType& t) {
 void drop_absent(const Op& op, std::vector<ValueId>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].is_absent() && !op.optional_input(static_cast<int64_t>(i)))
-      fail("{}: {} is not optional", op.name(), operand_name(op.name(), static_cast<int64_t>(i)));
+      fail("{}: {} is not optional", op.name(), op.operand_name(static_cast<int64_t>(i)));
   }
   while (!inputs.empty() && inputs.back().is_absent()) inputs.pop_back();
 }
@@ -198,7 +197,7 @@ void with_types(const Graph& graph, const Op& op, const std::vector<ValueId>& in
     if (decoded.empty()) decoded.reserve(inputs.size());
     types.back() = &decoded.emplace_back(value_type(*type));
   }
-  f(InferArgs(op.name(), std::move(types)));
+  f(InferArgs(op, std::move(types)));
 }
 
 }  // namespace
@@ -253,6 +252,12 @@ Value Graph::add_value(OpPtr op, const std::vector<Value>& inputs, std::string n
   return value(add(std::move(op), std::move(ids), std::move(name)));
 } catch (...) {
   throw_as_error("adding a node");
+}
+
+Value add_node(OpPtr op, const std::vector<Value>& inputs) {
+  if (inputs.empty())
+    fail(ErrorKind::invalid_argument, "{}: a node without inputs is added by its graph", op->name());
+  return inputs[0].graph().add_value(std::move(op), inputs);
 }
 
 void Graph::rename(int32_t id, std::string name) {

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "base/hash.h"
-#include "ir/operand_name.h"
 #include "ir/reference.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 
@@ -76,30 +76,33 @@ RLX_INSTANTIATE(ExprAttr)
 
 // --- Inference ---
 
+std::string_view InferArgs::op() const { return op_.name(); }
+
+std::string InferArgs::operand_name(int64_t input) const { return op_.operand_name(input); }
+
 void InferArgs::expect_count(int64_t low, int64_t high) const {
   if (count() >= low && count() <= high) return;
-  if (low == high) fail("{}: takes {} input{}, not {}", op_, low, low == 1 ? "" : "s", count());
-  fail("{}: takes {} to {} inputs, not {}", op_, low, high, count());
+  if (low == high) fail("{}: takes {} input{}, not {}", op(), low, low == 1 ? "" : "s", count());
+  fail("{}: takes {} to {} inputs, not {}", op(), low, high, count());
 }
 
-int64_t InferArgs::axis(int64_t axis, int64_t rank) const {
+int64_t checked_axis(std::string_view op, int64_t axis, int64_t rank) {
   if (axis < -rank || axis >= rank) {
-    if (rank == 0) fail("{}: axis {} does not exist, the input is a scalar", op_, axis);
-    fail("{}: axis {} is outside rank {} (allowed: {} to {})", op_, axis, rank, -rank, rank - 1);
+    if (rank == 0) fail("{}: axis {} does not exist, the input is a scalar", op, axis);
+    fail("{}: axis {} is outside rank {} (allowed: {} to {})", op, axis, rank, -rank, rank - 1);
   }
   return axis < 0 ? axis + rank : axis;
 }
 
 void InferArgs::expect_dtype(int64_t input, bool allowed, std::string_view wanted) const {
   if (!allowed)
-    fail("{}: {} has type {}; it must have {}", op_, operand_name(op_, input), to_string(dtype(input)),
-         wanted);
+    fail("{}: {} has type {}; it must have {}", op(), operand_name(input), to_string(dtype(input)), wanted);
 }
 
 void InferArgs::expect_same_dtype(int64_t a, int64_t b) const {
   if (dtype(a) != dtype(b)) {
-    fail("{}: {} and {} have the types {} and {}; they must be equal (use cast)", op_, operand_name(op_, a),
-         operand_name(op_, b), to_string(dtype(a)), to_string(dtype(b)));
+    fail("{}: {} and {} have the types {} and {}; they must be equal (use cast)", op(), operand_name(a),
+         operand_name(b), to_string(dtype(a)), to_string(dtype(b)));
   }
 }
 
@@ -114,7 +117,7 @@ std::optional<ValueRange> index_range(const Shape& shape, int64_t first_axis, in
   return values_between(0, shortest - 1);
 }
 
-bool Op::optional_input(int64_t input) const { return is_optional_operand(name(), input); }
+std::string Op::operand_name(int64_t input) const { return formatted("input {}", input); }
 
 std::vector<Value> Op::gradient(const GradientArgs&) const { fail("the op {} has no gradient", name()); }
 

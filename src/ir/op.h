@@ -16,10 +16,12 @@
 #include "ir/expr_attr.h"
 #include "ir/leaf.h"
 #include "ir/view.h"
-#include "rlx/graph.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 
 namespace rlx {
 
+class Op;
 class Lowering;    // kernels/lowering.h: emits dispatches
 class RefContext;  // ir/reference.h: typed values on the host
 
@@ -72,12 +74,16 @@ class AttributeVisitor {
                       std::optional<size_t> otherwise);
 };
 
+// The axis in [0, rank); negative ones count from the end. An error that begins with the op's name if there
+// is none.
+int64_t checked_axis(std::string_view op, int64_t axis, int64_t rank);
+
 // The input types that inference sees (f32 for those that are encoded), with the checks every op needs.
 class InferArgs {
  public:
   using Types = InlineVector<const TensorType*, 6>;  // null: the input is absent
-  InferArgs(std::string_view op, Types inputs) : op_(op), inputs_(std::move(inputs)) {}
-  InferArgs(std::string_view op, std::span<const TensorType> inputs) : op_(op) {
+  InferArgs(const Op& op, Types inputs) : op_(op), inputs_(std::move(inputs)) {}
+  InferArgs(const Op& op, std::span<const TensorType> inputs) : op_(op) {
     for (const TensorType& t : inputs) inputs_.push_back(&t);
   }
 
@@ -90,18 +96,19 @@ class InferArgs {
   }
   const Shape& shape(int64_t i) const { return (*this)[i].shape; }
   DType dtype(int64_t i) const { return (*this)[i].dtype; }
-  std::string_view op() const { return op_; }
+  std::string_view op() const;                    // its name
+  std::string operand_name(int64_t input) const;  // as Op::operand_name has it
 
   void expect_count(int64_t low, int64_t high) const;
   void expect_count(int64_t n) const { expect_count(n, n); }
   // The axis in [0, rank); negative ones count from the end.
-  int64_t axis(int64_t axis, int64_t rank) const;
+  int64_t axis(int64_t axis, int64_t rank) const { return checked_axis(op(), axis, rank); }
   void expect_dtype(int64_t input, bool allowed, std::string_view wanted) const;
   void expect_float(int64_t input) const { expect_dtype(input, is_float(dtype(input)), "a float type"); }
   void expect_same_dtype(int64_t a, int64_t b) const;
 
  private:
-  std::string_view op_;
+  const Op& op_;
   Types inputs_;
 };
 
@@ -183,8 +190,10 @@ class Op {
   virtual bool expands() const { return false; }
 
   virtual bool has(Trait) const { return false; }
-  // Whether the input may be left out, wherever it is in the list: what the table of ops says.
-  virtual bool optional_input(int64_t input) const;
+  // Of the input: "mask", or "input 3" if it has no name.
+  virtual std::string operand_name(int64_t input) const;
+  // Whether the input may be left out, wherever it is in the list.
+  virtual bool optional_input(int64_t /*input*/) const { return false; }
   // Whether a number in place of another operand in a text takes the type of this one.
   virtual bool types_numbers(int64_t /*input*/) const { return true; }
   // What kind of leaf it is; nothing for an op that computes.
@@ -230,23 +239,6 @@ class Op {
   }
 };
 
-// Whether an op overrides these.
-template <class T>
-constexpr bool kHasLower = !std::same_as<decltype(&T::lower), decltype(&Op::lower)>;
-template <class T>
-constexpr bool kHasExpand = !std::same_as<decltype(&T::expand), decltype(&Op::expand)>;
-
-// struct Gather final : OpOf<Gather> { static constexpr auto kName = "gather"; ... };
-template <class Self>
-class OpOf : public Op {
- public:
-  std::string_view name() const override { return Self::kName; }
-  std::shared_ptr<Op> clone() const override {
-    return std::make_shared<Self>(static_cast<const Self&>(*this));
-  }
-  bool expands() const override { return kHasExpand<Self>; }
-};
-
 template <class T>
 const T* op_cast(const Op& op) {
   return dynamic_cast<const T*>(&op);
@@ -260,10 +252,9 @@ using Attrs = std::vector<std::pair<std::string, AttrValue>>;
 Attrs attributes(const Op& op);
 // As the text form writes it.
 std::string attribute_text(const AttrValue& value);
-// Back from a text. Texts do not distinguish 1 from 1.0 or a dim, nor a list of numbers from a shape:
-// set_attributes converts to what the attribute is.
-AttrValue parse_attribute(std::string_view text);
-// Sets attributes; a name that the op does not have, or a value of the wrong kind, is an error.
+// Sets attributes; a name that the op does not have, or a value of the wrong kind, is an error. What a text
+// gives (parse_attribute of ops/machinery/op_table.h) is converted to what the attribute is: texts do not
+// distinguish 1 from 1.0 or a dim, nor a list of numbers from a shape.
 void set_attributes(Op& op, const Attrs& attrs);
 // The op with the symbols in its attributes bound; the same pointer when it has none.
 OpPtr bind_symbols(const OpPtr& op, const SymbolValues& values);
@@ -314,17 +305,15 @@ struct State final : LeafOf<State, LeafKind::state> {
   static constexpr auto kName = "state";
 };
 
-struct Constant final : OpOf<Constant> {
+struct Constant final : Op {
   static constexpr auto kName = "constant";
+  std::string_view name() const override { return kName; }
+  std::shared_ptr<Op> clone() const override { return std::make_shared<Constant>(*this); }
   Tensor value;
   void visit_attributes(AttributeVisitor& v) override { v("value", value); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   std::optional<LeafKind> leaf() const override { return LeafKind::constant; }
 };
-
-// A default op of that name, to set attributes on; an error when there is none. Defined in
-// ops/machinery/op_table.cpp: ir/ cannot see the ops, and a text needs them all.
-std::shared_ptr<Op> make_op(std::string_view name);
 
 }  // namespace rlx

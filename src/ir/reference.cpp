@@ -7,6 +7,7 @@
 #include "ir/evaluate.h"
 #include "ir/subgraphs.h"
 #include "ir/view.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 
@@ -147,7 +148,7 @@ class Evaluation {
     for (const RefTensor* in : inputs)
       given.push_back(in ? &types.emplace_back(in->dtype, Shape(in->dims)) : nullptr);
     try {
-      out.outputs = out.op->infer(InferArgs(out.op->name(), std::move(given)));
+      out.outputs = out.op->infer(InferArgs(*out.op, std::move(given)));
     } catch (const Error& e) {
       throw e.within(formatted("node '{}' ({})", n.name, n.op->name()));
     }

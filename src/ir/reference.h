@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "ir/op.h"
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx {
+
+struct Node;
 
 // Exactly one of the vectors is in use, by dtype: real for floats, ints for integers and bool, complex for
 // c64.

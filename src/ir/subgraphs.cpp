@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "ir/op.h"
 #include "ir/text.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 namespace {

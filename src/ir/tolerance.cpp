@@ -1,4 +1,5 @@
 #include "ir/tolerance.h"
+#include "rlx/graph.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/fail.h"
-#include "ir/op.h"
 #include "ir/subgraphs.h"
+#include "ops/machinery/op_of.h"
 #include "ops/products/product_op.h"
 #include "ops/rearrange/contiguous.h"
 

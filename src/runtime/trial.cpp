@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "ops/elementwise/elementwise.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "rlx/shape.h"
 #include "rlx/tensor.h"
 #include "tests/gpu/cli_harness.h"
 #include "tests/support/onnx_model.h"

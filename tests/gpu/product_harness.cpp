@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "ir/reference.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/products/store_strided.h"
 #include "ops/reductions/reduce.h"
 #include "tests/support/compare.h"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/evaluate.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "passes/passes.h"
 #include "plan/program.h"

@@ -1,6 +1,7 @@
 // Layers of experts: what is refused before it could leave out a token in silence.
 #include <gtest/gtest.h>
 
+#include "rlx/graph.h"
 #include "rlx/ops/transformer.h"
 #include "tests/support/message.h"
 

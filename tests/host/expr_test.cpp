@@ -46,8 +46,7 @@ TEST(Expressions, AreComparedByWhatTheyCompute) {
 }
 
 TEST(Expressions, TypesAreGivenWithoutText) {
-  const Expr e =
-      ExprAttr::parse("t0=cast_f32($0); t1=less(t0,$1); where(t1,t0,2)").typed({DType::i32, DType::f32});
+  const Expr e = Expr::parse("t0=cast_f32($0); t1=less(t0,$1); where(t1,t0,2)", {DType::i32, DType::f32});
   EXPECT_EQ(e.steps[0].type, DType::f32);
   EXPECT_EQ(e.steps[1].type, DType::bool_);
   EXPECT_EQ(e.result_type(), DType::f32);

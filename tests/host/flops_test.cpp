@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "rlx/graph.h"
 #include "rlx/ops/attention.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"

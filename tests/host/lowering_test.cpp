@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/rates.h"
+#include "ops/machinery/op_of.h"
 #include "passes/passes.h"
 #include "plan/program.h"
 #include "rlx/models.h"

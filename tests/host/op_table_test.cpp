@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/operand_name.h"
+#include "ops/machinery/operand_name.h"
 #include "rlx/schema.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"

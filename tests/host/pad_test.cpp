@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/reference.h"
+#include "rlx/graph.h"
 #include "rlx/ops/rearrange.h"
 #include "tests/support/message.h"
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/resampling/resize_taps.h"
+#include "rlx/graph.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/rearrange.h"
 #include "tests/support/message.h"

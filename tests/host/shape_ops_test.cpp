@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "rlx/error.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 #include "tests/support/message.h"

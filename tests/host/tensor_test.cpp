@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "rlx/format.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "tests/support/message.h"
 

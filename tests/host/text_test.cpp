@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/op.h"
 #include "ir/reference.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/rlx.h"
 #include "tests/support/message.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

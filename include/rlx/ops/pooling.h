@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "rlx/graph.h"
 #include "rlx/ops/convolution.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

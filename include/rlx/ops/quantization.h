@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "rlx/graph.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rlx/graph.h"
 #include "rlx/tensor.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

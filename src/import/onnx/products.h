@@ -1,7 +1,7 @@
 // Products that several rules need.
 #pragma once
 
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx::onnx {
 

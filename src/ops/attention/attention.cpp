@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "ir/operand_name.h"
 #include "ops/attention/attention_problem.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 
@@ -47,7 +47,7 @@ Sizes read_dims(const Attention& op, const InferArgs& in, int64_t input, int64_t
   const Shape& s = in.shape(input);
   const int64_t rank = op.layout == AttentionLayout::bsd ? 3 : 4;
   if (s.rank() != rank) {
-    fail("attention: {} has rank {}; this layout needs {}", operand_name(in.op(), input), s.rank(), rank);
+    fail("attention: {} has rank {}; this layout needs {}", in.operand_name(input), s.rank(), rank);
   }
   if (op.layout == AttentionLayout::bhsd) return {s[0], s[1], s[2], s[3]};
   if (op.layout == AttentionLayout::bshd) return {s[0], s[2], s[1], s[3]};
@@ -56,7 +56,7 @@ Sizes read_dims(const Attention& op, const InferArgs& in, int64_t input, int64_t
   const std::optional<Dim> head = Dim::exact_div(s[2], Dim(heads));
   if (!head) {
     fail("attention: {} has {} elements at each position, which is not a multiple of its {} heads",
-         operand_name(in.op(), input), s[2].text(), heads);
+         in.operand_name(input), s[2].text(), heads);
   }
   return {s[0], Dim(heads), s[1], *head};
 }
@@ -220,7 +220,7 @@ std::optional<ValueRange> Attention::sensible_values(int64_t input,
 }
 
 Tolerance Attention::tolerance(std::span<const TensorType> inputs) const {
-  const Checked c = check_inputs(*this, InferArgs(name(), inputs));
+  const Checked c = check_inputs(*this, InferArgs(*this, inputs));
   const auto head = static_cast<double>(c.q.head.value());
   // A score is a sum of `head` products of numbers up to 2, 4/3 on average: its error moves the weight of a
   // value by as much, relative to it, and the exponential adds its own. tanh is 2 units off, of a number as

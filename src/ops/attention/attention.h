@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "ir/op.h"
+#include "ops/machinery/op_of.h"
 #include "rlx/ops/attention.h"
 
 namespace rlx {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "rlx/graph.h"
 #include "rlx/ops/attention.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"

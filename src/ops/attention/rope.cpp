@@ -167,7 +167,7 @@ Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved, in
   op->head_dim = head_dim;
   op->interleaved = interleaved;
   op->rotated = rotated;
-  return x.graph().add_value(std::move(op), {x, cos, sin, positions});
+  return add_node(std::move(op), {x, cos, sin, positions});
 }
 
 namespace ops {

@@ -1,8 +1,8 @@
 // Rotary position embedding.
 #pragma once
 
-#include "ir/op.h"
 #include "kernels/dispatch.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 

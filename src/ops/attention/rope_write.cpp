@@ -41,11 +41,12 @@ void RopeWrite::infer_again(const InferArgs& in, std::vector<TensorType>& types)
     part.shape[last] = elements;
   };
   take(queries + keys);
-  rope.check_inputs(InferArgs(Rope::kName, InferArgs::Types{&part, &in[3], &in[4]}));
+  rope.check_inputs(InferArgs(rope, InferArgs::Types{&part, &in[3], &in[4]}));
   take(keys);
-  write().check_write(InferArgs(WriteState::kName, InferArgs::Types{&in[0], &part}), 0, 1);
+  const WriteState write = this->write();
+  write.check_write(InferArgs(write, InferArgs::Types{&in[0], &part}), 0, 1);
   take(width.value() - queries - keys);
-  write().check_write(InferArgs(WriteState::kName, InferArgs::Types{&in[1], &part}), 0, 1);
+  write.check_write(InferArgs(write, InferArgs::Types{&in[1], &part}), 0, 1);
   take(queries);
   types[0] = in[0];
   types[1] = in[1];

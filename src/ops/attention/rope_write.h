@@ -1,8 +1,8 @@
 // What a decoder does with queries, keys and values before attention, in one dispatch.
 #pragma once
 
-#include "ir/op.h"
 #include "ops/attention/rope.h"
+#include "ops/machinery/op_of.h"
 #include "ops/rearrange/write_state.h"
 
 namespace rlx {

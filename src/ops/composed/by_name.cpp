@@ -13,17 +13,6 @@
 
 namespace rlx {
 
-Error composite_error(const Error& e, std::string_view op) {
-  std::string_view text = e.what();
-  while (text.starts_with("node '")) {
-    const size_t end = text.find("': ");
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 3);
-  }
-  const std::string prefix = formatted("{}: ", op);
-  return {e.kind(), text.starts_with(prefix) ? std::string(text) : prefix + std::string(text)};
-}
-
 Value hardmax(Value x, int64_t axis) {
   const int64_t rank = x.shape().rank();
   if (axis < -rank || axis >= rank) fail("hardmax: there is no axis {} in a tensor of rank {}", axis, rank);
@@ -35,7 +24,7 @@ Value hardmax(Value x, int64_t axis) {
   largest->axis = along;
   largest->keepdims = true;
   largest->or_none = true;  // nothing is compared with it then
-  return cast(equal(x.graph().add_value(largest, {x}), index), x.dtype());
+  return cast(equal(add_node(largest, {x}), index), x.dtype());
 }
 
 // Computed in f32 and rounded once.

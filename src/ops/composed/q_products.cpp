@@ -4,6 +4,7 @@
 #include "ops/machinery/integer_range.h"
 #include "ops/machinery/op_table.h"
 #include "ops/quantization/byte_product.h"
+#include "rlx/graph.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"

@@ -5,6 +5,7 @@
 
 #include "ops/composed/composite.h"
 #include "ops/machinery/op_table.h"
+#include "rlx/graph.h"
 #include "rlx/ops/attention.h"
 #include "rlx/ops/transformer.h"
 

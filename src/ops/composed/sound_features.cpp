@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "ops/composed/composite.h"
 #include "ops/machinery/op_table.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/order.h"

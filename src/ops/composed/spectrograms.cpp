@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/fail.h"
+#include "rlx/graph.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"

@@ -7,6 +7,7 @@
 
 #include "ir/op.h"
 #include "ir/reference.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 

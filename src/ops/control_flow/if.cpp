@@ -5,6 +5,7 @@
 #include "ir/reference.h"
 #include "ops/control_flow/body.h"
 #include "ops/machinery/op_table.h"
+#include "rlx/graph.h"
 #include "rlx/ops/control_flow.h"
 
 namespace rlx {
@@ -56,7 +57,7 @@ std::vector<Value> if_else(Value condition, const std::vector<Value>& inputs, Gr
   op->else_body = std::make_shared<const Graph>(std::move(else_body));
   std::vector<Value> all = {condition};
   all.insert(all.end(), inputs.begin(), inputs.end());
-  return all_outputs(condition.graph().add_value(op, all));
+  return all_outputs(add_node(op, all));
 }
 
 namespace ops {

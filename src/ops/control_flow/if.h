@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ir/op.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 

@@ -6,6 +6,7 @@
 #include "ops/control_flow/body.h"
 #include "ops/machinery/op_table.h"
 #include "ops/rearrange/contiguous.h"
+#include "rlx/graph.h"
 #include "rlx/ops/control_flow.h"
 
 namespace rlx {

@@ -5,6 +5,7 @@
 #include "ir/reference.h"
 #include "ir/subgraphs.h"
 #include "ops/control_flow/body.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/control_flow.h"
 #include "rlx/ops/rearrange.h"
@@ -154,7 +155,7 @@ std::vector<Value> scan(const std::vector<Value>& carried, const std::vector<Val
   std::vector<Value> inputs = carried;
   inputs.insert(inputs.end(), scanned.begin(), scanned.end());
   inputs.insert(inputs.end(), captured.begin(), captured.end());
-  return all_outputs(scanned[0].graph().add_value(op, inputs));
+  return all_outputs(add_node(op, inputs));
 }
 
 namespace ops {

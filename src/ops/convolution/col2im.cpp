@@ -8,6 +8,7 @@
 #include "kernels/lowering.h"
 #include "ops/convolution/window.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/staged.h"
 #include "ops/rearrange/contiguous.h"
@@ -226,7 +227,7 @@ Value col2im(Value columns, std::vector<int64_t> image, std::vector<int64_t> ker
   op->strides = options.strides;
   op->dilations = options.dilations;
   op->pads = options.pads;
-  return columns.graph().add_value(op, {columns});
+  return add_node(op, {columns});
 }
 
 namespace ops {

@@ -201,7 +201,7 @@ Value conv(Value x, Value w, Value bias, const ConvOptions& options) {
   op->pads = options.pads;
   op->groups = options.groups;
   op->layout = options.layout;
-  return x.graph().add_value(std::move(op), {x, w, bias});
+  return add_node(std::move(op), {x, w, bias});
 }
 
 namespace ops {

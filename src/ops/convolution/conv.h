@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "ir/op.h"
 #include "ops/convolution/window.h"
+#include "ops/machinery/op_of.h"
 #include "ops/products/product_op.h"
 #include "rlx/ops/convolution.h"
 

@@ -9,6 +9,7 @@
 #include "ops/convolution/conv.h"
 #include "ops/convolution/conv_problem.h"
 #include "ops/convolution/window.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/products/epilogue.h"
 #include "ops/products/load_strided.h"
@@ -335,7 +336,7 @@ Value conv_transpose(Value x, Value w, Value bias, const ConvTransposeOptions& o
   op->output_padding = options.output_padding;
   op->groups = options.groups;
   op->layout = options.layout;
-  return x.graph().add_value(std::move(op), {x, w, bias});
+  return add_node(std::move(op), {x, w, bias});
 }
 
 namespace ops {

@@ -2,6 +2,7 @@
 
 #include "ir/reference.h"
 #include "ops/convolution/window.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/resampling/grid_sample.h"
 #include "rlx/ops/convolution.h"
@@ -175,7 +176,7 @@ Value deform_conv(Value x, Value w, Value offset, Value bias, Value mask, const 
   op->pads = options.pads;
   op->groups = options.groups;
   op->offset_groups = options.offset_groups;
-  return x.graph().add_value(op, {x, w, offset, bias, mask});
+  return add_node(op, {x, w, offset, bias, mask});
 }
 
 namespace ops {

@@ -3,6 +3,7 @@
 #include "kernels/lowering.h"
 #include "ops/convolution/window.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/rearrange/contiguous.h"
 #include "rlx/ops/convolution.h"
@@ -108,7 +109,7 @@ Value im2col(Value x, std::vector<int64_t> kernel, const WindowOptions& options)
   op->strides = options.strides;
   op->dilations = options.dilations;
   op->pads = options.pads;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

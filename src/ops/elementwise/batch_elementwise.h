@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ir/op.h"
 #include "ops/elementwise/expr.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 

@@ -3,6 +3,7 @@
 
 #include "ir/reference.h"
 #include "ops/machinery/integer_range.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/elementwise.h"
 
@@ -59,7 +60,7 @@ struct Bitcast final : OpOf<Bitcast> {
 Value bitcast(Value x, DType to) {
   auto op = std::make_shared<Bitcast>();
   op->to = to;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

@@ -30,7 +30,7 @@ Expr Cast::expr(const std::vector<DType>& inputs) const {
 
 Expr FusedElementwise::expr(const std::vector<DType>& inputs) const {
   if (expression.empty()) fail("fused_elementwise: the expression is empty");
-  return expression.typed(inputs);
+  return typed(expression, inputs);
 }
 
 OpPtr elementwise(std::string_view function) {

@@ -2,14 +2,14 @@
 // (FusedElementwise).
 #pragma once
 
-#include "ir/op.h"
 #include "kernels/dispatch.h"
 #include "ops/elementwise/expr.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 
 // What the three have in common: an expression over broadcast inputs.
-struct ElementwiseOp : Op {
+struct ElementwiseOp : TableOp {
   // The expression for inputs of these types.
   virtual Expr expr(const std::vector<DType>& inputs) const = 0;
 

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/half.h"
 #include "base/parallel.h"
+#include "ir/literal.h"
 #include "ops/machinery/integer_range.h"
 
 namespace rlx {
@@ -104,10 +105,39 @@ bool Expr::may_overflow() const {
   });
 }
 
+Expr typed(const ExprAttr& attr, std::vector<DType> inputs) {
+  Expr expr;
+  expr.inputs = std::move(inputs);
+  expr.steps.reserve(attr.steps().size());
+  for (const ExprAttr::Step& s : attr.steps()) {
+    for (const ExprArg& a : s.args) {
+      if (a.kind == ExprArg::Kind::input && a.index >= std::ssize(expr.inputs))
+        fail("the expression '{}' uses input {}, but there are {}", attr.text(), a.index, expr.inputs.size());
+    }
+    if (s.function.empty()) {
+      expr.cast(s.args.at(0), s.to);
+    } else if (const ScalarFn* fn = find_scalar(s.function)) {
+      expr.apply(*fn, s.args);
+    } else {
+      fail("the expression '{}' calls '{}', which is not a scalar function", attr.text(), s.function);
+    }
+    for (size_t i = 0; i < s.args.size(); ++i) {
+      if (s.args[i].kind == ExprArg::Kind::number)
+        expect_fits(expr.arg_type(expr.steps.back(), i), s.args[i].number);
+    }
+  }
+  return expr;
+}
+
+Expr Expr::parse(std::string_view text, std::vector<DType> inputs) {
+  return typed(ExprAttr::parse(text), std::move(inputs));
+}
+
 ExprAttr Expr::untyped() const {
   std::vector<ExprAttr::Step> all;
   all.reserve(steps.size());
-  for (const Step& s : steps) all.push_back({s.fn, s.fn ? DType::f32 : s.type, s.args});
+  for (const Step& s : steps)
+    all.push_back({s.fn ? std::string(s.fn->name) : "", s.fn ? DType::f32 : s.type, s.args});
   return ExprAttr(std::move(all));
 }
 

@@ -36,9 +36,7 @@ struct Expr {
   static Arg constant(double number) { return {Arg::Kind::number, 0, number}; }
 
   ExprAttr untyped() const;
-  static Expr parse(std::string_view text, std::vector<DType> inputs) {
-    return ExprAttr::parse(text).typed(std::move(inputs));
-  }
+  static Expr parse(std::string_view text, std::vector<DType> inputs);
 
   // The tolerance of the composition: the steps' errors added up, plus one unit of f16 or bf16 for each
   // rounding to it on the way.
@@ -56,6 +54,10 @@ struct Expr {
   };
   Scalar evaluate(const Scalar* values) const;
 };
+
+// For inputs of these types; an error if there are fewer than it uses, if there is no such function, or if a
+// function or a number does not fit a type.
+Expr typed(const ExprAttr& attr, std::vector<DType> inputs);
 
 // An expression as WGSL. Its numbers are passed as parameters, so that a new number is not a new shader (and
 // because a constant infinity does not compile).

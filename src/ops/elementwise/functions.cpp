@@ -3,6 +3,7 @@
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/machinery/op_table.h"
+#include "rlx/graph.h"
 #include "rlx/ops.h"
 
 namespace rlx {
@@ -11,7 +12,7 @@ Value apply(std::string_view function, const std::vector<Value>& inputs) {
   const ScalarFn* fn = find_scalar(function);
   if (!fn) fail("the op '{}' is not an element-wise function", op_table().at(function).name);
   if (inputs.empty()) fail("{}: takes {} inputs, not 0", function, fn->arity);
-  return inputs[0].graph().add_value(elementwise(function), inputs);
+  return add_node(elementwise(function), inputs);
 }
 
 namespace {
@@ -141,7 +142,7 @@ Value selu(Value x) { return rlx::apply("selu", std::vector<Value>{x}); }
 Value cast(Value x, DType to) {
   auto op = std::make_shared<Cast>();
   op->to = to;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 }  // namespace rlx

@@ -4,7 +4,9 @@
 #include "ir/reference.h"
 #include "kernels/lowering.h"
 #include "kernels/range.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 
 namespace rlx {

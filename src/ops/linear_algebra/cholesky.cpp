@@ -6,6 +6,7 @@
 #include "kernels/cholesky_block.wgsl.h"
 #include "ops/linear_algebra/matrices.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "rlx/ops/linear_algebra.h"
@@ -110,7 +111,7 @@ void Cholesky::lower(Lowering& l) const {
 }  // namespace
 
 CholeskyFactor cholesky(Value x) {
-  return named_outputs<CholeskyFactor>(x.graph().add_value(std::make_shared<Cholesky>(), {x}));
+  return named_outputs<CholeskyFactor>(add_node(std::make_shared<Cholesky>(), {x}));
 }
 
 namespace ops {

@@ -5,6 +5,7 @@
 #include "kernels/identity.wgsl.h"
 #include "kernels/lu_det.wgsl.h"
 #include "ops/linear_algebra/matrices.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/linear_algebra.h"
 
@@ -58,7 +59,7 @@ void Det::lower(Lowering& l) const {
 
 }  // namespace
 
-Value det(Value x) { return x.graph().add_value(std::make_shared<Det>(), {x}); }
+Value det(Value x) { return add_node(std::make_shared<Det>(), {x}); }
 
 namespace ops {
 void register_det(OpTable& table) {

@@ -5,6 +5,7 @@
 
 #include "ir/reference.h"
 #include "ops/linear_algebra/matmul.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/products/epilogue.h"
 #include "ops/products/load_strided.h"
@@ -226,7 +227,7 @@ Value dot_general(Value a, Value b, std::vector<int64_t> a_contracting, std::vec
   op->b_contracting = std::move(b_contracting);
   op->a_batch = std::move(a_batch);
   op->b_batch = std::move(b_batch);
-  return a.graph().add_value(op, {a, b});
+  return add_node(op, {a, b});
 }
 
 namespace ops {

@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 #include "ir/reference.h"
 #include "ops/machinery/flops.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/products/grouped_product.h"
 #include "ops/products/load_blocks.h"
@@ -117,7 +118,7 @@ Tolerance GroupedMatMul::tolerance(std::span<const TensorType> inputs) const {
 }  // namespace
 
 Value grouped_matmul(Value x, Value w, Value expert) {
-  return x.graph().add_value(std::make_shared<GroupedMatMul>(), {x, w, expert});
+  return add_node(std::make_shared<GroupedMatMul>(), {x, w, expert});
 }
 
 namespace ops {

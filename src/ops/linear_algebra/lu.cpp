@@ -11,6 +11,7 @@
 #include "kernels/rates.h"
 #include "ops/linear_algebra/matrices.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "rlx/ops/linear_algebra.h"
@@ -201,9 +202,7 @@ void lower_lu_solve(Lowering& l, const LuFactors& f, const Operand& x) {
   lower_triangular_solve(l, f.matrix, x, {.upper = true});
 }
 
-LuDecomposition lu(Value x) {
-  return named_outputs<LuDecomposition>(x.graph().add_value(std::make_shared<Lu>(), {x}));
-}
+LuDecomposition lu(Value x) { return named_outputs<LuDecomposition>(add_node(std::make_shared<Lu>(), {x})); }
 
 namespace ops {
 void register_lu(OpTable& table) {

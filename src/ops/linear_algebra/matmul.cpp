@@ -309,18 +309,18 @@ Tolerance MatMul::tolerance(std::span<const TensorType> inputs) const {
   return {.ulps = 2 + rounding + tail.ulps(), .terms = k, .scale = 4 * std::sqrt(std::max(k, 1.0))};
 }
 
-Value matmul(Value a, Value b) { return a.graph().add_value(std::make_shared<MatMul>(), {a, b}); }
+Value matmul(Value a, Value b) { return add_node(std::make_shared<MatMul>(), {a, b}); }
 
 Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation) {
-  std::vector<ExprAttr::Step> steps = {{find_scalar("add"), DType::f32, {Expr::input(0), Expr::input(1)}}};
+  std::vector<ExprAttr::Step> steps = {{"add", DType::f32, {Expr::input(0), Expr::input(1)}}};
   if (!activation.empty()) {
-    const ScalarFn* fn = find_scalar(activation);
-    if (!fn) fail("matmul_bias_act: '{}' is not an element-wise function", excerpt(activation));
-    steps.push_back({fn, DType::f32, {{ExprArg::Kind::step, 0, 0}}});
+    if (!find_scalar(activation))
+      fail("matmul_bias_act: '{}' is not an element-wise function", excerpt(activation));
+    steps.push_back({std::string(activation), DType::f32, {{ExprArg::Kind::step, 0, 0}}});
   }
   auto op = std::make_shared<MatMul>();
   op->epilogue = ExprAttr(std::move(steps));
-  return a.graph().add_value(op, {a, b, bias});
+  return add_node(op, {a, b, bias});
 }
 
 namespace ops {

@@ -1,8 +1,8 @@
 // Matrix products with an optional scalar expression on the result.
 #pragma once
 
-#include "ir/op.h"
 #include "kernels/dispatch.h"
+#include "ops/machinery/op_of.h"
 #include "ops/products/product_op.h"
 
 namespace rlx {

@@ -1,7 +1,6 @@
 #include "ops/linear_algebra/matrices.h"
 
 #include "base/format.h"
-#include "ir/operand_name.h"
 #include "kernels/binder.h"
 #include "kernels/block_product.wgsl.h"
 #include "kernels/rates.h"
@@ -25,7 +24,7 @@ Dims with_one_batch(const Dims& dims, int64_t kept) {
 void expect_matrices(const InferArgs& in, int64_t input) {
   in.expect_float(input);
   if (in.shape(input).rank() < 2)
-    fail("{}: {} has the shape {}, where matrices are needed", in.op(), operand_name(in.op(), input),
+    fail("{}: {} has the shape {}, where matrices are needed", in.op(), in.operand_name(input),
          in.shape(input).text());
 }
 

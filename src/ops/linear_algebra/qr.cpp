@@ -6,6 +6,7 @@
 #include "kernels/householder_panel.wgsl.h"
 #include "kernels/identity.wgsl.h"
 #include "ops/linear_algebra/matrices.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/rearrange/contiguous.h"
@@ -165,7 +166,7 @@ void Qr::lower(Lowering& l) const {
 
 }  // namespace
 
-QrFactors qr(Value x) { return named_outputs<QrFactors>(x.graph().add_value(std::make_shared<Qr>(), {x})); }
+QrFactors qr(Value x) { return named_outputs<QrFactors>(add_node(std::make_shared<Qr>(), {x})); }
 
 namespace ops {
 void register_qr(OpTable& table) {

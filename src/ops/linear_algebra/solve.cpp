@@ -5,6 +5,7 @@
 #include "kernels/identity.wgsl.h"
 #include "ops/linear_algebra/matrices.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "rlx/ops/linear_algebra.h"
@@ -137,9 +138,9 @@ struct Inverse final : OpOf<Inverse> {
 }  // namespace
 
 Solution solve(Value a, Value b) {
-  return named_outputs<Solution>(a.graph().add_value(std::make_shared<Solve>(), {a, b}));
+  return named_outputs<Solution>(add_node(std::make_shared<Solve>(), {a, b}));
 }
-Value inverse(Value x) { return x.graph().add_value(std::make_shared<Inverse>(), {x}); }
+Value inverse(Value x) { return add_node(std::make_shared<Inverse>(), {x}); }
 
 namespace ops {
 void register_solve(OpTable& table) {

@@ -5,6 +5,7 @@
 
 #include "kernels/substitute.wgsl.h"
 #include "ops/linear_algebra/matrices.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/linear_algebra.h"
 
@@ -120,7 +121,7 @@ Value triangular_solve(Value t, Value b, const TriangleOptions& options) {
   op->upper = options.upper;
   op->unit = options.unit;
   op->transposed = options.transposed;
-  return t.graph().add_value(op, {t, b});
+  return add_node(op, {t, b});
 }
 
 namespace ops {

@@ -7,6 +7,7 @@
 #include "ops/control_flow/body.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/call.h"
+#include "rlx/graph.h"
 #include "rlx/schema.h"
 
 namespace rlx {

@@ -10,15 +10,16 @@
 #include <set>
 
 #include "base/border.h"
-#include "ir/op.h"
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
 #include "kernels/parse.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
 #include "ops/rearrange/contiguous.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 
@@ -70,7 +71,7 @@ const std::vector<double>& CustomCall::numbers(std::string_view name) const {
 }
 
 int64_t CustomCall::axis(std::string_view name) const {
-  return InferArgs(op_, inputs_).axis(integer(name), input(0).shape.rank());
+  return checked_axis(op_, integer(name), input(0).shape.rank());
 }
 
 std::span<const double> CustomReference::in(int64_t i) const {
@@ -159,7 +160,7 @@ std::vector<double> as_doubles(const RefTensor& t) {
   return std::vector<double>(t.ints.begin(), t.ints.end());
 }
 
-class CustomNode final : public Op {
+class CustomNode final : public TableOp {
  public:
   explicit CustomNode(DeclaredOpPtr d) : values(d->op.attributes), d_(std::move(d)) {}
 

@@ -5,6 +5,7 @@
 
 #include "ir/op.h"
 #include "ops/products/product_op.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/op.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 
@@ -68,5 +68,10 @@ OpTable& op_table();
 namespace ops {
 void register_all(OpTable& table);  // generated
 }
+
+// A default op of that name, to set attributes on; an error when there is none.
+std::shared_ptr<Op> make_op(std::string_view name);
+// Back from attribute_text.
+AttrValue parse_attribute(std::string_view text);
 
 }  // namespace rlx

@@ -5,22 +5,20 @@
 #include <type_traits>
 #include <utility>
 
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx {
+
+// Output `index` of the node that makes `first`; empty if there is no such output.
+Value output_beside(const Value& first, size_t index);
 
 // The outputs of the node that makes `first`, in their order, as a struct of Values; a Value is empty if
 // there is no such output.
 template <class Outputs>
 Outputs named_outputs(const Value& first) {
   static_assert(std::is_aggregate_v<Outputs> && sizeof(Outputs) % sizeof(Value) == 0);
-  Graph& graph = first.graph();
-  const int32_t node = first.id().node;
-  const auto output = [&](size_t i) {
-    return i < graph.node(node).outputs.size() ? graph.value({node, static_cast<int32_t>(i)}) : Value();
-  };
   return [&]<size_t... I>(std::index_sequence<I...>) {
-    return Outputs{output(I)...};
+    return Outputs{output_beside(first, I)...};
   }(std::make_index_sequence<sizeof(Outputs) / sizeof(Value)>());
 }
 

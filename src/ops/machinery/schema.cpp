@@ -13,8 +13,8 @@
 #include "base/fail.h"
 #include "ir/dtype.h"
 #include "ir/op.h"
-#include "ir/operand_name.h"
 #include "ops/machinery/op_table.h"
+#include "ops/machinery/operand_name.h"
 
 namespace rlx {
 namespace {

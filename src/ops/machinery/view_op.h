@@ -1,8 +1,8 @@
 // What ops with Trait::view share: they have no kernel, only a function that says where each element lies.
 #pragma once
 
-#include "ir/op.h"
 #include "ir/reference.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 

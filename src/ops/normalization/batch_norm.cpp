@@ -70,7 +70,7 @@ Value batch_norm(Value x, Value mean, Value variance, Value gamma, Value beta, d
   auto op = std::make_shared<BatchNorm>();
   op->eps = eps;
   op->axis = axis;
-  return x.graph().add_value(op, {x, mean, variance, gamma, beta});
+  return add_node(op, {x, mean, variance, gamma, beta});
 }
 
 namespace ops {

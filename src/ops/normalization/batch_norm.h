@@ -1,8 +1,8 @@
 // Batch norm with known statistics: a scale and a shift for each channel.
 #pragma once
 
-#include "ir/op.h"
-#include "rlx/graph.h"
+#include "ops/machinery/op_of.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "ir/reference.h"
 #include "kernels/group_norm.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
 #include "ops/machinery/staged.h"
@@ -167,7 +168,7 @@ Value group_norm(Value x, int64_t groups, Value gamma, Value beta, double eps, C
   op->groups = groups;
   op->eps = eps;
   op->layout = layout;
-  return x.graph().add_value(op, {x, gamma, beta});
+  return add_node(op, {x, gamma, beta});
 }
 
 Value instance_norm(Value x, Value gamma, Value beta, double eps, ConvLayout layout) {

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "ir/reference.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/normalization.h"
@@ -79,7 +80,7 @@ Value local_response_norm(Value x, int64_t size, double alpha, double beta, doub
   op->alpha = alpha;
   op->beta = beta;
   op->k = k;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

@@ -231,7 +231,7 @@ Value norm_value(NormKind kind, Value x, Value gamma, Value beta, double eps, in
   op->eps = eps;
   op->axis = axis;
   op->only_axis = only_axis;
-  return x.graph().add_value(op, {x, gamma, beta});
+  return add_node(op, {x, gamma, beta});
 }
 }  // namespace
 

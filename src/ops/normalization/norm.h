@@ -1,7 +1,7 @@
 // Layer norm and root-mean-square norm over the trailing axes, alone or of a sum.
 #pragma once
 
-#include "ir/op.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 
@@ -9,7 +9,7 @@ enum class NormKind { layer, rms };
 
 // layer_norm and rms_norm (x, [gamma], [beta]) over the axes from `axis` on, or over `axis` alone; gamma and
 // beta have the shape of these.
-struct Norm final : Op {
+struct Norm final : TableOp {
   NormKind kind = NormKind::layer;
   double eps = 1e-5;
   int64_t axis = -1;
@@ -34,7 +34,7 @@ struct Norm final : Op {
 // residual_layer_norm and residual_rms_norm (x, residual, [bias], [gamma], [beta]): the norm of s = x +
 // residual + bias, each sum rounded to the type, and with keep_sum s as a second output. `residual`
 // broadcasts to x; bias has the shape of the axes from `axis` on.
-struct ResidualNorm final : Op {
+struct ResidualNorm final : TableOp {
   NormKind kind = NormKind::layer;
   bool keep_sum = false;
   double eps = 1e-5;

@@ -6,6 +6,7 @@
 #include "ir/reference.h"
 #include "kernels/quantile_places.wgsl.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
 #include "ops/order/row_order.h"
@@ -330,13 +331,13 @@ Value quantile(Value x, std::vector<double> q, const QuantileOptions& options) {
   auto op = std::make_shared<Quantile>();
   op->q = std::move(q);
   op->a.set(options);
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 Value median(Value x, const QuantileOptions& options) {
   auto op = std::make_shared<Median>();
   op->a.set(options);
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

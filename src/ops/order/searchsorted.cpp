@@ -6,6 +6,7 @@
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
 #include "kernels/searchsorted.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
 #include "rlx/ops/order.h"
@@ -129,7 +130,7 @@ struct SearchSorted final : OpOf<SearchSorted> {
 Value searchsorted(Value sorted, Value values, bool right) {
   auto op = std::make_shared<SearchSorted>();
   op->right = right;
-  return sorted.graph().add_value(op, {sorted, values});
+  return add_node(op, {sorted, values});
 }
 
 namespace ops {

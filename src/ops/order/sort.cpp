@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ir/reference.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/machinery/rows.h"
@@ -157,14 +158,14 @@ Ordered sort(Value x, int64_t axis, bool descending) {
   auto op = std::make_shared<Sort>();
   op->axis = axis;
   op->descending = descending;
-  return named_outputs<Ordered>(x.graph().add_value(op, {x}));
+  return named_outputs<Ordered>(add_node(op, {x}));
 }
 
 Value argsort(Value x, int64_t axis, bool descending) {
   auto op = std::make_shared<ArgSort>();
   op->axis = axis;
   op->descending = descending;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 Ordered topk(Value x, Dim k, int64_t axis, bool largest) {
@@ -172,7 +173,7 @@ Ordered topk(Value x, Dim k, int64_t axis, bool largest) {
   op->k = std::move(k);
   op->axis = axis;
   op->largest = largest;
-  return named_outputs<Ordered>(x.graph().add_value(op, {x}));
+  return named_outputs<Ordered>(add_node(op, {x}));
 }
 
 namespace ops {

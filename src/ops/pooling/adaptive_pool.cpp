@@ -1,6 +1,7 @@
 // Pools with a given number of windows along each spatial axis, which together cover x.
 #include "base/checked.h"
 #include "ir/reference.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/pooling/pool.h"
@@ -10,7 +11,7 @@ namespace {
 
 // adaptive_avg_pool and adaptive_max_pool (x): along an axis of n elements, window o of m reaches from
 // floor(o * n / m) to before ceil((o + 1) * n / m).
-struct AdaptivePool final : Op {
+struct AdaptivePool final : TableOp {
   PoolKind kind = PoolKind::mean;
   std::vector<int64_t> size;  // -1: as many windows as elements
   ConvLayout layout = ConvLayout::channels_first;
@@ -122,17 +123,17 @@ std::shared_ptr<AdaptivePool> adaptive_op(PoolKind kind, std::vector<int64_t> si
 }  // namespace
 
 Value adaptive_avg_pool(Value x, std::vector<int64_t> size, ConvLayout layout) {
-  return x.graph().add_value(adaptive_op(PoolKind::mean, std::move(size), layout), {x});
+  return add_node(adaptive_op(PoolKind::mean, std::move(size), layout), {x});
 }
 Value adaptive_max_pool(Value x, std::vector<int64_t> size, ConvLayout layout) {
-  return x.graph().add_value(adaptive_op(PoolKind::max, std::move(size), layout), {x});
+  return add_node(adaptive_op(PoolKind::max, std::move(size), layout), {x});
 }
 PooledWithIndices adaptive_max_pool_with_indices(Value x, std::vector<int64_t> size, ConvLayout layout,
                                                  PoolIndices indices) {
   if (indices == PoolIndices::none) fail("adaptive_max_pool_with_indices: says `none` of the indices");
   auto op = adaptive_op(PoolKind::max, std::move(size), layout);
   op->indices = indices;
-  return named_outputs<PooledWithIndices>(x.graph().add_value(op, {x}));
+  return named_outputs<PooledWithIndices>(add_node(op, {x}));
 }
 
 namespace ops {

@@ -3,6 +3,7 @@
 #include "kernels/unpool.wgsl.h"
 #include "kernels/unpool_mark.wgsl.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/rearrange/contiguous.h"
 #include "rlx/ops/pooling.h"
@@ -93,7 +94,7 @@ Value max_unpool(Value x, Value indices, Shape size, PoolIndices kind) {
   auto op = std::make_shared<MaxUnpool>();
   op->size = std::move(size);
   op->indices = kind;
-  return x.graph().add_value(op, {x, indices});
+  return add_node(op, {x, indices});
 }
 
 namespace ops {

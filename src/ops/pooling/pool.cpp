@@ -202,7 +202,7 @@ std::shared_ptr<Pool> pool_op(PoolKind kind, std::vector<int64_t> kernel, const 
   return op;
 }
 Value pool(PoolKind kind, Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
-  return x.graph().add_value(pool_op(kind, std::move(kernel), options), {x});
+  return add_node(pool_op(kind, std::move(kernel), options), {x});
 }
 }  // namespace
 
@@ -215,7 +215,7 @@ PooledWithIndices max_pool_with_indices(Value x, std::vector<int64_t> kernel, co
   auto op = pool_op(PoolKind::max, std::move(kernel), options);
   op->indices = indices;
   op->column_major = column_major;
-  return named_outputs<PooledWithIndices>(x.graph().add_value(op, {x}));
+  return named_outputs<PooledWithIndices>(add_node(op, {x}));
 }
 Value min_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
   return pool(PoolKind::min, x, std::move(kernel), options);
@@ -226,7 +226,7 @@ Value sum_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options)
 Value avg_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options, bool count_include_pad) {
   auto op = pool_op(PoolKind::mean, std::move(kernel), options);
   op->count_include_pad = count_include_pad;
-  return x.graph().add_value(std::move(op), {x});
+  return add_node(std::move(op), {x});
 }
 Value prod_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options) {
   return pool(PoolKind::prod, x, std::move(kernel), options);
@@ -234,7 +234,7 @@ Value prod_pool(Value x, std::vector<int64_t> kernel, const PoolOptions& options
 Value lp_pool(Value x, std::vector<int64_t> kernel, double p, const PoolOptions& options) {
   auto op = pool_op(PoolKind::norm, std::move(kernel), options);
   op->p = p;
-  return x.graph().add_value(std::move(op), {x});
+  return add_node(std::move(op), {x});
 }
 
 namespace ops {

@@ -3,9 +3,9 @@
 
 #include <array>
 
-#include "ir/op.h"
 #include "kernels/lowering.h"
 #include "ops/convolution/window.h"
+#include "ops/machinery/op_of.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/pooling.h"
 
@@ -17,7 +17,7 @@ enum class PoolKind { max, min, sum, mean, prod, norm };  // as in pool.wgsl
 // where the largest elements are as a second output. What lies in the padding is never an element of a
 // window; a mean may count it. A window without elements gives what a reduction of no elements does, a mean
 // of none 0 and an index of none -1.
-struct Pool final : Op, WindowLists {
+struct Pool final : TableOp, WindowLists {
   PoolKind kind = PoolKind::max;
   std::vector<int64_t> kernel;
   bool ceil_mode = false;

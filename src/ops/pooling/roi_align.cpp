@@ -5,6 +5,7 @@
 #include "kernels/binder.h"
 #include "kernels/lowering.h"
 #include "kernels/roi_align.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/staged.h"
 #include "ops/rearrange/contiguous.h"
@@ -261,7 +262,7 @@ Value roi_align(Value x, Value rois, Value images, const RoiAlignOptions& option
   op->sampling_ratio = options.sampling_ratio;
   op->half_pixel = options.half_pixel;
   op->mode = options.mode;
-  return x.graph().add_value(op, {x, rois, images});
+  return add_node(op, {x, rois, images});
 }
 
 namespace ops {

@@ -1,4 +1,5 @@
 #include "ops/products/product_op.h"
+#include "rlx/graph.h"
 
 #include <algorithm>
 
@@ -8,7 +9,7 @@ Expr ProductOp::typed_epilogue(std::span<const DType> inputs) const {
   const size_t own = std::min(static_cast<size_t>(own_inputs()), inputs.size());
   std::vector<DType> types = {product_type(inputs.first(own))};
   types.insert(types.end(), inputs.begin() + static_cast<int64_t>(own), inputs.end());
-  return epilogue.typed(std::move(types));
+  return typed(epilogue, std::move(types));
 }
 
 DType ProductOp::epilogue_type(const InferArgs& in, const Shape& result) const {

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "ir/op.h"
 #include "ops/elementwise/expr.h"
 #include "ops/machinery/flops.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 

@@ -1,7 +1,7 @@
 // Products of bytes with zero points.
 #pragma once
 
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "base/checked.h"
-#include "ir/operand_name.h"
 #include "ir/reference.h"
 #include "ops/machinery/flops.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/products/grouped_product.h"
 #include "ops/products/load_packed.h"
@@ -78,7 +78,7 @@ void DequantGroupedMatMul::check_scales(const InferArgs& in, int64_t input, int6
   fail(
       "dequant_grouped_matmul: {} has the shape {}; the codes {} of {} elements in blocks of {} need "
       "{}",
-      operand_name(in.op(), input), s.text(), in.shape(kCodes).text(), k, block_of(k), wanted.text());
+      in.operand_name(input), s.text(), in.shape(kCodes).text(), k, block_of(k), wanted.text());
 }
 
 void DequantGroupedMatMul::check_weight(const InferArgs& in, int64_t k) const {
@@ -227,7 +227,7 @@ Value dequant_grouped_matmul(Value x, const PackedWeight& w, Value expert) {
   op->scheme = w.scheme;
   op->block = w.block;
   op->zero = w.zero;
-  return x.graph().add_value(std::move(op), {x, w.codes, w.scale, w.zero_point, expert});
+  return add_node(std::move(op), {x, w.codes, w.scale, w.zero_point, expert});
 }
 
 namespace ops {

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "base/checked.h"
-#include "ir/operand_name.h"
 #include "ir/reference.h"
 #include "kernels/lowering.h"
 #include "ops/linear_algebra/matmul.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/products/epilogue.h"
 #include "ops/products/load_packed.h"
@@ -108,7 +108,7 @@ void DequantMatMul::check_scales(const InferArgs& in, int64_t input, int64_t k) 
   fail(
       "dequant_matmul: {} has the shape {}; {} columns of {} elements in blocks of {} need {} or one "
       "number",
-      operand_name(in.op(), input), s.text(), columns, k, block_of(k), wanted.text());
+      in.operand_name(input), s.text(), columns, k, block_of(k), wanted.text());
 }
 
 std::vector<TensorType> DequantMatMul::infer(const InferArgs& in) const {
@@ -279,7 +279,7 @@ Value dequant_matmul(Value x, const PackedWeight& w) {
   op->columns = w.columns;
   op->block = w.block;
   op->zero = w.zero;
-  return x.graph().add_value(std::move(op), {x, w.codes, w.scale, w.zero_point, w.global_scale});
+  return add_node(std::move(op), {x, w.codes, w.scale, w.zero_point, w.global_scale});
 }
 
 namespace ops {

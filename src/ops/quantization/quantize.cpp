@@ -3,9 +3,9 @@
 
 #include "base/checked.h"
 #include "base/format.h"
-#include "ir/operand_name.h"
 #include "ir/reference.h"
 #include "ops/machinery/integer_range.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "rlx/ops/elementwise.h"
@@ -42,7 +42,7 @@ void Scales::check(const InferArgs& in, int64_t input) const {
   }
   if (!(s == wanted))
     fail("{}: {} has the shape {}; for x {}, axis {}{} it must be {} or a scalar", in.op(),
-         operand_name(in.op(), input), s.text(), x.text(), along,
+         in.operand_name(input), s.text(), x.text(), along,
          block > 0 ? formatted(" and blocks of {}", block) : "", wanted.text());
 }
 
@@ -238,7 +238,7 @@ Value quantize(Value x, Value scale, Value zero_point, const QuantizeOptions& op
   op->low = options.low;
   op->high = options.high;
   op->ties = options.ties;
-  return x.graph().add_value(std::move(op), {x, scale, zero_point});
+  return add_node(std::move(op), {x, scale, zero_point});
 }
 
 Tensor quantize(const Tensor& tensor, DType encoding) {
@@ -249,11 +249,11 @@ Tensor quantize(const Tensor& tensor, DType encoding) {
 Value dequantize(Value x, Value scale, Value zero_point, int64_t axis, int64_t block) {
   auto op = std::make_shared<Dequantize>();
   op->scales = {axis, block};
-  return x.graph().add_value(std::move(op), {x, scale, zero_point});
+  return add_node(std::move(op), {x, scale, zero_point});
 }
 
 DynamicQuantized dynamic_quantize(Value x) {
-  return named_outputs<DynamicQuantized>(x.graph().add_value(std::make_shared<DynamicQuantize>(), {x}));
+  return named_outputs<DynamicQuantized>(add_node(std::make_shared<DynamicQuantize>(), {x}));
 }
 
 namespace ops {

@@ -11,8 +11,10 @@
 #include "kernels/nucleus_pick.wgsl.h"
 #include "kernels/nucleus_sum.wgsl.h"
 #include "kernels/rates.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 namespace {
@@ -136,7 +138,7 @@ void Nucleus::lower(Lowering& l) const {
 std::vector<Value> nucleus(Value x, double top_p) {
   auto op = std::make_shared<Nucleus>();
   op->top_p = top_p;
-  const Value y = x.graph().add_value(op, {x});
+  const Value y = add_node(op, {x});
   return {y, x.graph().value({y.id().node, 1})};
 }
 

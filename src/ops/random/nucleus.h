@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

@@ -9,8 +9,10 @@
 #include "base/fail.h"
 #include "kernels/lowering.h"
 #include "kernels/random.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/order.h"
 #include "rlx/ops/random.h"
@@ -54,7 +56,7 @@ enum class Distribution : uint32_t {
 
 int precision_of(DType dtype) { return dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24; }
 
-struct Random final : Op {
+struct Random final : TableOp {
   Distribution kind = Distribution::bits;
   Shape shape;
   double base = 0;    // low, or the mean

@@ -5,9 +5,11 @@
 #include <numeric>
 
 #include "base/fail.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/random/nucleus.h"
 #include "ops/random/random.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/order.h"
 #include "rlx/ops/random.h"

@@ -247,7 +247,7 @@ Value concat(const std::vector<Value>& parts, int64_t axis) {
   if (parts.empty()) fail("concat: takes at least 1 input, not 0");
   auto op = std::make_shared<Concat>();
   op->axis = axis;
-  return parts[0].graph().add_value(op, parts);
+  return add_node(op, parts);
 }
 
 namespace ops {

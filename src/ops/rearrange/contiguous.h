@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "ir/op.h"
 #include "kernels/lowering.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 

@@ -38,7 +38,7 @@ std::optional<View> Expand::view(const View& input, const Dims& out_dims) const 
 Value expand(Value x, Shape shape) {
   auto op = std::make_shared<Expand>();
   op->shape = std::move(shape);
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

@@ -74,7 +74,7 @@ void Gather::lower(Lowering& l) const {
 Value gather(Value table, Value indices, int64_t axis) {
   auto op = std::make_shared<Gather>();
   op->axis = axis;
-  return table.graph().add_value(op, {table, indices});
+  return add_node(op, {table, indices});
 }
 
 namespace ops {

@@ -4,6 +4,7 @@
 
 #include "ir/reference.h"
 #include "kernels/gather_elements.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/rearrange.h"
 
@@ -88,7 +89,7 @@ void lower_gather_elements(Lowering& l, const Operand& x, const Operand& indices
 Value gather_elements(Value x, Value indices, int64_t axis) {
   auto op = std::make_shared<GatherElements>();
   op->axis = axis;
-  return x.graph().add_value(op, {x, indices});
+  return add_node(op, {x, indices});
 }
 
 namespace ops {

@@ -4,6 +4,7 @@
 #include "ir/reference.h"
 #include "kernels/gather_nd.wgsl.h"
 #include "kernels/lowering.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/rearrange/contiguous.h"
 #include "rlx/ops/rearrange.h"
@@ -111,7 +112,7 @@ struct GatherNd final : OpOf<GatherNd> {
 Value gather_nd(Value x, Value indices, int64_t batch_axes) {
   auto op = std::make_shared<GatherNd>();
   op->batch_axes = batch_axes;
-  return x.graph().add_value(op, {x, indices});
+  return add_node(op, {x, indices});
 }
 
 namespace ops {

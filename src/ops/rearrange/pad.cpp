@@ -170,7 +170,7 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, PadM
   op->after = std::move(after);
   op->mode = mode;
   op->value = value;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

@@ -57,7 +57,7 @@ std::optional<View> Reshape::view(const View& input, const Dims& out_dims) const
 Value reshape(Value x, Shape shape) {
   auto op = std::make_shared<Reshape>();
   op->shape = std::move(shape);
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

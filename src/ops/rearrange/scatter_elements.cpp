@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/scatter_slots.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/rearrange/scatter.h"
 
@@ -117,7 +118,7 @@ Value scatter_elements(Value x, Value indices, Value updates, int64_t axis, Scat
   auto op = std::make_shared<ScatterElements>();
   op->axis = axis;
   op->reduction = reduction;
-  return x.graph().add_value(op, {x, indices, updates});
+  return add_node(op, {x, indices, updates});
 }
 
 namespace ops {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/scatter_nd_slots.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/rearrange/scatter.h"
 
@@ -91,7 +92,7 @@ struct ScatterNd final : OpOf<ScatterNd> {
 Value scatter_nd(Value x, Value indices, Value updates, ScatterReduction reduction) {
   auto op = std::make_shared<ScatterNd>();
   op->reduction = reduction;
-  return x.graph().add_value(op, {x, indices, updates});
+  return add_node(op, {x, indices, updates});
 }
 
 namespace ops {

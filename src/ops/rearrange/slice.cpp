@@ -49,7 +49,7 @@ Value slice(Value x, int64_t axis, Dim start, Dim length, int64_t step) {
   op->start = std::move(start);
   op->length = std::move(length);
   op->step = step;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

@@ -3,6 +3,7 @@
 #include "ir/reference.h"
 #include "ops/machinery/op_table.h"
 #include "ops/rearrange/contiguous.h"
+#include "rlx/graph.h"
 #include "rlx/ops/rearrange.h"
 
 namespace rlx {
@@ -66,7 +67,7 @@ std::vector<Value> split(Value x, int64_t axis, std::vector<int64_t> sizes) {
   op->axis = axis;
   op->sizes = std::move(sizes);
   const auto count = static_cast<int32_t>(op->sizes.size());
-  const ValueId first = x.graph().add_value(op, {x}).id();
+  const ValueId first = add_node(op, {x}).id();
   std::vector<Value> parts;
   for (int32_t o = 0; o < count; ++o) parts.push_back(x.graph().value({first.node, o}));
   return parts;

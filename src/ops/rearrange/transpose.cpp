@@ -39,7 +39,7 @@ std::optional<View> Transpose::view(const View& input, const Dims&) const {
 Value transpose(Value x, std::vector<int64_t> perm) {
   auto op = std::make_shared<Transpose>();
   op->perm = std::move(perm);
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

@@ -89,7 +89,7 @@ Value write_state(Value state, Value update, int64_t axis, Dim start) {
   auto op = std::make_shared<WriteState>();
   op->axis = axis;
   op->start = std::move(start);
-  return state.graph().add_value(op, {state, update});
+  return add_node(op, {state, update});
 }
 
 namespace ops {

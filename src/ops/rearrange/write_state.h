@@ -1,7 +1,7 @@
 #pragma once
 
-#include "ir/op.h"
 #include "kernels/dispatch.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 

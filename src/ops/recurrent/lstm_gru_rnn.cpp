@@ -4,10 +4,12 @@
 #include "ir/reference.h"
 #include "ops/control_flow/body.h"
 #include "ops/linear_algebra/matmul.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/rearrange/contiguous.h"
 #include "ops/recurrent/recurrence.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/rearrange.h"
@@ -19,7 +21,7 @@ namespace {
 // projection.
 enum Input : int64_t { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes, kProjection };
 
-struct Recurrent : Op {
+struct Recurrent : TableOp {
   RecurrentAttributes a;
 
   virtual RecurrentCell cell() const = 0;
@@ -158,7 +160,7 @@ Value packed(Value v, const std::vector<int64_t>& axes, std::vector<int64_t> ord
     after[static_cast<size_t>(axis)] = round_up(size, 4) - size;
   }
   if (after != before) v = pad(v, before, after);
-  return v.graph().add_value(std::make_shared<Contiguous>(), {transpose(v, std::move(order))});
+  return add_node(std::make_shared<Contiguous>(), {transpose(v, std::move(order))});
 }
 
 std::optional<std::vector<Value>> Recurrent::expand(const ExpandArgs& in) const {
@@ -251,7 +253,7 @@ Value recurrent(std::shared_ptr<Made> op, Value x, Value w, Value r, const Recur
   op->a = {o.direction, o.batch_first, o.activations, o.clip, o.input_forget};
   std::vector<Value> inputs = {x, w, r, o.bias, o.lengths, o.initial_h};
   if (lstm) inputs.insert(inputs.end(), {o.initial_c, o.peepholes, o.projection});
-  return x.graph().add_value(op, inputs);
+  return add_node(op, inputs);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "ir/op.h"
 #include "ops/elementwise/expr.h"
+#include "ops/machinery/op_of.h"
 #include "rlx/ops/recurrent.h"
 
 namespace rlx {

@@ -109,7 +109,7 @@ Value arg_min_max(bool largest, Value x, int64_t axis, bool keepdims) {
   auto op = std::make_shared<ArgMinMax>(largest);
   op->axis = axis;
   op->keepdims = keepdims;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 }  // namespace
 

@@ -1,11 +1,11 @@
 // The index of the largest or smallest element along an axis.
 #pragma once
 
-#include "ir/op.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 
-struct ArgMinMax final : Op {
+struct ArgMinMax final : TableOp {
   bool largest = true;
   int64_t axis = -1;
   bool keepdims = false;

@@ -262,7 +262,7 @@ Value cumulative(ScanKind kind, Value x, int64_t axis, bool exclusive, bool reve
   op->axis = axis;
   op->exclusive = exclusive;
   op->reverse = reverse;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 }  // namespace

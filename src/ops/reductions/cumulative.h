@@ -1,14 +1,14 @@
 // Running sums, products and extremes along an axis.
 #pragma once
 
-#include "ir/op.h"
 #include "kernels/lowering.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 
 enum class ScanKind { sum, prod, max, min };
 
-struct Cumulative final : Op {
+struct Cumulative final : TableOp {
   ScanKind kind = ScanKind::sum;
   int64_t axis = -1;
   bool exclusive = false;

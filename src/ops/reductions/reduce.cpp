@@ -278,7 +278,7 @@ Value reduce(ReduceKind kind, Value x, std::vector<int64_t> axes, bool keepdims)
   auto op = std::make_shared<Reduce>(kind);
   op->axes = std::move(axes);
   op->keepdims = keepdims;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 }  // namespace
 

@@ -1,9 +1,9 @@
 // Sum, mean, maximum, minimum and product over any set of axes.
 #pragma once
 
-#include "ir/op.h"
 #include "kernels/lowering.h"
-#include "rlx/graph.h"
+#include "ops/machinery/op_of.h"
+#include "rlx/value.h"
 
 namespace rlx {
 
@@ -14,7 +14,7 @@ std::vector<int64_t> reduced_axes(const std::vector<int64_t>& axes, int64_t rank
 // Input 0 without those axes, or with 1 in their place; an error if one does not exist or is named twice.
 Shape reduced_shape(const InferArgs& in, const std::vector<int64_t>& axes, bool keepdims);
 
-struct Reduce final : Op {
+struct Reduce final : TableOp {
   ReduceKind kind = ReduceKind::sum;
   std::vector<int64_t> axes;  // all when empty
   bool keepdims = false;      // reduced axes stay, with length 1

@@ -6,8 +6,10 @@
 
 #include "ir/reference.h"
 #include "ops/machinery/integer_range.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/reductions.h"
@@ -180,7 +182,7 @@ Value segment_reduce(Value x, Value ids, Dim segments, SegmentReduction reductio
   op->segments = std::move(segments);
   op->reduction = reduction;
   op->axis = axis;
-  return x.graph().add_value(op, {x, ids});
+  return add_node(op, {x, ids});
 }
 
 namespace ops {

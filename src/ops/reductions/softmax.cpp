@@ -82,7 +82,7 @@ namespace {
 Value softmax_value(bool log, Value x, int64_t axis) {
   auto op = std::make_shared<Softmax>(log);
   op->axis = axis;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 }  // namespace
 

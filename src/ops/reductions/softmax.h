@@ -1,12 +1,12 @@
 // softmax and log_softmax along one axis.
 #pragma once
 
-#include "ir/op.h"
 #include "kernels/dispatch.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 
-struct Softmax final : Op {
+struct Softmax final : TableOp {
   bool log = false;
   int64_t axis = -1;
 

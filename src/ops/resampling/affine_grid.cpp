@@ -1,4 +1,5 @@
 #include "ir/reference.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
@@ -93,7 +94,7 @@ Value affine_grid(Value theta, Shape size, bool align_corners) {
   auto op = std::make_shared<AffineGrid>();
   op->size = std::move(size);
   op->align_corners = align_corners;
-  return theta.graph().add_value(op, {theta});
+  return add_node(op, {theta});
 }
 
 namespace ops {

@@ -10,6 +10,7 @@
 #include "kernels/grid_sample.wgsl.h"
 #include "kernels/lowering.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/staged.h"
 #include "ops/rearrange/contiguous.h"
@@ -266,13 +267,13 @@ void GridSample::lower(Lowering& l) const {
 Value grid_sample(Value x, Value grid, const GridSampleOptions& options) {
   auto op = std::make_shared<GridSample>();
   op->o = options;
-  return x.graph().add_value(op, {x, grid});
+  return add_node(op, {x, grid});
 }
 
 Value sample_at(Value x, Value places) {
   auto op = std::make_shared<GridSample>();
   op->in_elements = true;
-  return x.graph().add_value(op, {x, places});
+  return add_node(op, {x, places});
 }
 
 namespace ops {

@@ -1,7 +1,7 @@
 // What deformable convolutions take from grid_sample.
 #pragma once
 
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx {
 

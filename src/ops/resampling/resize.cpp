@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "ir/literal.h"
 #include "ir/reference.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
 #include "ops/resampling/reference_resize.h"
@@ -186,7 +187,7 @@ void Resize::lower(Lowering& l) const {
 Value resize(Value x, const ResizeOptions& options) {
   auto op = std::make_shared<Resize>();
   op->o = options;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

@@ -8,12 +8,14 @@
 #include "kernels/suppress_list.wgsl.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/machinery/rows.h"
 #include "ops/order/row_order.h"
 #include "ops/rearrange/scatter.h"
 #include "ops/reductions/cumulative.h"
+#include "rlx/graph.h"
 #include "rlx/ops/run_sizes.h"
 
 namespace rlx {
@@ -205,7 +207,7 @@ ChosenBoxes non_max_suppression(Value boxes, Value scores, const SuppressionOpti
   } else if (options.capacity > 0) {
     op->count = Dim(options.capacity);
   }
-  return named_outputs<ChosenBoxes>(boxes.graph().add_value(op, {boxes, scores}));
+  return named_outputs<ChosenBoxes>(add_node(op, {boxes, scores}));
 }
 
 namespace ops {

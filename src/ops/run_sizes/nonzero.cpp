@@ -14,6 +14,7 @@
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/rearrange/contiguous.h"
+#include "rlx/graph.h"
 #include "rlx/ops/run_sizes.h"
 
 namespace rlx {
@@ -168,7 +169,7 @@ FoundIndices nonzero(Value x, std::string symbol, int64_t capacity) {
   } else if (capacity > 0) {
     op->count = Dim(capacity);
   }
-  return named_outputs<FoundIndices>(x.graph().add_value(op, {x}));
+  return named_outputs<FoundIndices>(add_node(op, {x}));
 }
 
 namespace ops {

@@ -8,6 +8,7 @@
 #include "kernels/put_at.wgsl.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/machinery/rows.h"
@@ -15,6 +16,7 @@
 #include "ops/rearrange/contiguous.h"
 #include "ops/rearrange/scatter.h"
 #include "ops/reductions/cumulative.h"
+#include "rlx/graph.h"
 #include "rlx/ops/run_sizes.h"
 
 namespace rlx {
@@ -265,7 +267,7 @@ UniqueValues unique(Value x, const UniqueOptions& options) {
   } else if (options.capacity > 0) {
     op->count = Dim(options.capacity);
   }
-  return named_outputs<UniqueValues>(x.graph().add_value(op, {x}));
+  return named_outputs<UniqueValues>(add_node(op, {x}));
 }
 
 namespace ops {

@@ -2,6 +2,7 @@
 #include "ops/spectra/complex_views.h"
 
 #include "base/fail.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/view_op.h"
 #include "rlx/ops/rearrange.h"
@@ -94,8 +95,8 @@ Value part(const Value& pairs, int64_t index) {
 
 }  // namespace
 
-Value view_as_real(Value x) { return x.graph().add_value(std::make_shared<ViewAsReal>(), {x}); }
-Value view_as_complex(Value x) { return x.graph().add_value(std::make_shared<ViewAsComplex>(), {x}); }
+Value view_as_real(Value x) { return add_node(std::make_shared<ViewAsReal>(), {x}); }
+Value view_as_complex(Value x) { return add_node(std::make_shared<ViewAsComplex>(), {x}); }
 Value real(Value x) { return part(view_as_real(x), 0); }
 Value imag(Value x) { return part(view_as_real(x), 1); }
 Value complex(Value re, Value im) {

@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "ir/reference.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
 #include "ops/spectra/dft.h"
@@ -209,7 +210,7 @@ Value add_fft(const Value& x, const FftOptions& options, bool inverse, bool ones
   op->o = {.axis = options.axis, .n = options.n, .norm = options.norm};
   op->inverse = inverse;
   op->onesided = onesided;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 std::vector<int64_t> axes_or_all(const Value& x, std::vector<int64_t> axes) {
@@ -225,7 +226,7 @@ Value rfft(Value x, const FftOptions& options) { return add_fft(x, options, fals
 Value irfft(Value x, const FftOptions& options) {
   auto op = std::make_shared<Irfft>();
   op->o = {.axis = options.axis, .n = options.n, .norm = options.norm};
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 Value fftn(Value x, std::vector<int64_t> axes, FftNorm norm) {

@@ -50,7 +50,7 @@ Value unfold(Value x, int64_t axis, int64_t size, int64_t step) {
   op->axis = axis;
   op->size = size;
   op->step = step;
-  return x.graph().add_value(op, {x});
+  return add_node(op, {x});
 }
 
 namespace ops {

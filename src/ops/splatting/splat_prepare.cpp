@@ -8,6 +8,7 @@
 #include "kernels/splat_place.wgsl.h"
 #include "kernels/splat_project.wgsl.h"
 #include "ops/machinery/fill.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/order/row_order.h"
@@ -213,7 +214,7 @@ PreparedSplats gaussian_splat_prepare(Value positions, Value log_scales, Value r
   auto op = std::make_shared<SplatPrepare>();
   op->o = options;
   return named_outputs<PreparedSplats>(
-      positions.graph().add_value(op, {positions, log_scales, rotations, opacities, colors, camera}));
+      add_node(op, {positions, log_scales, rotations, opacities, colors, camera}));
 }
 
 namespace ops {

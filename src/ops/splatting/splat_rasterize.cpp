@@ -1,6 +1,7 @@
 // Pictures of prepared splats.
 #include "kernels/lowering.h"
 #include "kernels/splat_rasterize.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/splatting/splat.h"
@@ -96,7 +97,7 @@ DrawnSplats gaussian_splat_rasterize(Value splats, Value lists, Value counts, Va
                                      const SplatOptions& options) {
   auto op = std::make_shared<SplatRasterize>();
   op->o = options;
-  return named_outputs<DrawnSplats>(splats.graph().add_value(op, {splats, lists, counts, camera}));
+  return named_outputs<DrawnSplats>(add_node(op, {splats, lists, counts, camera}));
 }
 
 namespace ops {

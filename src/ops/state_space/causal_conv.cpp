@@ -4,6 +4,7 @@
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/causal_conv.wgsl.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/state_space/chunked_scan.h"
@@ -159,7 +160,7 @@ void CausalConv::lower(Lowering& l) const {
 Scanned causal_conv(Value x, Value w, const CausalConvOptions& o) {
   auto op = std::make_shared<CausalConv>();
   op->silu = o.silu;
-  return named_outputs<Scanned>(x.graph().add_value(op, {x, w, o.bias, o.initial_state}));
+  return named_outputs<Scanned>(add_node(op, {x, w, o.bias, o.initial_state}));
 }
 
 namespace ops {

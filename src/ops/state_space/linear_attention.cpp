@@ -14,6 +14,7 @@
 #include "ops/machinery/outputs.h"
 #include "ops/state_space/chunked_scan.h"
 #include "ops/state_space/linear_attention.h"
+#include "rlx/graph.h"
 #include "rlx/ops/state_space.h"
 
 namespace rlx {

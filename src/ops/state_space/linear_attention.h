@@ -4,14 +4,14 @@
 #include <optional>
 #include <string>
 
-#include "ir/op.h"
 #include "kernels/lowering.h"
+#include "ops/machinery/op_of.h"
 
 namespace rlx {
 
 enum class LinearAttentionRule : uint32_t { add, delta, previous };  // the kernel's RULE_ADD and so on
 
-struct LinearAttention final : Op {
+struct LinearAttention final : TableOp {
   enum Input : int64_t { kQ, kK, kV, kG };
   using Rule = LinearAttentionRule;
   Rule rule;

@@ -14,9 +14,11 @@
 #include "kernels/selective_scan.wgsl.h"
 #include "kernels/selective_scan_quads.wgsl.h"
 #include "ops/control_flow/body.h"
+#include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/state_space/chunked_scan.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/state_space.h"
@@ -500,8 +502,7 @@ struct SelectiveScan final : OpOf<SelectiveScan> {
 Scanned selective_scan(Value x, Value delta, Value a, Value b, Value c, const SelectiveScanOptions& o) {
   auto op = std::make_shared<SelectiveScan>();
   op->softplus = o.delta_softplus;
-  return named_outputs<Scanned>(
-      x.graph().add_value(op, {x, delta, a, b, c, o.d, o.z, o.delta_bias, o.initial_state}));
+  return named_outputs<Scanned>(add_node(op, {x, delta, a, b, c, o.d, o.z, o.delta_bias, o.initial_state}));
 }
 
 namespace ops {

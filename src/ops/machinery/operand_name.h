@@ -1,4 +1,4 @@
-// What the table of ops says about an operand. Defined in ops/machinery/schema.cpp: ir/ cannot see the ops.
+// What the table of ops says about an operand.
 #pragma once
 
 #include <cstdint>

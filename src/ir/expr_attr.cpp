@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "ir/dtype.h"
 #include "ir/literal.h"
-#include "ops/elementwise/expr.h"
 
 namespace rlx {
 
@@ -23,7 +22,7 @@ const std::vector<ExprAttr::Step>& ExprAttr::steps() const {
 uint64_t ExprAttr::hash() const {
   Hash hash;
   for (const Step& s : steps()) {
-    hash.text(s.fn ? s.fn->name : "cast").number(static_cast<uint64_t>(s.to));
+    hash.text(s.function).number(static_cast<uint64_t>(s.to));
     for (const ExprArg& a : s.args) {
       hash.number(static_cast<uint64_t>(a.kind)).number(static_cast<uint64_t>(a.index));
       hash.number(std::bit_cast<uint64_t>(a.number));
@@ -78,15 +77,14 @@ class Parser {
       if (!to || step.args.size() != 1) wrong();
       step.to = *to;
     } else {
-      step.fn = find_scalar(name);
-      if (!step.fn) fail("the expression '{}' calls '{}', which is not a scalar function", text_, name);
+      step.function = name;
     }
     steps_.push_back(std::move(step));
   }
 
   ExprArg arg() {
     skip();
-    if (take('$')) return Expr::input(index());
+    if (take('$')) return {ExprArg::Kind::input, index(), 0};
     if (at_ + 1 < text_.size() && text_[at_] == 't' &&
         std::isdigit(static_cast<unsigned char>(text_[at_ + 1]))) {
       ++at_;
@@ -94,7 +92,7 @@ class Parser {
       if (i >= static_cast<int64_t>(steps_.size())) wrong();
       return {ExprArg::Kind::step, i, 0};
     }
-    return Expr::constant(number<double>());
+    return {ExprArg::Kind::number, 0, number<double>()};
   }
 
   int32_t index() {
@@ -141,7 +139,7 @@ std::string ExprAttr::text() const {
     const Step& s = steps()[i];
     const bool last = i + 1 == steps().size();
     if (!last) out += formatted("t{}=", i);
-    out += s.fn ? std::string(s.fn->name) : "cast_" + std::string(to_string(s.to));
+    out += s.function.empty() ? "cast_" + std::string(to_string(s.to)) : s.function;
     for (size_t a = 0; a < s.args.size(); ++a) out += (a ? "," : "(") + arg_text(s.args[a]);
     out += last ? ")" : "); ";
   }
@@ -150,28 +148,6 @@ std::string ExprAttr::text() const {
 
 ExprAttr ExprAttr::parse(std::string_view text) {
   return text.empty() ? ExprAttr() : ExprAttr(Parser(text).all());
-}
-
-Expr ExprAttr::typed(std::vector<DType> inputs) const {
-  Expr expr;
-  expr.inputs = std::move(inputs);
-  expr.steps.reserve(steps().size());
-  for (const Step& s : steps()) {
-    for (const ExprArg& a : s.args) {
-      if (a.kind == ExprArg::Kind::input && a.index >= std::ssize(expr.inputs))
-        fail("the expression '{}' uses input {}, but there are {}", text(), a.index, expr.inputs.size());
-    }
-    if (s.fn) {
-      expr.apply(*s.fn, s.args);
-    } else {
-      expr.cast(s.args.at(0), s.to);
-    }
-    for (size_t i = 0; i < s.args.size(); ++i) {
-      if (s.args[i].kind == ExprArg::Kind::number)
-        expect_fits(expr.arg_type(expr.steps.back(), i), s.args[i].number);
-    }
-  }
-  return expr;
 }
 
 }  // namespace rlx

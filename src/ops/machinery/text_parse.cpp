@@ -20,9 +20,10 @@
 #include "base/format.h"
 #include "encodings/encoding.h"
 #include "ir/literal.h"
-#include "ir/op.h"
-#include "ir/operand_name.h"
 #include "ir/text.h"
+#include "ops/machinery/op_table.h"
+#include "ops/machinery/operand_name.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 namespace {
