@@ -1,25 +1,15 @@
 // Graph to graph, one pass per file. Each takes a graph and returns a new one, and can be tested as text in,
-// text out.
+// text out. In which order they run: pass_order.h.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "rlx/caps.h"
 #include "rlx/graph.h"
 
 namespace rlx {
-
-struct PassOptions {
-  bool packed_attention = true;
-  int64_t max_region_inputs = 7;      // storage bindings of the device, minus one for the output
-  int64_t fold_max_elements = 65536;  // larger results are computed in the load phase instead
-};
-
-// All passes that do not need sizes, in the order and for the reasons given in pipeline.cpp, also in the
-// bodies of branches and loops.
-Graph optimize(const Graph& graph, const PassOptions& options);
 
 // Always runs, even without optimisation: replaces ops that are written in terms of others (Op::expand),
 // calls included.
@@ -27,12 +17,10 @@ Graph expand_ops(const Graph& graph);
 // Expands calls only; other ops remain as they were written.
 Graph inline_calls(const Graph& graph);
 
-// Batch norms behind products with weights become part of the weights. Before expand_ops, which makes other
-// nodes of them; calls must be expanded already.
+// Batch norms behind products with weights become part of the weights. Calls must be expanded already.
 Graph fold_batch_norm(const Graph& graph);
 
-// Without the minima in sizes that the capacities of symbols decide. Before all others, which then see equal
-// sizes as equal.
+// Without the minima in sizes that the capacities of symbols decide.
 Graph settle_minima(const Graph& graph);
 
 Graph remove_dead_code(const Graph& graph);
@@ -45,6 +33,7 @@ std::optional<Graph> simplify_control_flow(const Graph& graph);
 Graph fold_pads(const Graph& graph);
 Graph fuse_attention(const Graph& graph);
 Graph attention_layout(const Graph& graph);
+Graph unpack_attention(const Graph& graph);
 Graph image_layout(const Graph& graph);
 Graph join_products(const Graph& graph);
 Graph join_ropes(const Graph& graph);

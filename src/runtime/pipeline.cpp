@@ -10,7 +10,7 @@
 #include "ir/subgraphs.h"
 #include "ops/machinery/op_table.h"
 #include "ops/products/product_op.h"
-#include "passes/passes.h"
+#include "passes/pass_order.h"
 #include "runtime/diagnostics.h"
 #include "runtime/run_values.h"
 
@@ -98,18 +98,15 @@ CompiledGraph compile_for(Target target, const Graph& source, const CompileOptio
   target.sizes_vary = !source.symbols().empty();  // also where this compilation binds them
   verify(source);
   check_options(source, options);
-  Graph graph = options.symbols.empty() ? source : bind_symbols(source, options.symbols);
-  graph = inline_calls(graph);
-  if (options.optimize) graph = fold_batch_norm(settle_minima(graph));
-  graph = expand_ops(graph);
-  if (options.optimize) {
-    graph = optimize(graph, {.packed_attention = options.packed_attention,
-                             .max_region_inputs = static_cast<int64_t>(target.caps.max_storage_buffers) - 1});
-    verify(graph);
-  }
+  const PassOptions passes{
+      .packed_attention = options.packed_attention,
+      .max_region_inputs = static_cast<int64_t>(target.caps.max_storage_buffers) - 1,
+  };
+  Graph graph = options.optimize ? run_optimizing_passes(source, options.symbols, passes)
+                                 : run_expanding_passes(source, options.symbols);
   // To inspect every node after a run, every node must be in it.
   LoadSplit split = options.keep_intermediates ? LoadSplit{.load = {}, .main = graph, .joined = {}}
-                                               : split_load_phase(materialize_weights(graph));
+                                               : run_load_phase_passes(graph);
   return {nullptr, options, std::move(target), std::make_shared<const Graph>(std::move(graph)),
           std::move(split)};
 }
@@ -191,9 +188,9 @@ LoweredGraph lower_graph(const CompiledGraph& compiled, const SymbolValues& valu
   LoweredGraph out;
   const Graph& main = compiled.split.main;
   const RunValues run = run_values(main, values);
-  out.symbolic = materialize_views(main, run.typical, run.capacities);
-  if (const auto other = shorter(main, run))
-    out.symbolic = materialize_views(out.symbolic, *other, run.capacities);
+  std::vector<SymbolValues> sizes{run.typical};
+  if (const auto other = shorter(main, run)) sizes.push_back(*other);
+  out.symbolic = run_size_passes(main, sizes, run.capacities);
   out.values = run.typical;
   out.graph = bind_symbols(out.symbolic, run.typical);
   out.changing = nodes_with(out.symbolic, growing);

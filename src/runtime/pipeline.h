@@ -28,7 +28,7 @@ CompileOptions with_environment(CompileOptions options);
 // What these options and $RLX_KERNELS tell lowering.
 Target make_target(const Caps& caps, const CompileOptions& options);
 
-// source --verify, bind_symbols, expand_ops, optimize--> graph --split_load_phase--> split
+// source --verify, passes of the whole graph--> graph --passes of the load phase--> split
 CompiledGraph compile_graph(std::shared_ptr<gpu::Device> device, const Graph& source,
                             const CompileOptions& options);
 
@@ -39,7 +39,7 @@ void check_plan(const Graph& source, const SymbolValues& symbols);
 // past = 3, tokens = 1
 std::string symbols_text(const SymbolValues& symbols);
 
-// main graph --materialize_views, lower--> lowered graph --make_plan--> plan --> pipelines, buffers and bind
+// main graph --passes for sizes, lower--> lowered graph --make_plan--> plan --> pipelines, buffers and bind
 // groups. Memory is planned for `capacities`, up to which the values of the symbols may grow.
 struct MadePlan {
   std::unique_ptr<DevicePlan> plan;

@@ -3,6 +3,7 @@
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/linear_algebra/matmul.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "plan/arena.h"

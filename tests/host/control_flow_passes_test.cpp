@@ -8,6 +8,7 @@
 #include "ir/reference.h"
 #include "ir/states.h"
 #include "ir/subgraphs.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "rlx/ops/control_flow.h"
 #include "rlx/ops/elementwise.h"

@@ -9,6 +9,7 @@
 #include "ir/states.h"
 #include "ir/subgraphs.h"
 #include "ops/control_flow/loop.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "rlx/ops/control_flow.h"
 #include "rlx/ops/elementwise.h"

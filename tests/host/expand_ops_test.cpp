@@ -4,6 +4,7 @@
 #include "ir/evaluate.h"
 #include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "plan/program.h"
 #include "rlx/diagnostics.h"

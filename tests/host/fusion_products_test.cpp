@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/op.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "tests/support/fusion_cases.h"
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/reference.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "tests/support/compare.h"
 #include "tests/support/random_graph.h"

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "kernels/binder.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
 #include "rlx/graph.h"

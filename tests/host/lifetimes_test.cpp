@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "plan/cones.h"
 #include "tests/support/graph_texts.h"
@@ -263,7 +264,7 @@ TEST(Lifetimes, SizesLiveUntilTheHostHasReadThem) {
   )");
   const SymbolValues largest = {{"n", 9}};
   const Graph ready = bind_symbols(materialize_views(expand_ops(g), largest, largest), largest);
-  const Program program = lower({ready, ready, {{"i", "n"}}}, Target{});
+  const Program program = lower(SizedGraph{ready, ready, {{"i", "n"}}}, Target{});
   EXPECT_TRUE(reads_word(program));
   const std::set<std::string> lost = lost_by(program);
   EXPECT_TRUE(lost.empty()) << *lost.begin();

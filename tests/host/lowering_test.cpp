@@ -7,6 +7,7 @@
 
 #include "kernels/rates.h"
 #include "ops/machinery/op_of.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "plan/program.h"
 #include "rlx/models.h"

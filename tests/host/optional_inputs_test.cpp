@@ -4,6 +4,7 @@
 #include "ir/load_phase.h"
 #include "ir/reference.h"
 #include "ir/states.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "plan/program.h"

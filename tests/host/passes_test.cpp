@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "passes/pass_order.h"
+
 namespace rlx {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/dispatch_limit.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
 #include "rlx/rlx.h"

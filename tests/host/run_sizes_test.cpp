@@ -8,6 +8,7 @@
 #include "ir/run_sizes.h"
 #include "ir/states.h"
 #include "ir/subgraphs.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/run_sizes.h"

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "ir/reference.h"
-#include "passes/passes.h"
+#include "passes/pass_order.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ir/evaluate.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "rlx/diagnostics.h"
 #include "tests/support/random_graph.h"

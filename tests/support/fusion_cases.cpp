@@ -8,7 +8,7 @@
 
 #include "ir/op.h"
 #include "ir/reference.h"
-#include "passes/passes.h"
+#include "passes/pass_order.h"
 #include "tests/support/compare.h"
 #include "tests/support/sample.h"
 

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "ir/op.h"
 #include "ir/reference.h"
+#include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "rlx/onnx.h"
 #include "tests/support/compare.h"

@@ -1,39 +1,18 @@
-// The order of the passes, with its reasons.
+#include "passes/pass_order.h"
+
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "ir/op.h"
 #include "ir/states.h"
 #include "ir/subgraphs.h"
-#include "ops/attention/attention.h"
-#include "ops/rearrange/contiguous.h"
-#include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace rlx {
 namespace {
-
-// Attention reads q, k and v where they are, even inside one packed projection; this gives each its own
-// memory.
-Graph unpack_attention(const Graph& graph) {
-  Rewriter rewriter(graph);
-  for (int32_t id = 0; id < graph.size(); ++id) {
-    const Node& n = graph.node(id);
-    if (!op_cast<Attention>(*n.op)) {
-      rewriter.copy(id);
-      continue;
-    }
-    std::vector<ValueId> inputs;
-    for (size_t i = 0; i < n.inputs.size(); ++i) {
-      const ValueId v = rewriter.mapped(n.inputs[i]);
-      const bool is_view = i < 3 && graph.producer(n.inputs[i]).op->has(Trait::view);
-      inputs.push_back(
-          is_view ? rewriter.target().add(std::make_shared<Contiguous>(), {v}, n.name + ".unpacked") : v);
-    }
-    rewriter.replace(id, n.op, std::move(inputs));
-  }
-  return rewriter.finish();
-}
 
 // The graph with its nodes in an order in which they can run: readers of the old contents of a state
 // come before the node that overwrites them, so that the order tells passes what a read must not be moved
@@ -109,10 +88,43 @@ Graph fuse(Graph g, const PassOptions& options) {
   return remove_dead_code(g);
 }
 
+Graph with_numbers(const Graph& source, const SymbolValues& symbols) {
+  return symbols.empty() ? source : bind_symbols(source, symbols);
+}
+
 }  // namespace
 
 Graph optimize(const Graph& graph, const PassOptions& options) {
   return fuse(simplify(graph, options), options);
+}
+
+// --- The stages ---
+
+Graph run_expanding_passes(const Graph& source, const SymbolValues& symbols) {
+  Graph g = inline_calls(with_numbers(source, symbols));
+  return expand_ops(g);
+}
+
+Graph run_optimizing_passes(const Graph& source, const SymbolValues& symbols, const PassOptions& options) {
+  Graph g = inline_calls(with_numbers(source, symbols));
+  g = settle_minima(g);    // before all others, which then see equal sizes as equal
+  g = fold_batch_norm(g);  // before the expansion, which makes other nodes of them
+  g = expand_ops(g);
+  g = optimize(g, options);
+  verify(g);
+  return g;
+}
+
+LoadSplit run_load_phase_passes(const Graph& graph) {
+  // What copies of weights it makes are load phase too.
+  return split_load_phase(materialize_weights(graph));
+}
+
+Graph run_size_passes(const Graph& main, std::span<const SymbolValues> sizes,
+                      const SymbolValues& capacities) {
+  Graph g = main;
+  for (const SymbolValues& values : sizes) g = materialize_views(g, values, capacities);
+  return g;
 }
 
 }  // namespace rlx
