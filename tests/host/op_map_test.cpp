@@ -38,7 +38,7 @@ std::vector<std::vector<std::string>> table_rows(const std::string& text) {
   std::vector<std::vector<std::string>> rows;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("| ") || line.starts_with("| reference ")) continue;
+    if (!line.starts_with("| ") || line.starts_with("| the Rust crate ")) continue;
     std::vector<std::string> cells;
     std::istringstream in(line.substr(1));
     for (std::string cell; std::getline(in, cell, '|');) cells.push_back(cell);
