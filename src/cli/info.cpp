@@ -11,7 +11,7 @@
 #include "cli/text.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
-#include "runtime/pipeline.h"
+#include "runtime/check_plan.h"
 
 namespace rlx::cli {
 namespace {

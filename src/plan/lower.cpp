@@ -10,7 +10,7 @@ namespace rlx {
 namespace {
 
 SizedNode sized_node(const SizedGraph& sized, int32_t id) {
-  return {sized.graph, sized.at_capacity, id, sized.run_symbols.contains(sized.graph.node(id).name)};
+  return {sized.graph, sized.largest(), id, sized.run_symbols.contains(sized.graph.node(id).name)};
 }
 
 // A word for each name; those of nodes in bodies are known when all is lowered.

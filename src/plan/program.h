@@ -81,18 +81,21 @@ struct Program {
   const Operand& operand(const Output& output) const { return values.at(output.value); }
 };
 
-// The same static graph twice, if it has sizes that only the run knows: nodes that determine one are lowered
-// for its capacity, those that depend on it for a value.
+// A graph with numbers for all of its symbols: what is lowered. Made by binding them (bind_symbols).
 struct SizedGraph {
-  const Graph& graph;
-  const Graph& at_capacity;
-  // By the name of the node that determines it (Program::NodeName).
-  std::map<std::string, std::string> run_symbols;
+  Graph graph;
+  // Where sizes are known only to the run, the same for the capacities of those: nodes that determine one are
+  // lowered for its capacity, those that depend on it for a value. Else empty.
+  Graph at_capacity = {};
+  // Symbols of such sizes, by the name of the node that determines it (Program::NodeName).
+  std::map<std::string, std::string> run_symbols = {};
+
+  const Graph& largest() const { return run_symbols.empty() ? graph : at_capacity; }
 };
 
 // Lowers a static graph in which every view can be read by its users (passes/materialize_views.cpp).
 Program lower(const SizedGraph& graph, const Target& target);
-inline Program lower(const Graph& graph, const Target& target) { return lower({graph, graph, {}}, target); }
+inline Program lower(const Graph& graph, const Target& target) { return lower(SizedGraph{graph}, target); }
 
 // The dispatches of nodes for other values of the symbols.
 struct Relowered {

@@ -50,7 +50,7 @@ std::span<const std::byte> bytes_of(const InputRef& given) {
 void Executable::Impl::check_inputs(const DevicePlan& plan, List<InputRef> inputs) const {
   for (const DevicePlan::InputSlot& slot : plan.inputs()) {
     if (const auto it = std::ranges::find(inputs, slot.name, &InputRef::name); it != inputs.end()) {
-      check_input(slot, *it, *loaded->store->device);
+      check_input(slot, *it, *device_side->store->device);
       if (!it->on_device) check_elements(slot.type.dtype, bytes_of(*it), slot.name);
     } else if (!fed_to(slot)) {
       fail(ErrorKind::invalid_argument, "the input '{}' ({}) was not given", slot.name, slot.type.text());
@@ -60,14 +60,14 @@ void Executable::Impl::check_inputs(const DevicePlan& plan, List<InputRef> input
 
 void Executable::Impl::prepare(DevicePlan& plan, List<InputRef> inputs,
                                const std::shared_ptr<Context::Impl>& context) {
-  loaded->weights.check_loaded();
-  plan.select(
-      loaded->store->with_room({this, context.get()}, [&] { return loaded->weights.states_in(context); }));
+  device_side->weights.check_loaded();
+  plan.select(device_side->store->with_room({this, context.get()},
+                                            [&] { return device_side->weights.states_in(context); }));
   for (const DevicePlan::InputSlot& slot : plan.inputs()) {
     const auto given = std::ranges::find(inputs, slot.name, &InputRef::name);
     const gpu::Buffer& to = plan.buffer(slot.place.buffer);
     if (given != inputs.end() && !given->on_device) {
-      write_elements(*loaded->compiled.device, to, slot.place.offset, slot.type.dtype, bytes_of(*given));
+      write_elements(*device_side->store->device, to, slot.place.offset, slot.type.dtype, bytes_of(*given));
       continue;
     }
     const DeviceTensor::Impl& from =
@@ -76,12 +76,12 @@ void Executable::Impl::prepare(DevicePlan& plan, List<InputRef> inputs,
       before.push_back({&from.buffer, 0, &to, static_cast<uint64_t>(slot.place.offset), from.bytes()});
   }
   if (const OverflowWords words = plan.overflow(); words.buffer) before.push_back(words.clearing());
-  loaded->weights.wrote_params();  // whoever reads them next does so after this run
+  device_side->weights.wrote_params();  // whoever reads them next does so after this run
 }
 
 // What an earlier run has left for the input, if it has the size of this run's.
 const DeviceTensor* Executable::Impl::fed_to(const DevicePlan::InputSlot& slot) const {
-  if (loaded->compiled.options.force_input_upload) return nullptr;
+  if (device_side->compiled.options.force_input_upload) return nullptr;
   const auto feed = std::ranges::find(feeds, slot.name, &Feed::input);
   const bool fits = feed != feeds.end() && feed->value && feed->value->dtype() == slot.type.dtype &&
                     is_shape(slot.type.shape, feed->value->shape());
@@ -114,7 +114,7 @@ void Executable::Impl::add_feeds(const DevicePlan& plan) {
     const DevicePlan::OutputSlot& from = plan.output(feed.output);
     if (!feed.next || feed.next->dtype() != from.type.dtype ||
         !std::ranges::equal(feed.next->shape(), from.dims))
-      feed.next = DeviceTensorAccess::make(loaded->store->device, from.type.dtype,
+      feed.next = DeviceTensorAccess::make(device_side->store->device, from.type.dtype,
                                            {from.dims.begin(), from.dims.end()});
     add_on_device(plan, from, *feed.next);
   }
@@ -130,7 +130,7 @@ void Executable::Impl::submit(const DevicePlan& plan, std::span<const size_t> co
   ++submits;
   const bool traces = diagnostics && diagnostics->traces();
   if ((!times && !traces) || work.dispatches.empty()) {
-    loaded->compiled.device->submit(work);
+    device_side->store->device->submit(work);
     return;
   }
   const double start_us = traces ? diagnostics->now_us() : 0;
@@ -148,14 +148,14 @@ void Executable::Impl::submit(const DevicePlan& plan, std::span<const size_t> co
 
 void Executable::Impl::report_run(const DevicePlan& plan) {
   if (!diagnostics) return;
-  diagnostics->ran(*loaded->compiled.graph,
+  diagnostics->ran(*device_side->compiled.graph,
                    [&](std::string_view node, int32_t output) { return plan.read_value(node, output); });
 }
 
 std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& plan,
                                                            std::span<const size_t> commands,
                                                            const gpu::Work& work) {
-  const std::vector<gpu::DispatchTime> times = loaded->compiled.device->submit_timed(work);
+  const std::vector<gpu::DispatchTime> times = device_side->store->device->submit_timed(work);
   std::vector<DispatchReport> out;
   for (size_t i = 0; i < times.size(); ++i) {
     const size_t step = commands.empty() ? i : commands[i];
@@ -171,20 +171,20 @@ std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& pla
 
 std::shared_ptr<Executable::Impl::ActiveRun> Executable::Impl::launch(const RunRequest& request,
                                                                       std::shared_ptr<RunCaller> keep) {
-  loaded->store->finish_active();  // its own, and those of others that may write the same params
+  device_side->store->finish_active();  // its own, and those of others that may write the same params
   before.clear();
   copies.clear();
-  loaded->symbols.bind(*loaded->compiled.graph, request.inputs, request.symbols);
+  device_side->symbols.bind(*device_side->compiled.graph, request.inputs, request.symbols);
   const std::shared_ptr<Context::Impl>& context = context_of(request.context);
-  const std::shared_ptr<DevicePlan> plan =
-      loaded->store->with_room({this, context.get()}, [&] { return loaded->plans.find(loaded->symbols); });
-  if (plan && loaded->weights.is_loaded() && Runner::is_one_submit(*loaded->compiled.device, *plan)) {
+  const std::shared_ptr<DevicePlan> plan = device_side->store->with_room(
+      {this, context.get()}, [&] { return device_side->plans.find(device_side->symbols); });
+  if (plan && device_side->weights.is_loaded() && Runner::is_one_submit(*device_side->store->device, *plan)) {
     // The steps of go(), with nothing to wait for: nothing is allocated.
     request.caller.add_data();
     check_inputs(*plan, request.inputs);
     gpu::Readback* const readback = add_outputs(request.caller, *plan, *context);
     prepare(*plan, request.inputs, context);
-    loaded->last = plan;
+    device_side->last = plan;
     add_feeds(*plan);
     submit(*plan, {},
            {.before = before,
@@ -208,8 +208,8 @@ void Executable::Impl::launch_and_wait(const RunRequest& request) {
 
 Task<> Executable::Impl::go(ActiveRun& run) {
   const auto with_room = [&](auto action) {
-    return Store::Impl::with_room_later(loaded->store->device, {this, run.context.get()}, loaded->store.get(),
-                                        action);
+    return Store::Impl::with_room_later(device_side->store->device, {this, run.context.get()},
+                                        device_side->store.get(), action);
   };
   run.plan = co_await with_room([&] { return make_plan(); });
   report_if_new(*run.plan);
@@ -217,22 +217,22 @@ Task<> Executable::Impl::go(ActiveRun& run) {
   check_inputs(*run.plan, run.request.inputs);
   // What is wrong with the outputs is found before anything is changed, unless their sizes come later.
   if (!run.plan->has_segments()) run.readback = add_outputs(run.request.caller, *run.plan, *run.context);
-  if (!loaded->weights.is_loaded()) co_await with_room([&] { return loaded->weights.load(); });
+  if (!device_side->weights.is_loaded()) co_await with_room([&] { return device_side->weights.load(); });
   prepare(*run.plan, run.request.inputs, run.context);
-  loaded->last = run.plan;
-  Runner runner(*loaded->compiled.device, *run.plan, before, run);
+  device_side->last = run.plan;
+  Runner runner(*device_side->store->device, *run.plan, before, run);
   co_await runner.run();
   note_run(*run.plan);
 }
 
 Task<std::shared_ptr<DevicePlan>> Executable::Impl::make_plan() {
-  loaded->weights.need_buffers();
-  co_return co_await loaded->plans.get(loaded->symbols);
+  device_side->weights.need_buffers();
+  co_return co_await device_side->plans.get(device_side->symbols);
 }
 
 gpu::Readback* Executable::Impl::add_outputs(RunCaller& caller, const DevicePlan& plan,
                                              const Context::Impl& context) {
-  return loaded->store->with_room({this, &context}, [&] {
+  return device_side->store->with_room({this, &context}, [&] {
     copies.clear();
     return caller.add_outputs(plan);
   });
@@ -241,7 +241,7 @@ gpu::Readback* Executable::Impl::add_outputs(RunCaller& caller, const DevicePlan
 Executable::Impl::ActiveRun::ActiveRun(Impl& executable, const RunRequest& asked,
                                        std::shared_ptr<RunCaller> kept)
     : exe(executable),
-      store(exe.loaded->store),
+      store(exe.device_side->store),
       request(asked),
       keep(std::move(kept)),
       context(exe.context_of(asked.context)) {}

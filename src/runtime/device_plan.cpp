@@ -7,7 +7,6 @@
 #include "ir/dtype.h"
 #include "ir/op.h"
 #include "ir/reference.h"
-#include "runtime/run_values.h"
 #include "runtime/transfer.h"
 
 namespace rlx {
@@ -17,16 +16,16 @@ std::string label_of(const Graph& graph) { return "inputs and intermediates of "
 
 }  // namespace
 
-DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, const Target& target,
-                       LoweredGraph lowered, Plan plan, std::vector<gpu::Pipeline> pipelines)
-    : device_(std::move(device)),
-      what_(std::make_shared<std::string>(formatted("the graph '{}'", lowered.graph.name))),
+DevicePlan::DevicePlan(const Weights& weights, const Target& target, ResizableProgram lowered, Plan plan,
+                       std::vector<gpu::Pipeline> pipelines)
+    : device_(weights.device()),
+      what_(std::make_shared<std::string>(formatted("the graph '{}'", lowered.sized.graph.name))),
       weights_(weights),
       target_(target),
       lowered_(std::move(lowered)),
       plan_(std::move(plan)) {
   for (int64_t bytes : plan_.buffers) {
-    buffers_.push_back(create_storage(*device_, bytes, label_of(lowered_.graph)));
+    buffers_.push_back(create_storage(*device_, bytes, label_of(graph())));
   }
   for (size_t s = 0; s < lowered_.program.storages.size(); ++s) {
     const Storage& storage = lowered_.program.storages[s];
@@ -48,28 +47,6 @@ DevicePlan::DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weigh
   make_slots();
 }
 
-SizedGraph LoweredGraph::sized() const {
-  SizedGraph out{graph, run_symbols.empty() ? graph : at_capacity, {}};
-  for (const auto& [name, symbol] : run_symbols) out.run_symbols[symbol.node] = name;
-  return out;
-}
-
-void LoweredGraph::bind(const SymbolValues& now, const std::vector<int32_t>& nodes) {
-  for (const auto& [name, value] : now) values[name] = value;
-  for (int32_t id : nodes) {
-    if (const auto found = rebindable.find(id); found != rebindable.end())
-      graph.replace_op(id, found->second.bind(values));
-  }
-  if (run_symbols.empty()) return;
-  // Capacities may depend on other symbols, and on run symbols of earlier nodes, which have their values by
-  // then.
-  SymbolValues now_largest = values;
-  for (const auto& [name, symbol] : run_symbols) now_largest[name] = symbol.capacity.bind(values).value();
-  if (now_largest == largest) return;
-  largest = std::move(now_largest);
-  at_capacity = rlx::at_capacity(symbolic, largest);
-}
-
 const gpu::Buffer& DevicePlan::buffer(int32_t id) const {
   if (id >= plan_.fixed_buffers) return buffers_[static_cast<size_t>(id - plan_.fixed_buffers)];
   if (id < weights_.weight_buffers()) return weights_.buffer(id);
@@ -84,8 +61,8 @@ void DevicePlan::select(const std::shared_ptr<const StateBuffers>& states) {
 }
 
 void DevicePlan::make_slots() {
-  for (int32_t id = 0; id < lowered_.graph.size(); ++id) {
-    const Node& n = lowered_.graph.node(id);
+  for (int32_t id = 0; id < graph().size(); ++id) {
+    const Node& n = graph().node(id);
     if (!n.op->is(LeafKind::input)) continue;
     inputs_.push_back(
         {.name = n.name, .value = {id, 0}, .place = place_of(lowered_.program.values.at({id, 0}).storage)});
@@ -97,7 +74,7 @@ void DevicePlan::make_slots() {
 
 void DevicePlan::size_slots() {
   for (InputSlot& slot : inputs_) {
-    slot.type = lowered_.graph.type(slot.value);
+    slot.type = graph().type(slot.value);
     const int64_t elements = slot.type.shape.elements().value();
     slot.host_bytes = host_bytes_of(slot.type.dtype, elements);
     slot.device_bytes = static_cast<uint64_t>(device_bytes_of(slot.type.dtype, elements));
@@ -106,7 +83,7 @@ void DevicePlan::size_slots() {
     const Operand& o = lowered_.program.values.at(slot.value);
     const Placement& place = place_of(o.storage);
     const auto elements = static_cast<uint64_t>(o.view.elements());
-    slot.type = lowered_.graph.type(slot.value);
+    slot.type = graph().type(slot.value);
     slot.dims = dims_of(slot.type.shape);
     slot.buffer = place.buffer;
     slot.offset =
@@ -119,19 +96,19 @@ void DevicePlan::size_slots() {
 const DevicePlan::OutputSlot& DevicePlan::output(std::string_view name) const {
   const auto it = std::ranges::find(outputs_, name, &OutputSlot::name);
   if (it == outputs_.end()) {
-    fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", lowered_.graph.name, name);
+    fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", graph().name, name);
   }
   return *it;
 }
 
 Tensor DevicePlan::read_value(std::string_view node, int32_t output) const {
-  const int32_t id = lowered_.graph.find(node);
+  const int32_t id = graph().find(node);
   if (id < 0) {
     fail(ErrorKind::invalid_argument,
          "the graph '{}' has no node named '{}' (after optimisation; nodes may have been fused)",
-         lowered_.graph.name, node);
+         graph().name, node);
   }
-  const auto outputs = std::ssize(lowered_.graph.node(id).outputs);
+  const auto outputs = std::ssize(graph().node(id).outputs);
   if (output < 0 || output >= outputs) {
     fail(ErrorKind::invalid_argument, "output {} was requested from the node '{}', which has {}", output,
          node, outputs);
@@ -211,7 +188,7 @@ std::vector<std::string> DevicePlan::control() const {
       }
       return end == 0 ? std::string("none") : formatted("{} to {}", first, end - 1);
     };
-    const std::string& owner = lowered_.graph.node(work()[w].node).name;
+    const std::string& owner = graph().node(work()[w].node).name;
     for (size_t i = 0; i < code.size(); ++i) {
       const Instruction& in = code[i];
       if (in.kind == unless) {
@@ -264,15 +241,15 @@ void DevicePlan::place_new_storages() {
   const std::vector<Storage>& storages = lowered_.program.storages;
   for (size_t s = plan_.placements.size(); s < storages.size(); ++s) {
     const auto id = plan_.fixed_buffers + static_cast<int32_t>(buffers_.size());
-    buffers_.push_back(create_storage(*device_, storages[s].bytes, label_of(lowered_.graph)));
+    buffers_.push_back(create_storage(*device_, storages[s].bytes, label_of(graph())));
     plan_.placements.push_back({id, 0, storages[s].bytes});
     if (const std::shared_ptr<const Tensor>& table = storages[s].table)
-      upload(*device_, buffer(id), 0, table->dtype(), table->bytes(), lowered_.graph.name);
+      upload(*device_, buffer(id), 0, table->dtype(), table->bytes(), graph().name);
   }
 }
 
 std::optional<std::string> DevicePlan::relower_nodes(const std::vector<int32_t>& nodes) {
-  if (auto node = relower(lowered_.program, lowered_.sized(), target_, nodes, false, relowering_))
+  if (auto node = relower(lowered_.program, lowered_.sized, target_, nodes, false, relowering_))
     return formatted("'{}' does not fit in the memory that was planned", *node);
   place_new_storages();
   for (const Dispatch& d : relowering_.dispatches) {

@@ -2,50 +2,26 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "gpu/device.h"
-#include "ir/op.h"
 #include "plan/plan.h"
 #include "rlx/report.h"
 #include "runtime/commands.h"
 #include "runtime/overflow.h"
+#include "runtime/resizable_program.h"
 #include "runtime/weights.h"
 
 namespace rlx {
 
-// A graph, lowered for one set of symbol values, whose memory also serves others.
-struct LoweredGraph {
-  Graph symbolic;                 // materialized
-  SymbolValues values;            // of all its symbols, those included that only the run knows
-  std::vector<int32_t> changing;  // nodes that are lowered again for other values
-  // Symbols that only the run knows: the node that determines it, and those that depend on it.
-  struct RunSymbol {
-    std::string node;  // its name in Program::names
-    Dim capacity;
-    std::vector<int32_t> changing;
-  };
-  std::map<std::string, RunSymbol> run_symbols;
-
-  // The ops of those nodes that have symbols themselves, or whose inputs have.
-  std::map<int32_t, Rebindable> rebindable;
-
-  Graph graph;           // with numbers for its symbols
-  Graph at_capacity;     // the same with the capacities of run symbols; empty if there are none
-  SymbolValues largest;  // the values of `at_capacity`
-  Program program;
-
-  SizedGraph sized() const;
-  // Gives the nodes sizes for these values, and run symbols their capacities.
-  void bind(const SymbolValues& values, const std::vector<int32_t>& nodes);
-};
-
 class DevicePlan {
  public:
   // The pipelines are those of plan.dispatches.
-  DevicePlan(std::shared_ptr<gpu::Device> device, const Weights& weights, const Target& target,
-             LoweredGraph lowered, Plan plan, std::vector<gpu::Pipeline> pipelines);
+  DevicePlan(const Weights& weights, const Target& target, ResizableProgram lowered, Plan plan,
+             std::vector<gpu::Pipeline> pipelines);
   DevicePlan(const DevicePlan&) = delete;
 
   // Before a run: it takes place in the context that has these states.
@@ -102,7 +78,7 @@ class DevicePlan {
   // What a node of the graph holds, after a run of a plan that keeps intermediates.
   Tensor read_value(std::string_view node, int32_t output) const;
 
-  const Graph& graph() const { return lowered_.graph; }
+  const Graph& graph() const { return lowered_.sized.graph; }
   // For errors of the device.
   const std::shared_ptr<const std::string>& what() const { return what_; }
   const std::vector<Program::NodeName>& names() const { return lowered_.program.names; }
@@ -129,7 +105,7 @@ class DevicePlan {
   const Weights& weights_;
   std::shared_ptr<const StateBuffers> states_;  // of the last run
   Target target_;
-  LoweredGraph lowered_;
+  ResizableProgram lowered_;
   Plan plan_;
   std::vector<gpu::Buffer> buffers_;
   std::unique_ptr<Commands> commands_;

@@ -7,6 +7,7 @@
 #include "ir/op.h"
 #include "ir/subgraphs.h"
 #include "ops/machinery/flops.h"
+#include "runtime/compile_graph.h"
 #include "runtime/device_access.h"
 #include "runtime/pending_work.h"
 #include "runtime/transfer.h"
@@ -15,7 +16,7 @@ namespace rlx {
 
 // --- Compiling ---
 
-LoadedGraph::LoadedGraph(CompiledGraph compiled_graph, std::shared_ptr<Store::Impl> params)
+DeviceSide::DeviceSide(CompiledGraph compiled_graph, std::shared_ptr<Store::Impl> params)
     : compiled(std::move(compiled_graph)),
       store(std::move(params)),
       weights(store, compiled.split, compiled.target),
@@ -24,17 +25,18 @@ LoadedGraph::LoadedGraph(CompiledGraph compiled_graph, std::shared_ptr<Store::Im
 
 namespace {
 
-Task<std::shared_ptr<LoadedGraph>> load_compiled(const CompiledGraph& compiled,
-                                                 std::shared_ptr<Store::Impl> store) {
-  auto loaded = std::make_shared<LoadedGraph>(compiled, std::move(store));
-  co_await loaded->weights.load_constants(loaded->compiled.split);
-  if (loaded->symbols.empty()) loaded->last = co_await loaded->plan_for(SymbolValues{});
-  co_return loaded;
+Task<std::shared_ptr<DeviceSide>> try_making_device_side(const CompiledGraph& compiled,
+                                                         std::shared_ptr<Store::Impl> store) {
+  auto made = std::make_shared<DeviceSide>(compiled, std::move(store));
+  co_await made->weights.load_constants(made->compiled.split);
+  if (made->symbols.empty()) made->last = co_await made->plan_for(SymbolValues{});
+  co_return made;
 }
 
-Task<std::shared_ptr<LoadedGraph>> load_graph(CompiledGraph compiled, std::shared_ptr<Store::Impl> store) {
+Task<std::shared_ptr<DeviceSide>> make_device_side(CompiledGraph compiled,
+                                                   std::shared_ptr<Store::Impl> store) {
   co_return co_await Store::Impl::with_room_later(store->device, {}, nullptr,
-                                                  [&] { return load_compiled(compiled, store); });
+                                                  [&] { return try_making_device_side(compiled, store); });
 }
 
 // Of one executable.
@@ -48,7 +50,7 @@ class CompileWork final : public PendingWork<Executable> {
       : store_(std::move(store)),
         source_(source),
         options_(options),
-        task_(load_graph(compile_graph(store_->device, source, options), store_)) {
+        task_(make_device_side(compile_graph(store_->device->caps(), source, options), store_)) {
     position_.cancelled = &cancelled_;
   }
   gpu::Device* device() override { return store_->device.get(); }
@@ -68,7 +70,7 @@ class CompileWork final : public PendingWork<Executable> {
   Graph source_;
   CompileOptions options_;
   TaskPosition position_;
-  Task<std::shared_ptr<LoadedGraph>> task_;
+  Task<std::shared_ptr<DeviceSide>> task_;
 };
 
 Pending<Executable> start_compiling(std::shared_ptr<Store::Impl> store, const Graph& graph,
@@ -119,29 +121,29 @@ std::vector<TensorInfo> leaves(const Graph& source, LeafKind kind, const SymbolV
 }  // namespace
 
 Executable::Impl::Impl(const Graph& source_graph, const CompileOptions& compile_options,
-                       std::shared_ptr<LoadedGraph> graph)
+                       std::shared_ptr<DeviceSide> made)
     : source(source_graph),
       options(compile_options),
       params(leaves(source, LeafKind::param, options.symbols)),
-      loaded(std::move(graph)) {
-  const DebugOptions& debug = loaded->compiled.options.debug;
+      device_side(std::move(made)) {
+  const DebugOptions& debug = device_side->compiled.options.debug;
   if (Diagnostics::wanted(debug)) diagnostics = std::make_unique<Diagnostics>(debug, source.name);
-  if (loaded->last) report_if_new(*loaded->last);
-  const std::lock_guard lock(loaded->store->mutex);
-  loaded->store->users.push_back(this);
+  if (device_side->last) report_if_new(*device_side->last);
+  const std::lock_guard lock(device_side->store->mutex);
+  device_side->store->users.push_back(this);
 }
 
 Executable::Impl::Lock Executable::Impl::lock() {
   std::unique_lock own(mutex);
-  std::unique_lock store(loaded->store->mutex);
+  std::unique_lock store(device_side->store->mutex);
   return {std::move(own), std::move(store)};
 }
 
 void Executable::Impl::load_into(const std::shared_ptr<Store::Impl>& store) {
-  const std::shared_ptr<LoadedGraph> fresh =
-      blocking(load_graph(compile_graph(store->device, source, options), store));
+  const std::shared_ptr<DeviceSide> fresh =
+      blocking(make_device_side(compile_graph(store->device->caps(), source, options), store));
   const std::lock_guard own(mutex);
-  const std::shared_ptr<LoadedGraph> before = loaded;
+  const std::shared_ptr<DeviceSide> before = device_side;
   {
     const std::lock_guard lock(before->store->mutex);
     finish_active();
@@ -152,9 +154,9 @@ void Executable::Impl::load_into(const std::shared_ptr<Store::Impl>& store) {
     for (Feed& feed : feeds) feed.value = feed.next = std::nullopt;
   }
   const std::lock_guard lock(fresh->store->mutex);
-  loaded = fresh;
-  loaded->store->users.push_back(this);
-  if (loaded->last) report_if_new(*loaded->last);
+  device_side = fresh;
+  device_side->store->users.push_back(this);
+  if (device_side->last) report_if_new(*device_side->last);
 }
 
 void Executable::rebuild(const Device& device) try { impl().load_into(own_store(device)); } catch (...) {
@@ -167,26 +169,26 @@ void Executable::rebuild(const Store& store) try { impl().load_into(StoreAccess:
 
 // --- Plans ---
 
-Task<std::shared_ptr<DevicePlan>> LoadedGraph::plan_for(const SymbolValues& values) {
+Task<std::shared_ptr<DevicePlan>> DeviceSide::plan_for(const SymbolValues& values) {
   symbols.bind(values);
   co_return co_await plans.get(symbols);
 }
 
 void Executable::Impl::drop_plans() {
-  loaded->last.reset();
-  loaded->plans.clear();
+  device_side->last.reset();
+  device_side->plans.clear();
 }
 
 void Executable::Impl::report_if_new(const DevicePlan& plan) {
-  if (!diagnostics || plans_reported == loaded->plans.made()) return;
-  plans_reported = loaded->plans.made();
+  if (!diagnostics || plans_reported == device_side->plans.made()) return;
+  plans_reported = device_side->plans.made();
   diagnostics->planned(plan_report(plan), plan_text(plan));
 }
 
 MemoryReport Executable::Impl::memory_report(const DevicePlan* plan) const {
-  MemoryReport report{.weight_bytes = loaded->weights.weight_bytes(),
-                      .derived_bytes = loaded->weights.derived_bytes(),
-                      .state_bytes = loaded->weights.state_bytes()};
+  MemoryReport report{.weight_bytes = device_side->weights.weight_bytes(),
+                      .derived_bytes = device_side->weights.derived_bytes(),
+                      .state_bytes = device_side->weights.state_bytes()};
   if (!plan) return report;
   report.derived_bytes += plan->plan().table_bytes;
   report.input_bytes = plan->plan().input_bytes;
@@ -209,19 +211,20 @@ PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
     }
     return out;
   };
-  return {.load = steps(loaded->weights.load_dispatches(), loaded->weights.load_names(), nullptr),
+  return {.load = steps(device_side->weights.load_dispatches(), device_side->weights.load_names(), nullptr),
           .run = steps(plan.dispatches(), plan.names(), &plan.graph()),
           .control = plan.control(),
           .memory = memory_report(&plan),
           .storages = plan.storages(),
-          .reason = loaded->plans.reason()};
+          .reason = device_side->plans.reason()};
 }
 
 std::string Executable::Impl::plan_text(const DevicePlan& plan) const {
   std::string out;
-  const std::vector<BoundDispatch>& load = loaded->weights.load_dispatches();
+  const std::vector<BoundDispatch>& load = device_side->weights.load_dispatches();
   if (!load.empty()) {
-    out += formatted("load phase ({} dispatches)\n", load.size()) + print(load, loaded->weights.load_names());
+    out += formatted("load phase ({} dispatches)\n", load.size()) +
+           print(load, device_side->weights.load_names());
   }
   out += formatted("each run ({} dispatches)\n", plan.dispatches().size()) +
          print(plan.dispatches(), plan.names());
@@ -239,11 +242,11 @@ Executable::Executable(Executable&&) noexcept = default;
 Executable& Executable::operator=(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 Executable::Impl::~Impl() {
-  const std::lock_guard lock(loaded->store->mutex);
+  const std::lock_guard lock(device_side->store->mutex);
   // A run that somebody can still ask for is taken to its last submit.
   if (active && active->keep.use_count() == 1) active->cancel();
   finish_active();
-  std::erase(loaded->store->users, this);
+  std::erase(device_side->store->users, this);
 }
 
 Executable::Impl& Executable::impl() const {
@@ -278,12 +281,12 @@ void Executable::Impl::check_param_shape(std::string_view name, const Tensor& va
 
 void Executable::Impl::check_state(std::string_view name) {
   const Lock held = lock();
-  loaded->weights.state_type(name);
+  device_side->weights.state_type(name);
 }
 
 // A pass may have found a param unused; it is still the graph's, and setting it is not a mistake.
 bool Executable::Impl::is_unused(std::string_view param) const {
-  if (loaded->weights.param_type(param)) return false;
+  if (device_side->weights.param_type(param)) return false;
   if (std::ranges::contains(params, param, &TensorInfo::name)) return true;
   const std::string known = excerpt(joined(params, &TensorInfo::name), 200);
   fail(ErrorKind::invalid_argument, "the graph has no param named '{}' (it has: {})", param,
@@ -294,7 +297,7 @@ void Executable::set_param(std::string_view name, const Tensor& value) try {
   Impl& self = impl();
   self.check_param_shape(name, value);
   const Impl::Lock lock = self.lock();
-  Store::Impl& store = *self.loaded->store;
+  Store::Impl& store = *self.device_side->store;
   if (!self.is_unused(name) || store.keeps_sources) store.set({{name, value}});
 } catch (...) {
   throw_as_error("setting a param");
@@ -303,7 +306,7 @@ void Executable::set_param(std::string_view name, const Tensor& value) try {
 void Executable::set_param(std::string_view name, DType dtype, std::span<const std::byte> bytes) try {
   Impl& self = impl();
   const Impl::Lock lock = self.lock();
-  Store::Impl& store = *self.loaded->store;
+  Store::Impl& store = *self.device_side->store;
   if (self.is_unused(name)) return;
   const TensorType& type = *self.param_type(name);
   if (const size_t wanted = host_bytes_of(dtype, type.shape.elements().value()); bytes.size() != wanted) {
@@ -322,7 +325,7 @@ void Executable::set_params(const NamedTensors& values) try {
   Impl& self = impl();
   for (const auto& [name, value] : values) self.check_param_shape(name, value);
   const Impl::Lock lock = self.lock();
-  Store::Impl& store = *self.loaded->store;
+  Store::Impl& store = *self.device_side->store;
   std::vector<Store::Impl::NewValue> used;
   for (const auto& [name, value] : values) {
     if (!self.is_unused(name) || store.keeps_sources) used.push_back({name, value});
@@ -335,7 +338,7 @@ void Executable::set_params(const NamedTensors& values) try {
 void Executable::feed(std::string_view input, std::string_view output) try {
   Impl& self = impl();
   const Impl::Lock lock = self.lock();
-  const Graph& g = *self.loaded->compiled.graph;
+  const Graph& g = *self.device_side->compiled.graph;
   const int32_t node = g.find(input);
   if (node < 0 || !g.node(node).op->is(LeafKind::input)) {
     fail(ErrorKind::invalid_argument, "the graph '{}' has no input named '{}'", g.name, input);
@@ -362,18 +365,18 @@ void Executable::feed(std::string_view input, std::string_view output) try {
 const std::shared_ptr<Context::Impl>& Executable::Impl::context_of(const Context* context) {
   if (context) {
     const std::shared_ptr<Context::Impl>& given = ContextAccess::get(*context);
-    if (given->device != loaded->store->device)
+    if (given->device != device_side->store->device)
       fail(ErrorKind::invalid_argument, "the context is on another device than the executable");
     return given;
   }
-  if (!own_context) own_context = Context::Impl::make(loaded->store->device);
+  if (!own_context) own_context = Context::Impl::make(device_side->store->device);
   return own_context;
 }
 
 Context Executable::context() const try {
   const Impl::Lock lock = impl().lock();
   const std::shared_ptr<Context::Impl>& own = impl().context_of(nullptr);
-  impl().loaded->weights.states_in(own);
+  impl().device_side->weights.states_in(own);
   return ContextAccess::make(own);
 } catch (...) {
   throw_as_error("making a context");
@@ -399,13 +402,13 @@ void Executable::reset_states() try { context().reset(); } catch (...) {
 
 std::shared_ptr<const Graph> Executable::graph() const {
   const Impl::Lock lock = impl().lock();
-  return impl().loaded->compiled.graph;
+  return impl().device_side->compiled.graph;
 }
 
 std::string Executable::plan_text(const SymbolValues& symbols) const try {
   const Impl::Lock lock = impl().lock();
   impl().finish_active();
-  const auto plan = blocking(impl().loaded->plan_for(symbols));
+  const auto plan = blocking(impl().device_side->plan_for(symbols));
   return impl().plan_text(*plan);
 } catch (...) {
   throw_as_error("printing a plan");
@@ -414,7 +417,7 @@ std::string Executable::plan_text(const SymbolValues& symbols) const try {
 PlanReport Executable::plan_report(const SymbolValues& symbols) const try {
   const Impl::Lock lock = impl().lock();
   impl().finish_active();
-  return impl().plan_report(*blocking(impl().loaded->plan_for(symbols)));
+  return impl().plan_report(*blocking(impl().device_side->plan_for(symbols)));
 } catch (...) {
   throw_as_error("describing a plan");
 }
@@ -422,12 +425,12 @@ PlanReport Executable::plan_report(const SymbolValues& symbols) const try {
 int64_t Executable::dispatch_count() const {
   const Impl::Lock lock = impl().lock();
   impl().finish_active();
-  return impl().loaded->last ? std::ssize(impl().loaded->last->dispatches()) : 0;
+  return impl().device_side->last ? std::ssize(impl().device_side->last->dispatches()) : 0;
 }
 
 int64_t Executable::load_dispatch_count() const {
   const Impl::Lock lock = impl().lock();
-  return std::ssize(impl().loaded->weights.load_dispatches());
+  return std::ssize(impl().device_side->weights.load_dispatches());
 }
 
 int64_t Executable::submit_count() const {
@@ -437,29 +440,29 @@ int64_t Executable::submit_count() const {
 
 int64_t Executable::plan_count() const {
   const Impl::Lock lock = impl().lock();
-  return impl().plans_before + impl().loaded->plans.made();
+  return impl().plans_before + impl().device_side->plans.made();
 }
 
 int64_t Executable::relowered_count() const {
   const Impl::Lock lock = impl().lock();
   impl().finish_active();
-  return impl().loaded->plans.relowered();
+  return impl().device_side->plans.relowered();
 }
 
 MemoryReport Executable::memory() const {
   const Impl::Lock lock = impl().lock();
   impl().finish_active();
-  return impl().memory_report(impl().loaded->last.get());
+  return impl().memory_report(impl().device_side->last.get());
 }
 
 Tensor Executable::value(std::string_view node, int32_t output) const try {
   const Impl::Lock lock = impl().lock();
   impl().finish_active();
-  if (!impl().loaded->compiled.options.keep_intermediates || !impl().loaded->last) {
+  if (!impl().device_side->compiled.options.keep_intermediates || !impl().device_side->last) {
     fail(ErrorKind::invalid_argument,
          "values can be read only after a run of a graph compiled with keep_intermediates");
   }
-  return impl().loaded->last->read_value(node, output);
+  return impl().device_side->last->read_value(node, output);
 } catch (...) {
   throw_as_error("reading a value");
 }

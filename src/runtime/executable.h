@@ -22,10 +22,11 @@
 
 namespace rlx {
 
-// The part of an executable that is on a device; rebuild() replaces all of it.
-struct LoadedGraph {
-  LoadedGraph(CompiledGraph compiled_graph, std::shared_ptr<Store::Impl> params);
-  LoadedGraph(const LoadedGraph&) = delete;
+// An executable's part on a device: a compiled graph with its weights and plans there. Made by compile(), and
+// replaced as a whole by rebuild().
+struct DeviceSide {
+  DeviceSide(CompiledGraph compiled_graph, std::shared_ptr<Store::Impl> params);
+  DeviceSide(const DeviceSide&) = delete;
 
   Task<std::shared_ptr<DevicePlan>> plan_for(const SymbolValues& values);
 
@@ -59,7 +60,7 @@ struct RunRequest {
 };
 
 struct Executable::Impl final : StoreUser {
-  Impl(const Graph& source, const CompileOptions& options, std::shared_ptr<LoadedGraph> graph);
+  Impl(const Graph& source, const CompileOptions& options, std::shared_ptr<DeviceSide> made);
   ~Impl();
 
   void check_param_shape(std::string_view name, const Tensor& value) const;
@@ -73,7 +74,7 @@ struct Executable::Impl final : StoreUser {
                                    const std::vector<std::string>& outputs, SymbolList symbols);
   void load_into(const std::shared_ptr<Store::Impl>& store);  // starts over there
 
-  // Held while anything of `loaded` is used: `own` keeps it from being replaced.
+  // Held while anything of `device_side` is used: `own` keeps it from being replaced.
   struct Lock {
     std::unique_lock<std::mutex> own, store;
   };
@@ -81,20 +82,20 @@ struct Executable::Impl final : StoreUser {
 
   // All below are called with that lock.
   const TensorType* param_type(std::string_view name) const override {
-    return loaded->weights.param_type(name);
+    return device_side->weights.param_type(name);
   }
-  void expect_param(std::string_view name) override { loaded->weights.expect_param(name); }
+  void expect_param(std::string_view name) override { device_side->weights.expect_param(name); }
   void take_param(std::string_view name, const Tensor& value) override {
-    loaded->weights.take_param(name, value);
+    device_side->weights.take_param(name, value);
   }
   bool is_active() const override { return active != nullptr; }
   void drop_plans() override;
   void drop_weights(const std::set<const gpu::Buffer*>& needed) override {
     drop_plans();  // they use them
-    loaded->weights.drop(needed);
+    device_side->weights.drop(needed);
   }
   void add_weights(std::set<const gpu::Buffer*>& needed) const override {
-    loaded->weights.add_buffers(needed);
+    device_side->weights.add_buffers(needed);
   }
   // Whether it is a param of the graph that no node reads. An error if it is no param of the graph.
   bool is_unused(std::string_view param) const;
@@ -142,7 +143,7 @@ struct Executable::Impl final : StoreUser {
   const Graph source;            // as given, for rebuild
   const CompileOptions options;  // as given
   const std::vector<TensorInfo> params;
-  std::shared_ptr<LoadedGraph> loaded;
+  std::shared_ptr<DeviceSide> device_side;
   std::shared_ptr<ActiveRun> active;  // a run that has not made all of its submits
   struct Feed {
     std::string input, output;
@@ -156,7 +157,7 @@ struct Executable::Impl final : StoreUser {
   std::unique_ptr<Diagnostics> diagnostics;  // null unless DebugOptions ask for something
   std::atomic<int64_t> submits = 0;
   int64_t plans_before = 0;    // made before the last rebuild
-  int64_t plans_reported = 0;  // of those of `loaded`
+  int64_t plans_reported = 0;  // of those of `device_side`
 };
 
 struct Executable::Impl::ActiveRun final : Runner::Submitter {

@@ -47,7 +47,7 @@ void add_data(std::vector<InputRef>& refs, const RunInputs& inputs) {
 
 // Before anything else: symbols that are given in their place are a slip that compiles.
 void Executable::Impl::check_names(const std::vector<std::string>& outputs) const {
-  const Graph& graph = *loaded->compiled.graph;
+  const Graph& graph = *device_side->compiled.graph;
   for (const std::string& name : outputs) {
     if (!std::ranges::contains(graph.outputs(), name, &Graph::Output::name))
       fail(ErrorKind::invalid_argument, "the graph '{}' has no output named '{}'", graph.name, name);
@@ -62,12 +62,12 @@ class RunWork final : public PendingWork<NamedTensors>, public RunCaller {
  public:
   RunWork(Executable::Impl& exe, const RunInputs& inputs, const std::vector<std::string>& outputs)
       : exe_(exe),
-        device_(exe.loaded->compiled.device),
-        outputs_(exe.loaded->compiled.graph->outputs(), outputs) {
+        device_(exe.device_side->store->device),
+        outputs_(exe.device_side->compiled.graph->outputs(), outputs) {
     // The run may begin later: it has the tensors, which share their elements with those of the caller.
     inputs.for_each([&](const std::string& name, const auto& tensor) { items_.push_back({name, tensor}); });
-    refs_ = input_refs(*exe.loaded->compiled.graph, items_);
-    outputs_.zeros = exe.loaded->compiled.options.debug.dispatch_only;
+    refs_ = input_refs(*exe.device_side->compiled.graph, items_);
+    outputs_.zeros = exe.device_side->compiled.options.debug.dispatch_only;
   }
   // With the executable's lock held.
   static Run start(const std::shared_ptr<RunWork>& work, const Context* context, SymbolList symbols) {
@@ -209,7 +209,7 @@ void Executable::Impl::run(const Context* context, List<InputRef> inputs, List<O
     Caller(Impl& executable, List<OutputRef> given) : exe(executable), outputs(given) {}
     gpu::Readback* add_outputs(const DevicePlan& plan) override {
       for (const OutputRef& out : outputs) {
-        check_output(plan.output(out.name), out, *exe.loaded->store->device);
+        check_output(plan.output(out.name), out, *exe.device_side->store->device);
         check_alone(out, outputs);
       }
       uint64_t total = 0;
@@ -222,10 +222,10 @@ void Executable::Impl::run(const Context* context, List<InputRef> inputs, List<O
         }
       }
       overflow_offset = exe.add_overflow(plan, total);
-      if (exe.loaded->compiled.options.debug.dispatch_only) {
+      if (exe.device_side->compiled.options.debug.dispatch_only) {
         exe.copies.clear();
       } else if (total > 0) {
-        readback = exe.loaded->compiled.device->readback(total);
+        readback = exe.device_side->store->device->readback(total);
       }
       return readback ? &readback : nullptr;
     }
@@ -238,7 +238,7 @@ void Executable::Impl::run(const Context* context, List<InputRef> inputs, List<O
   {
     const Lock held = lock();
     launch_and_wait({caller, inputs, symbols, context});
-    plan = loaded->last;
+    plan = device_side->last;
   }
   if (!caller.readback) {
     for (const OutputRef& out : outputs) {
@@ -278,9 +278,9 @@ NamedDeviceTensors Executable::Impl::run_on_device(const Context* context, const
   struct Caller final : RunCaller {
     Caller(Impl& executable, const RunInputs& given, const std::vector<std::string>& wanted)
         : exe(executable), inputs(given), names(wanted) {
-      refs = input_refs(*exe.loaded->compiled.graph, inputs);
+      refs = input_refs(*exe.device_side->compiled.graph, inputs);
       if (!names.empty()) return;
-      for (const Graph::Output& o : exe.loaded->compiled.graph->outputs()) names.push_back(o.name);
+      for (const Graph::Output& o : exe.device_side->compiled.graph->outputs()) names.push_back(o.name);
     }
     void add_data() override { rlx::add_data(refs, inputs); }
     gpu::Readback* add_outputs(const DevicePlan& plan) override {
@@ -288,12 +288,12 @@ NamedDeviceTensors Executable::Impl::run_on_device(const Context* context, const
       for (const std::string& name : names) {
         const DevicePlan::OutputSlot& slot = plan.output(name);
         const auto [it, fresh] = made.try_emplace(
-            name, DeviceTensorAccess::make(exe.loaded->store->device, slot.type.dtype, slot.dims));
+            name, DeviceTensorAccess::make(exe.device_side->store->device, slot.type.dtype, slot.dims));
         if (fresh) exe.add_on_device(plan, slot, it->second);
       }
       uint64_t total = 0;
       exe.add_overflow(plan, total);
-      if (total > 0) readback = exe.loaded->compiled.device->readback(total);
+      if (total > 0) readback = exe.device_side->store->device->readback(total);
       return readback ? &readback : nullptr;
     }
     Impl& exe;
@@ -310,7 +310,7 @@ NamedDeviceTensors Executable::Impl::run_on_device(const Context* context, const
     check_names(outputs);
     caller.emplace(*this, inputs, outputs);
     launch_and_wait({*caller, caller->refs, symbols, context});
-    plan = loaded->last;
+    plan = device_side->last;
   }
   if (caller->readback) check_overflow(caller->readback.bytes(), plan->names());
   return std::move(caller->made);
@@ -343,7 +343,7 @@ std::vector<DispatchReport> Executable::profile(const RunInputs& inputs, SymbolL
   };
   Impl& self = impl();
   const Impl::Lock held = self.lock();
-  Caller caller(*self.loaded->compiled.graph, inputs);
+  Caller caller(*self.device_side->compiled.graph, inputs);
   std::vector<DispatchReport> times;
   self.launch_and_wait({caller, caller.refs, symbols, nullptr, &times});
   return times;

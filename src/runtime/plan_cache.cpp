@@ -1,14 +1,16 @@
 #include "runtime/plan_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
+#include "runtime/run_values.h"
 
 namespace rlx {
 
 int64_t PlanCache::relowered() const {
   int64_t nodes = 0;
-  for (const CachedPlan& p : plans_) nodes += p.plan->relowered();
+  for (const PlanForSizes& p : plans_) nodes += p.plan->relowered();
   return nodes;
 }
 
@@ -33,12 +35,12 @@ std::shared_ptr<DevicePlan> PlanCache::find(const GivenSymbols& symbols) try {
 }
 
 std::shared_ptr<DevicePlan> PlanCache::find_fitting(const GivenSymbols& symbols) {
-  const auto use = [&](std::list<CachedPlan>::iterator it) {
+  const auto use = [&](std::list<PlanForSizes>::iterator it) {
     plans_.splice(plans_.begin(), plans_, it);
     return it->plan;
   };
-  const auto same =
-      std::ranges::find_if(plans_, [&](const CachedPlan& p) { return p.serves && symbols.equal(p.values); });
+  const auto same = std::ranges::find_if(
+      plans_, [&](const PlanForSizes& p) { return p.serves && symbols.equal(p.values); });
   if (same != plans_.end()) return use(same);
 
   obstacle_.clear();
@@ -60,10 +62,9 @@ Task<std::shared_ptr<DevicePlan>> PlanCache::get(const GivenSymbols& symbols) {
     SymbolValues values;
     symbols.copy_to(values);
     const SymbolValues capacities = symbols.at_capacity();
-    MadePlan made = co_await make_device_plan(compiled_, weights_, values, capacities);
-    const std::string reason = made.obstacle.empty() ? obstacle_ : made.obstacle;
-    plans_.push_front(
-        {made.grows ? std::optional(capacities) : std::nullopt, values, true, std::move(made.plan), reason});
+    PlanForSizes made = co_await make_device_plan(compiled_, weights_, values, capacities);
+    if (made.reason.empty()) made.reason = obstacle_;
+    plans_.push_front(std::move(made));
   } catch (const Error& e) {
     throw_for(symbols, e);
   }

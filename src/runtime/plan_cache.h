@@ -3,11 +3,10 @@
 
 #include <list>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "runtime/given_symbols.h"
-#include "runtime/pipeline.h"
+#include "runtime/make_device_plan.h"
 
 namespace rlx {
 
@@ -32,19 +31,11 @@ class PlanCache {
   const std::string& reason() const { return plans_.front().reason; }
 
  private:
-  struct CachedPlan {
-    std::optional<SymbolValues> capacities;  // that its values can grow to; nothing if it serves one set only
-    SymbolValues values;                     // what its parameters are written for
-    bool serves = true;                      // false: not even those, since it could not be retargeted
-    std::shared_ptr<DevicePlan> plan;
-    std::string reason;  // why it was made although there was one for these capacities; "" if there was none
-  };
-
   std::shared_ptr<DevicePlan> find_fitting(const GivenSymbols& symbols);
 
   const CompiledGraph& compiled_;
   const Weights& weights_;
-  std::list<CachedPlan> plans_;  // most recently used first
+  std::list<PlanForSizes> plans_;  // most recently used first
   int64_t made_ = 0;
   std::string obstacle_;  // why find() could not change a plan to serve the symbols, if there was one
 };

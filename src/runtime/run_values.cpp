@@ -1,14 +1,22 @@
 #include "runtime/run_values.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
+#include <vector>
 
 #include "base/fail.h"
+#include "base/format.h"
 #include "ir/subgraphs.h"
 #include "ops/machinery/op_of.h"
 #include "ops/products/product_op.h"
 #include "ops/rearrange/contiguous.h"
 
 namespace rlx {
+
+std::string symbols_text(const SymbolValues& symbols) {
+  return joined(symbols, [](const auto& item) { return formatted("{} = {}", item.first, item.second); });
+}
 
 int64_t typical_length(int64_t capacity) {
   return capacity < 3 ? capacity : std::max<int64_t>(capacity - 1 - capacity % 2, 2);

@@ -1,12 +1,16 @@
 // For which values of the sizes that only the run knows a graph is planned.
 #pragma once
 
-#include <set>
+#include <cstdint>
+#include <string>
 
 #include "ir/run_sizes.h"
 #include "rlx/graph.h"
 
 namespace rlx {
+
+// past = 3, tokens = 1
+std::string symbols_text(const SymbolValues& symbols);
 
 // A length for which a graph is lowered so that others up to the capacity can use the same kernels: at its
 // capacity, at 1, or at a multiple of four, a slice has a simpler layout than at other lengths.

@@ -27,6 +27,8 @@ class Weights {
   Weights(std::shared_ptr<Store::Impl> store, const LoadSplit& split, const Target& target);
   Weights(const Weights&) = delete;
 
+  const std::shared_ptr<gpu::Device>& device() const { return device_; }
+
   // All below are called with the store's mutex held.
 
   // What depends on constants alone, once and for all; before anything else.

@@ -14,7 +14,7 @@
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/rearrange.h"
-#include "runtime/pipeline.h"
+#include "runtime/compile_graph.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"
 
