@@ -44,7 +44,6 @@ class Device {
   // runs, compilations. True if something still is. For event loops; nobody needs it who calls get().
   bool poll() const;
   bool lost() const;
-  void force_loss();  // for tests of recovery
 
  private:
   friend struct DeviceAccess;

@@ -194,12 +194,10 @@ class Executable {
   // The plan for these values of the symbols; it is made if there is none yet.
   std::string plan_text(const SymbolValues& symbols = {}) const;
   PlanReport plan_report(const SymbolValues& symbols = {}) const;
-  int64_t dispatch_count() const;  // of the plan that ran last
-  int64_t load_dispatch_count() const;
-  int64_t submit_count() const;  // so far
-  int64_t plan_count() const;    // made so far
-  // How many nodes were lowered again so far because a symbol had another value.
-  int64_t relowered_count() const;
+  int64_t dispatch_count() const;  // of the plan that ran last; 0 if there is none yet
+  // Made so far. Where it grows with every run, sizes change more than the plans that are kept can serve
+  // (Graph::set_capacity, CompileOptions::max_plans).
+  int64_t plan_count() const;
   MemoryReport memory() const;
 
   // One run with a timestamp around each dispatch.

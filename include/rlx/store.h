@@ -52,7 +52,6 @@ class Store {
   struct Use {
     uint64_t tensor_bytes = 0;   // on the device, of tensors as they are
     uint64_t derived_bytes = 0;  // and of what load phases have made of them
-    uint64_t uploads = 0;        // how many times a tensor was sent from the host
   };
   Use use() const;
 

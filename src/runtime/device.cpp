@@ -58,6 +58,5 @@ const Caps& Device::caps() const { return impl_->caps(); }
 MemoryUse Device::memory() const { return impl_->memory(); }
 bool Device::poll() const { return impl_->poll(); }
 bool Device::lost() const { return impl_->lost(); }
-void Device::force_loss() { impl_->force_loss(); }
 
 }  // namespace rlx

@@ -428,25 +428,9 @@ int64_t Executable::dispatch_count() const {
   return impl().device_side->last ? std::ssize(impl().device_side->last->dispatches()) : 0;
 }
 
-int64_t Executable::load_dispatch_count() const {
-  const Impl::Lock lock = impl().lock();
-  return std::ssize(impl().device_side->weights.load_dispatches());
-}
-
-int64_t Executable::submit_count() const {
-  const Impl::Lock lock = impl().lock();
-  return impl().submits;
-}
-
 int64_t Executable::plan_count() const {
   const Impl::Lock lock = impl().lock();
   return impl().plans_before + impl().device_side->plans.made();
-}
-
-int64_t Executable::relowered_count() const {
-  const Impl::Lock lock = impl().lock();
-  impl().finish_active();
-  return impl().device_side->plans.relowered();
 }
 
 MemoryReport Executable::memory() const {

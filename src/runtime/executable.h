@@ -185,6 +185,7 @@ struct Executable::Impl::ActiveRun final : Runner::Submitter {
 };
 
 struct ExecutableAccess {
+  static Executable::Impl& get(const Executable& executable) { return executable.impl(); }
   static Executable make(std::unique_ptr<Executable::Impl> impl) { return Executable(std::move(impl)); }
 };
 

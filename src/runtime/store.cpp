@@ -336,7 +336,7 @@ Tensor Store::read(std::string_view name) const try {
 
 Store::Use Store::use() const {
   const std::lock_guard lock(impl_->mutex);
-  Use out{.uploads = impl_->uploads};
+  Use out;
   for (const auto& [name, param] : impl_->params) {
     for (const std::weak_ptr<ParamCopy>& weak : param.copies) {
       if (const auto copy = weak.lock(); copy && *copy->place.buffer)

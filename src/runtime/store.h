@@ -157,8 +157,8 @@ struct Store::Impl {
   std::map<std::string, Param, std::less<>> params;
   std::map<std::string, std::weak_ptr<DerivedTensor>, std::less<>> derived;  // by how they are made
   std::vector<StoreUser*> users;
-  uint64_t clock = 0;  // the last version that was given
-  uint64_t uploads = 0;
+  uint64_t clock = 0;    // the last version that was given
+  uint64_t uploads = 0;  // how many times a tensor was sent from the host
 };
 
 struct StoreAccess {

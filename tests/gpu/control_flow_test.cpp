@@ -7,6 +7,7 @@
 #include "ir/reference.h"
 #include "rlx/ops/elementwise.h"
 #include "tests/support/compare.h"
+#include "tests/support/counters.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
 
@@ -135,18 +136,18 @@ TEST_P(ControlFlow, AKnownNumberOfIterationsIsOneSubmit) {
   )");
   EXPECT_EQ(exe.run({{"x", floats({3}, {0, 1, 2})}}).at("y").doubles(),
             (std::vector<double>{1000, 1001, 1002}));
-  EXPECT_EQ(exe.submit_count(), 1);
+  EXPECT_EQ(submit_count(exe), 1);
 }
 
 // The condition is looked at less and less often.
 TEST_P(ControlFlow, AThousandStepsAreNotAThousandRoundTrips) {
   Executable exe = compile(kWhile);
   for (const int64_t steps : {1000, 1, 2, 3, 17}) {
-    const int64_t before = exe.submit_count();
+    const int64_t before = submit_count(exe);
     const NamedTensors out =
         exe.run({{"x", floats({3}, {0, 0, 0})}, {"limit", floats({}, {static_cast<float>(3 * steps)})}});
     EXPECT_EQ(out.at("y").doubles(), std::vector<double>(3, static_cast<double>(steps)));
-    EXPECT_LT(exe.submit_count() - before, steps < 10 ? 6 : 26);
+    EXPECT_LT(submit_count(exe) - before, steps < 10 ? 6 : 26);
   }
 }
 
@@ -512,7 +513,7 @@ TEST(ControlFlowRuns, ALostDeviceEndsThem) {
   const NamedTensors inputs = {{"x", floats({3}, {0, 0, 0})}, {"limit", floats({}, {300})}};
   rlx::Run run = exe.run_async(inputs);
   device.memory();
-  Device(device).force_loss();
+  force_loss(device);
   EXPECT_THROW(run.get(), Error);
   EXPECT_THROW(exe.run(inputs), Error);
   exe.rebuild(full_device());

@@ -5,6 +5,7 @@
 #include "rlx/models.h"
 #include "rlx/ops/elementwise.h"
 #include "tests/support/allocations.h"
+#include "tests/support/counters.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {
@@ -77,22 +78,22 @@ TEST(Decoder, NineDispatchesALayer) {
 TEST_F(Decode, OnlyWhatDependsOnTheLengthIsLoweredAgain) {
   step(1);
   step(2);
-  const int64_t before = exe_.relowered_count();
+  const int64_t before = relowered_count(exe_);
   step(3);
-  EXPECT_LE(exe_.relowered_count() - before, 2 * kSmall.layers);
+  EXPECT_LE(relowered_count(exe_) - before, 2 * kSmall.layers);
   step(3);
-  EXPECT_LE(exe_.relowered_count() - before, 2 * kSmall.layers);
+  EXPECT_LE(relowered_count(exe_) - before, 2 * kSmall.layers);
 }
 
 // Nodes are inferred, lowered and bound again in memory that they had before.
 TEST_F(Decode, ANewLengthAllocatesNothing) {
   if (!AllocationCounter::available()) GTEST_SKIP() << "a sanitizer allocates";
   for (int64_t length = 1; length <= 5; ++length) step(length);
-  const int64_t lowered = exe_.relowered_count();
+  const int64_t lowered = relowered_count(exe_);
   const AllocationCounter counter;
   for (int64_t length = 6; length <= kSmall.capacity; ++length) step(length);
   EXPECT_EQ(counter.count(), 0);
-  EXPECT_GT(exe_.relowered_count(), lowered);
+  EXPECT_GT(relowered_count(exe_), lowered);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_F(WeightsTest, JoinedWeightsAreWhereTheyAreSet) {
   set_all();
   expect_right();
   EXPECT_EQ(products(), 1);
-  EXPECT_EQ(exe_->load_dispatch_count(), 0);
+  EXPECT_EQ(exe_->plan_report().load.size(), 0u);
   expect_bytes(128 * 64 * 4, 0);
   for (const char* name : {"k", "q", "v", "k"}) {
     set(name);
@@ -98,7 +98,7 @@ TEST_F(WeightsTest, JoinedColumnsAreCopiedOneByOne) {
   set_all();
   expect_right();
   EXPECT_EQ(products(), 1);
-  EXPECT_EQ(exe_->load_dispatch_count(), 2);
+  EXPECT_EQ(exe_->plan_report().load.size(), 2u);
   expect_bytes(0, 64 * 20 * 4);
   for (const char* name : {"k", "q", "q"}) {
     set(name);
