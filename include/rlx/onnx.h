@@ -23,13 +23,19 @@ namespace rlx::onnx {
 struct LoadOptions {
   // Values of inputs. One that decides a shape (the target of a Reshape, the k of a TopK) must be known when
   // the model is loaded: such an input is taken from here, and is no input of the graph any more. Load the
-  // model again for another value. Inputs that decide nothing are left alone.
+  // model again for another value. Inputs that decide nothing are left alone; only where the model cannot be
+  // made for any size, it is made for theirs (see `sizes`).
   NamedTensors values = {};
   // What stands for the symbols of the inputs' shapes (dim_param): numbers, or other dims. An encoder that
   // halves a picture and a decoder that doubles it agree only for some sizes, and the graph can be made for
   // those: {{"height", 32 * "h"_dim}, {"width", 640}}. A name that no symbol can have is one with '_' in the
   // place of every other character than letters and digits.
   std::map<std::string, Dim, std::less<>> symbols = {};
+  // The sizes that runs will have, by symbol, as far as they are known. A model that can be made for any size
+  // keeps its symbols. One that cannot is tried again with these sizes, and those of the inputs in `values`,
+  // as numbers: Model::fixed_symbols has the ones that were used. Names that no input's shape has are left
+  // alone.
+  SymbolValues sizes = {};
   // Of inputs that are sequences: how many tensors they have. An input `frames` of length 2 is the inputs
   // `frames[0]` and `frames[1]` of the graph; it need not be given if `values` has these. Nothing, for an
   // input that is an optional: it holds nothing. Optionals that are not named here hold something.
@@ -68,6 +74,9 @@ struct Model {
   NamedTensors weights;
   // The inputs that were taken from LoadOptions::values.
   NamedTensors fixed_inputs;
+  // The symbols of the file that are numbers in the graph, because it could not be made for any size: those
+  // of LoadOptions::sizes and `values`. Load the model again for other sizes.
+  SymbolValues fixed_symbols;
   // How many tensors those inputs and outputs of the file have that are sequences: an output `boxes` of
   // length 2 is the outputs `boxes[0]` and `boxes[1]` of the graph. Nothing for optionals that hold nothing.
   std::map<std::string, std::optional<int64_t>> lengths;
@@ -78,7 +87,8 @@ struct Model {
 };
 
 // ErrorKind::invalid_file says what is wrong with the file; ErrorKind::unsupported lists all nodes that
-// cannot be imported, with the reason for each.
+// cannot be imported, with the reason for each. If the sizes of a run are known, the list is what remains
+// with those (LoadOptions::sizes).
 Model load(const std::string& path, const LoadOptions& options = {});
 // The same for a file in memory; `name` is for messages. External data needs a folder.
 Model parse(std::vector<std::byte> bytes, const std::string& name = "the model",

@@ -187,23 +187,6 @@ LoadedModel load_text(const ModelFlags& flags) {
   return out;
 }
 
-// The sizes that --dim and the inputs give to the symbols of a graph, whether or not all of it was imported.
-SymbolValues known_sizes(const Graph& graph, const NamedTensors& inputs, const SymbolValues& sizes) {
-  SymbolValues out;
-  for (const Node& n : graph.nodes()) {
-    if (!n.op->is(LeafKind::input)) continue;
-    const Shape& shape = n.outputs[0].shape;
-    const auto given = inputs.find(n.name);
-    for (int64_t axis = 0; axis < shape.rank(); ++axis) {
-      const auto symbol = shape[axis].as_symbol();
-      if (!symbol) continue;
-      if (const auto size = sizes.find(*symbol); size != sizes.end()) out.insert(*size);
-      if (given != inputs.end()) out.emplace(*symbol, given->second.shape()[static_cast<size_t>(axis)]);
-    }
-  }
-  return out;
-}
-
 // The values of --length.
 std::map<std::string, std::optional<int64_t>, std::less<>> given_lengths(
     const std::vector<std::string>& items) {
@@ -225,17 +208,6 @@ std::map<std::string, std::optional<int64_t>, std::less<>> given_lengths(
   return out;
 }
 
-// An error that the flags have made.
-template <class Make>
-auto with_lengths(const ModelFlags& flags, Make&& make) {
-  try {
-    return make();
-  } catch (const Error& e) {
-    if (e.kind() != ErrorKind::invalid_argument || flags.lengths.empty()) throw;
-    throw Misuse(formatted("--length: {}", e.what()));
-  }
-}
-
 // A file with control characters is taken for an ONNX model, whatever its name.
 onnx::ModelFile open_onnx(const std::string& file) {
   try {
@@ -247,39 +219,35 @@ onnx::ModelFile open_onnx(const std::string& file) {
   }
 }
 
-LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
-  onnx::ModelFile file = open_onnx(flags.file);
-  onnx::ImportOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph)),
-                              .lengths = given_lengths(flags.lengths),
-                              .seed = flags.seed.value_or(0)};
-  const auto import = [&] {
-    try {
-      return with_lengths(flags, [&] { return onnx::import_model(file.model, file.data, options); });
-    } catch (const Error& e) {
-      throw e.within(flags.file);
-    }
-  };
-  onnx::Imports imports = import();
-  SymbolValues fixed;
-  if (!imports.problems.empty()) {
-    fixed = known_sizes(imports.graph, options.values, sizes);
-    for (const auto& [name, size] : fixed) options.symbols[name] = size;
-    if (!fixed.empty()) imports = import();
-  }
-  if (!imports.problems.empty()) {
-    const Error error = onnx::refusal(flags.file, imports.problems);
+// Errors that the flags have made are misuse.
+onnx::Model load_for(const ModelFlags& flags, onnx::ModelFile file, const onnx::LoadOptions& options) {
+  try {
+    return onnx::load(std::move(file), options);
+  } catch (const onnx::RefusedFile& e) {
     const auto lacks_value = [](const onnx::ImportProblem& p) { return p.why == onnx::Refusal::host_value; };
-    if (!std::ranges::all_of(imports.problems, lacks_value)) throw error;
+    if (!std::ranges::all_of(e.problems(), lacks_value)) throw;
     throw Misuse(
         formatted("{}\ngive such inputs with --input NAME=FILE.npy, the lengths of sequences with --length "
                   "NAME=N",
-                  error.what()));
+                  e.what()));
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::invalid_argument || flags.lengths.empty()) throw;
+    throw Misuse(formatted("--length: {}", e.what()));
   }
-  LoadedModel out{.graph = std::move(imports.graph),
-                  .weights = std::move(imports.weights),
-                  .fixed_inputs = std::move(imports.host_inputs),
-                  .types = std::move(imports.types),
-                  .fixed_symbols = std::move(fixed)};
+}
+
+LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
+  onnx::ModelFile file = open_onnx(flags.file);
+  const onnx::LoadOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph)),
+                                  .sizes = sizes,
+                                  .lengths = given_lengths(flags.lengths),
+                                  .seed = flags.seed.value_or(0)};
+  onnx::Model model = load_for(flags, std::move(file), options);
+  LoadedModel out{.graph = std::move(model.graph),
+                  .weights = std::move(model.weights),
+                  .fixed_inputs = std::move(model.fixed_inputs),
+                  .fixed_symbols = std::move(model.fixed_symbols)};
+  for (const auto& [name, type] : model.carried) out.types.emplace(name, onnx::element_type_of(type).value());
   for (const auto& [name, value] : options.values) {
     if (out.fixed_inputs.contains(name)) continue;
     if (out.graph.find(name) < 0)

@@ -19,7 +19,7 @@ struct LoadedModel {
   NamedTensors weights;  // of params, as the file has them; a graph text has none
   // From --input: for inputs of the graph, and those that decided a shape and are no inputs of it any more.
   NamedTensors inputs, fixed_inputs;
-  // Of inputs and outputs, where the file says so: several are carried in another type.
+  // Of inputs and outputs whose elements are carried in another type than the file's.
   std::map<std::string, onnx::ElementType> types;
   // Symbols of the file that are numbers in the graph: it could not be made for any size.
   SymbolValues fixed_symbols;

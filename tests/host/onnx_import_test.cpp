@@ -120,6 +120,34 @@ TEST(OnnxImport, ASymbolOfAnotherNameIsGivenByTheNameThatItHasHere) {
   EXPECT_EQ(loaded.graph.type(loaded.graph.outputs()[0].value).shape.text(), "[1, 1, 8, 4]");
 }
 
+// Where it cannot be made for any size, the sizes that are known decide; otherwise they change nothing.
+TEST(OnnxImport, KnownSizesAreForModelsThatNeedThem) {
+  const auto shape_of = [](const onnx::Model& m) {
+    return m.graph.type(m.graph.outputs()[0].value).shape.text();
+  };
+  const OnnxModel model = halved_and_doubled("h");
+  const onnx::Model by_size = onnx::parse(model.bytes(), "m", {.sizes = {{"h", 6}, {"w", 3}}});
+  EXPECT_EQ(shape_of(by_size), "[1, 1, 6, 4]");
+  EXPECT_EQ(by_size.fixed_symbols, (SymbolValues{{"h", 6}}));
+  const NamedTensors x = {{"x", Tensor::zeros(DType::f32, {1, 1, 8, 4})}};
+  const onnx::Model by_value = onnx::parse(model.bytes(), "m", {.values = x});
+  EXPECT_EQ(shape_of(by_value), "[1, 1, 8, 4]");
+  EXPECT_EQ(by_value.fixed_symbols, (SymbolValues{{"h", 8}}));
+  EXPECT_TRUE(by_value.fixed_inputs.empty());
+  EXPECT_EQ(onnx::parse(model.bytes(), "m", {.values = x, .sizes = {{"h", 6}}}).fixed_symbols,
+            (SymbolValues{{"h", 6}}));
+  EXPECT_SAYS(onnx::parse(model.bytes(), "m", {.sizes = {{"h", 5}}}), "do not broadcast");
+  // What LoadOptions::symbols puts in the place of a symbol is not the file's to fix.
+  EXPECT_SAYS(onnx::parse(model.bytes(), "m", {.symbols = {{"h", "rows"_dim}}, .sizes = {{"rows", 6}}}),
+              "do not broadcast");
+
+  OnnxModel any;
+  any.graph.input("x", {"h", 4}).node("Relu", {"x"}, {"y"}).output("y");
+  const onnx::Model open = onnx::parse(any.bytes(), "m", {.sizes = {{"h", 6}}});
+  EXPECT_EQ(shape_of(open), "[h, 4]");
+  EXPECT_TRUE(open.fixed_symbols.empty());
+}
+
 // As Paddle's exporter writes a shape: through int32 and back.
 TEST(OnnxImport, SizesStaySizesAsInt32) {
   OnnxModel model(9);

@@ -59,6 +59,12 @@ std::optional<ElementType> element_type_of(int32_t number) {
   return static_cast<ElementType>(number);
 }
 
+std::optional<ElementType> element_type_of(std::string_view name) {
+  const auto it = std::ranges::find(kRows, name, &Row::name);
+  if (it == std::end(kRows)) return std::nullopt;
+  return static_cast<ElementType>(it - kRows);
+}
+
 std::string_view to_string(ElementType type) { return row(type).name; }
 std::optional<DType> carrier(ElementType type) { return row(type).carrier; }
 

@@ -45,6 +45,8 @@ inline constexpr int32_t kLastElementType = 26;
 std::optional<ElementType> element_type_of(int32_t number);
 // As ONNX writes it: "float16", "uint8".
 std::string_view to_string(ElementType type);
+// The type that is written so.
+std::optional<ElementType> element_type_of(std::string_view name);
 
 // The type of our own that holds its values: int16 is i32, wrapped after arithmetic; float64 is f32, which
 // ONNX's tolerance allows; the 4- and 2-bit integers are bytes; floats of 8 and 4 bits are f32, rounded after

@@ -3,34 +3,81 @@
 #include <algorithm>
 #include <ranges>
 #include <set>
+#include <utility>
 
 #include "base/border.h"
 #include "base/checked.h"
 #include "base/fail.h"
 #include "import/onnx/caches.h"
 #include "import/onnx/model_file.h"
+#include "ir/op.h"
 
 namespace rlx::onnx {
 
-Error refusal(const std::string& file, const std::vector<ImportProblem>& problems) {
+namespace {
+
+std::string refusal(const std::string& file, const std::vector<ImportProblem>& problems) {
   std::string text =
       formatted("{}: {} node{} cannot be imported:", file, problems.size(), problems.size() == 1 ? "" : "s");
   constexpr size_t kMostListed = 100;
   for (const ImportProblem& p : problems | std::views::take(kMostListed))
     text += formatted("\n  {} ({}): {}", excerpt(p.node), excerpt(p.op), excerpt(p.reason, 500));
   if (problems.size() > kMostListed) text += formatted("\n  and {} more", problems.size() - kMostListed);
-  const bool invalid = std::ranges::contains(problems, true, &ImportProblem::invalid);
-  return Error(invalid ? ErrorKind::invalid_file : ErrorKind::unsupported, text);
+  return text;
 }
 
-namespace {
+ErrorKind kind_of(const std::vector<ImportProblem>& problems) {
+  const bool invalid = std::ranges::contains(problems, true, &ImportProblem::invalid);
+  return invalid ? ErrorKind::invalid_file : ErrorKind::unsupported;
+}
+
+ImportOptions import_options_of(const LoadOptions& options) {
+  return {.values = options.values,
+          .symbols = options.symbols,
+          .lengths = options.lengths,
+          .seed = options.seed,
+          .seed_input = options.seed_input};
+}
+
+// The sizes that are known for the symbols of a graph, whether or not all of it was imported.
+SymbolValues known_sizes(const Graph& graph, const LoadOptions& options) {
+  std::set<std::string> ours;  // not the file's: they stand in the place of its symbols
+  for (const auto& [name, dim] : options.symbols) dim.collect_symbols(ours);
+  SymbolValues out;
+  for (const Node& n : graph.nodes()) {
+    if (!n.op->is(LeafKind::input)) continue;
+    const Shape& shape = n.outputs[0].shape;
+    const auto given = options.values.find(n.name);
+    for (int64_t axis = 0; axis < shape.rank(); ++axis) {
+      const auto symbol = shape[axis].as_symbol();
+      if (!symbol || ours.contains(*symbol)) continue;
+      if (const auto size = options.sizes.find(*symbol); size != options.sizes.end()) out.insert(*size);
+      if (given != options.values.end())
+        out.emplace(*symbol, given->second.shape()[static_cast<size_t>(axis)]);
+    }
+  }
+  return out;
+}
+
+// Calls `import`, and again with numbers for the sizes that are known if there are problems otherwise.
+// Returns those sizes, which are then symbols of `into`.
+template <class Import>
+std::pair<Imports, SymbolValues> imported(const LoadOptions& options, ImportOptions& into, Import&& import) {
+  Imports imports = import();
+  if (imports.problems.empty()) return {std::move(imports), {}};
+  SymbolValues fixed = known_sizes(imports.graph, options);
+  for (const auto& [name, size] : fixed) into.symbols[name] = size;
+  if (!fixed.empty()) imports = import();
+  return {std::move(imports), std::move(fixed)};
+}
+
+}  // namespace
+
+RefusedFile::RefusedFile(const std::string& file, std::vector<ImportProblem> problems)
+    : Error(kind_of(problems), refusal(file, problems)), problems_(std::move(problems)) {}
 
 Model load(ModelFile file, const LoadOptions& options) {
-  ImportOptions import_options{.values = options.values,
-                               .symbols = options.symbols,
-                               .lengths = options.lengths,
-                               .seed = options.seed,
-                               .seed_input = options.seed_input};
+  ImportOptions import_options = import_options_of(options);
   const auto import = [&] {
     try {
       Imports made = import_model(file.model, file.data, import_options);
@@ -45,8 +92,8 @@ Model load(ModelFile file, const LoadOptions& options) {
       throw Error(kind, e.what()).within(file.name);
     }
   };
-  Imports imports = import();
-  if (!imports.problems.empty()) throw refusal(file.name, imports.problems);
+  auto [imports, fixed] = imported(options, import_options, import);
+  if (!imports.problems.empty()) throw RefusedFile(file.name, std::move(imports.problems));
   std::vector<Cache> caches;
   if (options.cache_capacity > 0) {
     try {
@@ -75,6 +122,7 @@ Model load(ModelFile file, const LoadOptions& options) {
   Model out{.graph = std::move(imports.graph),
             .weights = std::move(imports.weights),
             .fixed_inputs = std::move(imports.host_inputs),
+            .fixed_symbols = std::move(fixed),
             .lengths = std::move(imports.lengths)};
   for (const auto& [name, type] : imports.types) {
     if (element_type_of(*carrier(type)) != type) out.carried[name] = to_string(type);
@@ -82,6 +130,8 @@ Model load(ModelFile file, const LoadOptions& options) {
   out.caches = std::move(caches);
   return out;
 }
+
+namespace {
 
 void count_parameters(const TensorProto& t, Info& into) {
   const int64_t elements = Shape(t.dims).elements().value();
@@ -156,9 +206,9 @@ Info inspect(const std::string& path, const LoadOptions& options) try {
   try {
     for (const TensorProto& t : file.model.graph.initializers) count_parameters(t, info);
     count_constants(file.model.graph.nodes, info);
-    const ImportOptions import_options{
-        .values = options.values, .symbols = options.symbols, .lengths = options.lengths};
-    for (const ImportProblem& p : import_model(file.model, file.data, import_options).problems)
+    ImportOptions import_options = import_options_of(options);
+    const auto import = [&] { return import_model(file.model, file.data, import_options); };
+    for (const ImportProblem& p : imported(options, import_options, import).first.problems)
       info.problems.push_back({p.node, p.op, p.reason});
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::out_of_memory) throw;

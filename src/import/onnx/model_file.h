@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "import/onnx/importer.h"
 #include "import/onnx/proto.h"
 #include "import/onnx/tensor_data.h"
+#include "rlx/onnx.h"
 
 namespace rlx::onnx {
 
@@ -29,7 +31,17 @@ struct ModelFile {
         data(bytes, std::move(folder)) {}
 };
 
-// All problems in one message.
-Error refusal(const std::string& file, const std::vector<ImportProblem>& problems);
+// The error for a file with nodes that cannot be imported: all problems in one message, and one by one.
+class RefusedFile : public Error {
+ public:
+  RefusedFile(const std::string& file, std::vector<ImportProblem> problems);
+  const std::vector<ImportProblem>& problems() const { return problems_; }
+
+ private:
+  std::vector<ImportProblem> problems_;
+};
+
+// What rlx/onnx.h's load does with a file that is open.
+Model load(ModelFile file, const LoadOptions& options);
 
 }  // namespace rlx::onnx
