@@ -15,8 +15,8 @@
 #include "cli/networks.h"
 #include "cli/peer_ggml.h"
 #include "cli/progress.h"
-#include "cli/ready_model.h"
 #include "cli/report.h"
+#include "cli/run_setup.h"
 #include "cli/standard_input.h"
 #include "cli/text.h"
 #include "rlx/npy.h"
@@ -78,15 +78,15 @@ Result run_case(const Case& c, const Device& device, const Options& o) {
   return r;
 }
 
-Result run_model(const std::string& name, const ReadyModel& model, const Device& device, const Options& o) {
-  CompiledModel compiled = compile_model(model, device);
+Result run_model(const std::string& name, const RunSetup& setup, const Device& device, const Options& o) {
+  CompiledModel compiled = compile_model(setup, device);
   const Progress progress(formatted("running {}", short_name(name)));
   Result r{.name = name,
-           .load_ms = model.load_ms,
+           .load_ms = setup.load_ms,
            .compile_ms = compiled.compile_ms,
            .upload_ms = compiled.upload_ms};
-  r.time = measure(compiled.exe, model.leaves.inputs, o.seconds, 2000);
-  const PlanReport plan = compiled.exe.plan_report(model.open);
+  r.time = measure(compiled.exe, setup.leaves.inputs, o.seconds, 2000);
+  const PlanReport plan = compiled.exe.plan_report(setup.open);
   o.graph.note_unused_kernels(plan);
   r.add_plan(plan);
   return r;
@@ -174,14 +174,14 @@ struct Subject {
   const Case* known = nullptr;
   std::string name = {};  // of a model, in reports
   std::string file = {};
-  std::optional<ReadyModel> model = {};
+  std::optional<RunSetup> setup = {};
 };
 
 Subject model_subject(const std::string& name, const std::string& file, const GraphFlags& flags,
                       const Options& o) {
   GraphFlags graph = flags;
   graph.model.file = file;
-  return {.name = name, .file = file, .model = ready_model(graph, o.values)};
+  return {.name = name, .file = file, .setup = set_up_run(graph, o.values)};
 }
 
 // With its usual sizes, except for those that --dim gives.
@@ -300,7 +300,7 @@ void run_beside_ort(const Options& o) {
   if (webgpu) providers.insert(providers.begin(), OrtProvider::webgpu);
   const std::vector<Subject> all = subjects(o);
   std::vector<BesideModel> models;
-  for (const Subject& s : all) models.push_back({s.name, s.file, &*s.model});
+  for (const Subject& s : all) models.push_back({s.name, s.file, &*s.setup});
   check_ort();
   DeviceFlags flags = o.device;
   if (webgpu) {
@@ -369,7 +369,7 @@ void run_bench(const Options& o) {
   const Device device = o.device.open();
   std::vector<Result> results;
   for (const Subject& s : all)
-    results.push_back(s.known ? run_case(*s.known, device, o) : run_model(s.name, *s.model, device, o));
+    results.push_back(s.known ? run_case(*s.known, device, o) : run_model(s.name, *s.setup, device, o));
   Json measured = Json::array();
   for (const Result& r : results) measured.add(to_json(r));
   o.report.write(report_json(device, measured));

@@ -51,7 +51,7 @@ std::vector<Peer> ort_peers(const std::vector<OrtProvider>& providers, const Bes
   std::vector<Peer> out;
   for (const OrtProvider p : providers) {
     try {
-      out.push_back({std::make_unique<OrtPeer>(p, m.file, *m.model, outputs), ""});
+      out.push_back({std::make_unique<OrtPeer>(p, m.file, *m.setup, outputs), ""});
     } catch (const Error& e) {
       out.push_back({nullptr, e.what()});
     }
@@ -74,12 +74,12 @@ void measure_peer(Peer& peer, Rounds& rounds, double seconds) {
 std::vector<Beside> beside_ort(const std::vector<OrtProvider>& providers, const BesideModel& m,
                                const Device& device, const Turns& turns) {
   const Progress progress(formatted("{} in rlx and in ONNX Runtime", short_name(m.name)));
-  CompiledModel compiled = compile_model(*m.model, device);
-  const NamedTensors outputs = compiled.exe.run(m.model->leaves.inputs);
+  CompiledModel compiled = compile_model(*m.setup, device);
+  const NamedTensors outputs = compiled.exe.run(m.setup->leaves.inputs);
   std::vector<Peer> peers = ort_peers(providers, m, outputs);
   std::vector<Rounds> rounds(providers.size());
   for (int64_t round = 0; round < turns.rounds; ++round) {
-    const Measured ours = measure(compiled.exe, m.model->leaves.inputs, turns.seconds, 2000);
+    const Measured ours = measure(compiled.exe, m.setup->leaves.inputs, turns.seconds, 2000);
     for (size_t i = 0; i < peers.size(); ++i) {
       rounds[i].ours.push_back(ours);
       measure_peer(peers[i], rounds[i], turns.seconds);
@@ -88,7 +88,7 @@ std::vector<Beside> beside_ort(const std::vector<OrtProvider>& providers, const 
   std::vector<Beside> out;
   for (size_t i = 0; i < peers.size(); ++i) {
     Beside& b = out.emplace_back(Beside{.name = m.name,
-                                        .dispatches = std::ssize(compiled.exe.plan_report(m.model->open).run),
+                                        .dispatches = std::ssize(compiled.exe.plan_report(m.setup->open).run),
                                         .refusal = peers[i].refusal});
     rounds[i].into(b);
     if (!peers[i].session) continue;

@@ -9,7 +9,7 @@
 #include "cli/bench_cases.h"
 #include "cli/device_flags.h"
 #include "cli/peer_ort.h"
-#include "cli/ready_model.h"
+#include "cli/run_setup.h"
 
 namespace rlx::cli {
 
@@ -35,7 +35,7 @@ struct Beside {
 // A model with its name in the report.
 struct BesideModel {
   std::string name, file;
-  const ReadyModel* model = nullptr;
+  const RunSetup* setup = nullptr;
 };
 
 // ONNX Runtime chooses an adapter itself and does not say which. Fails unless there is only one.

@@ -39,7 +39,7 @@ struct Converted {
 };
 
 // Both are written before either has its name.
-void write_both(const Options& o, const std::string& weights_path, const LoadedModel& model) {
+void write_both(const Options& o, const std::string& weights_path, const Model& model) {
   NewFile text(o.output);
   text.write(rlx::print(model.graph));
   if (!model.weights.empty()) {
@@ -79,7 +79,7 @@ void convert(const Options& o) {
       o.report.outputs({{"--output", o.output, FileKind::graph_text},
                         {"the weights of --output", weights, FileKind::safetensors}});
   check_outputs(outputs, o.model.files());
-  const LoadedModel model = o.model.load();
+  const Model model = o.model.load();
   check_outputs(outputs, o.model.files());  // external data is known now
   check_weights(weights, model.weights);
   Converted made{.nodes = model.graph.size(), .params = std::ssize(model.weights)};

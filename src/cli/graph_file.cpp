@@ -171,12 +171,12 @@ NamedTensors given_inputs(const std::vector<std::string>& items, const std::vect
 
 // --- The two forms ---
 
-LoadedModel load_text(const ModelFlags& flags) {
+Model load_text(const ModelFlags& flags) {
   if (!flags.lengths.empty()) throw Misuse("--length is for ONNX models; a graph text has no sequences");
   if (flags.seed) throw Misuse("--seed is for ONNX models; in a graph text, seeds are inputs or constants");
   const FileBytes bytes(flags.file);
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
-  LoadedModel out;
+  Model out;
   try {
     out.graph = parse_graph(text);
     verify(out.graph);
@@ -236,17 +236,17 @@ onnx::Model load_for(const ModelFlags& flags, onnx::ModelFile file, const onnx::
   }
 }
 
-LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
+Model load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
   onnx::ModelFile file = open_onnx(flags.file);
   const onnx::LoadOptions options{.values = given_inputs(flags.inputs, declared_inputs(file.model.graph)),
                                   .sizes = sizes,
                                   .lengths = given_lengths(flags.lengths),
                                   .seed = flags.seed.value_or(0)};
   onnx::Model model = load_for(flags, std::move(file), options);
-  LoadedModel out{.graph = std::move(model.graph),
-                  .weights = std::move(model.weights),
-                  .fixed_inputs = std::move(model.fixed_inputs),
-                  .fixed_symbols = std::move(model.fixed_symbols)};
+  Model out{.graph = std::move(model.graph),
+            .weights = std::move(model.weights),
+            .fixed_inputs = std::move(model.fixed_inputs),
+            .fixed_symbols = std::move(model.fixed_symbols)};
   for (const auto& [name, type] : model.carried) out.types.emplace(name, onnx::element_type_of(type).value());
   for (const auto& [name, value] : options.values) {
     if (out.fixed_inputs.contains(name)) continue;
@@ -260,7 +260,7 @@ LoadedModel load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
 
 }  // namespace
 
-onnx::ElementType LoadedModel::type_of(const std::string& name, DType dtype) const {
+onnx::ElementType Model::type_of(const std::string& name, DType dtype) const {
   const auto it = types.find(name);
   return it == types.end() ? onnx::element_type_of(dtype) : it->second;
 }
@@ -314,7 +314,7 @@ bool ModelFlags::is_onnx() const {
   });
 }
 
-LoadedModel ModelFlags::load(const SymbolValues& sizes) const {
+Model ModelFlags::load(const SymbolValues& sizes) const {
   const bool onnx = is_onnx();
   const Progress progress(formatted("loading {}", short_name(file)));
   return onnx ? load_onnx(*this, sizes) : load_text(*this);

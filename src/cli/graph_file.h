@@ -14,7 +14,8 @@
 
 namespace rlx::cli {
 
-struct LoadedModel {
+// A graph with its weights, as a file has them, and the inputs that are given with it.
+struct Model {
   Graph graph;
   NamedTensors weights;  // of params, as the file has them; a graph text has none
   // From --input: for inputs of the graph, and those that decided a shape and are no inputs of it any more.
@@ -47,7 +48,7 @@ struct ModelFlags {
   // Errors name the file and, of a text, the line. Inputs that do not fit the model are Misuse, and so is one
   // that is missing although it decides a shape. A model that cannot be made for any size is made for those
   // of the inputs that are given, and for these.
-  LoadedModel load(const SymbolValues& sizes = {}) const;
+  Model load(const SymbolValues& sizes = {}) const;
   // What an ONNX file has, whether or not it can be loaded.
   onnx::Info inspect(const SymbolValues& sizes = {}) const;
 };

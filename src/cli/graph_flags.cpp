@@ -156,8 +156,7 @@ std::string file_of(const std::string& name, const std::vector<std::string>& ite
 }
 
 // Of the dims that are computed from symbols, such as n+1.
-void check_shapes(const LoadedModel& loaded, const SymbolValues& symbols,
-                  const std::vector<std::string>& items) {
+void check_shapes(const Model& loaded, const SymbolValues& symbols, const std::vector<std::string>& items) {
   for (const auto& [name, value] : loaded.inputs) {
     const Shape& shape = loaded.graph.node(loaded.graph.find(name)).outputs[0].shape;
     if (const Shape bound = shape.bind(symbols); bound != Shape(value.shape())) {
@@ -171,15 +170,15 @@ void check_shapes(const LoadedModel& loaded, const SymbolValues& symbols,
 
 SymbolValues parse_dims(const std::vector<std::string>& items) { return parse_sizes("--dim", items, 0); }
 
-void expect_symbols(const LoadedModel& model, const SymbolValues& dims) {
+void expect_symbols(const Model& model, const SymbolValues& dims) {
   for (const auto& [name, value] : dims) {
     if (!model.fixed_symbols.contains(name) && !model.graph.symbols().contains(name))
       fail_no_symbol("--dim", model.graph, name);
   }
 }
 
-LoadedModel GraphFlags::load() const {
-  LoadedModel out = model.load(parse_dims(dims));
+Model GraphFlags::load() const {
+  Model out = model.load(parse_dims(dims));
   for (const auto& [name, largest] : parse_sizes("--capacity", capacities, 1)) {
     if (out.fixed_symbols.contains(name))
       throw Misuse(
@@ -225,7 +224,7 @@ void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
   }
 }
 
-SymbolValues GraphFlags::symbols(const LoadedModel& loaded) const {
+SymbolValues GraphFlags::symbols(const Model& loaded) const {
   const Graph& graph = loaded.graph;
   Binding binding(graph);
   for (const auto& [name, value] : parse_dims(dims)) {
@@ -244,14 +243,14 @@ SymbolValues GraphFlags::symbols(const LoadedModel& loaded) const {
   return out;
 }
 
-SymbolValues GraphFlags::open_symbols(const LoadedModel& loaded) const {
+SymbolValues GraphFlags::open_symbols(const Model& loaded) const {
   SymbolValues out = symbols(loaded);
   const SymbolValues with_capacity = parse_sizes("--capacity", capacities, 1);
   std::erase_if(out, [&](const auto& item) { return !with_capacity.contains(item.first); });
   return out;
 }
 
-CompileOptions GraphFlags::options(const LoadedModel& loaded, CompileOptions options) const {
+CompileOptions GraphFlags::options(const Model& loaded, CompileOptions options) const {
   options.symbols = symbols(loaded);
   for (const auto& [name, value] : open_symbols(loaded)) options.symbols.erase(name);
   options.optimize = !no_optimize;

@@ -12,7 +12,7 @@ namespace rlx::cli {
 // The values of --dim, each NAME=N.
 SymbolValues parse_dims(const std::vector<std::string>& items);
 // A Misuse if --dim names a symbol that the model does not have.
-void expect_symbols(const LoadedModel& model, const SymbolValues& dims);
+void expect_symbols(const Model& model, const SymbolValues& dims);
 
 struct GraphFlags {
   ModelFlags model;
@@ -22,18 +22,18 @@ struct GraphFlags {
   std::string precision = "exact";
   bool no_optimize = false;
 
-  LoadedModel load() const;  // with the capacities
+  Model load() const;  // with the capacities
 
   void add_to(Command& command);  // with the file
   void add_flags_to(Command& command);
   // From --dim and the shapes of the inputs that are given. All symbols of the graph must be bound, and
   // nothing else.
-  SymbolValues symbols(const LoadedModel& loaded) const;
+  SymbolValues symbols(const Model& loaded) const;
   // Those of them that stay open in the compiled model: the ones with a --capacity, for which memory is
   // planned.
-  SymbolValues open_symbols(const LoadedModel& loaded) const;
+  SymbolValues open_symbols(const Model& loaded) const;
   // `options` with what the flags say; the symbols are those that do not stay open.
-  CompileOptions options(const LoadedModel& loaded, CompileOptions options = {}) const;
+  CompileOptions options(const Model& loaded, CompileOptions options = {}) const;
   // Says on stderr which of the --kernel choices no dispatch of the plan follows.
   void note_unused_kernels(const PlanReport& plan) const;
 };

@@ -44,7 +44,7 @@ onnx::Info info_of(const Graph& graph) {
 }
 
 // What only shows when all nodes are together.
-void add_obstacles(const LoadedModel& model, const SymbolValues& dims, onnx::Info& info) {
+void add_obstacles(const Model& model, const SymbolValues& dims, onnx::Info& info) {
   SymbolValues symbols;
   for (const auto& [name, value] : dims) {
     if (!model.fixed_symbols.contains(name)) symbols.emplace(name, value);
@@ -137,7 +137,7 @@ void show_info(const Options& o) {
   const SymbolValues dims = parse_dims(o.dims);
   onnx::Info info = is_onnx ? o.model.inspect(dims) : info_of(o.model.load().graph);
   if (info.problems.empty()) {
-    const LoadedModel model = o.model.load(dims);
+    const Model model = o.model.load(dims);
     expect_symbols(model, dims);
     add_obstacles(model, dims, info);
   }

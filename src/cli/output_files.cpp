@@ -69,7 +69,7 @@ void make_output_folder(const std::string& folder) {
 }
 
 void write_outputs(const std::string& folder, const std::map<std::string, std::string>& files,
-                   const NamedTensors& outputs, const LoadedModel& model) {
+                   const NamedTensors& outputs, const Model& model) {
   for (const auto& [name, value] : outputs)
     write_npy((fs::path(folder) / files.at(name)).string(), value, model.type_of(name, value.dtype()));
 }

@@ -18,6 +18,6 @@ void make_output_folder(const std::string& folder);
 
 // To these files in the folder, by output; in the element types of the model's file.
 void write_outputs(const std::string& folder, const std::map<std::string, std::string>& files,
-                   const NamedTensors& outputs, const LoadedModel& model);
+                   const NamedTensors& outputs, const Model& model);
 
 }  // namespace rlx::cli

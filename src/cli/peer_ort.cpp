@@ -28,21 +28,21 @@ void add_sizes(const std::string& file, const NamedTensors& inputs, Json& into) 
   }
 }
 
-Json job(OrtProvider provider, const std::string& file, const ReadyModel& model, const NamedTensors& outputs,
+Json job(OrtProvider provider, const std::string& file, const RunSetup& setup, const NamedTensors& outputs,
          const TemporaryFolder& folder) {
   int64_t files = 0;
   const auto written = [&](const NamedTensors& tensors, Json& into) {
     for (const auto& [name, tensor] : tensors) {
       const std::string path = folder.file(formatted("{}.npy", files++));
-      write_npy(path, tensor, model.loaded.type_of(name, tensor.dtype()));
+      write_npy(path, tensor, setup.model.type_of(name, tensor.dtype()));
       into.set(name, path);
     }
   };
   Json in = Json::object(), out = Json::object(), dims = Json::object();
-  written(model.leaves.inputs, in);
-  written(model.loaded.fixed_inputs, in);
+  written(setup.leaves.inputs, in);
+  written(setup.model.fixed_inputs, in);
   written(outputs, out);
-  for (const NamedTensors* inputs : {&model.leaves.inputs, &model.loaded.fixed_inputs})
+  for (const NamedTensors* inputs : {&setup.leaves.inputs, &setup.model.fixed_inputs})
     add_sizes(file, *inputs, dims);
   return Json::object({{"package", ort_package()},
                        {"provider", provider == OrtProvider::webgpu ? "webgpu" : "cpu"},
@@ -82,11 +82,11 @@ void check_ort() {
        ort_package());
 }
 
-OrtPeer::OrtPeer(OrtProvider provider, const std::string& file, const ReadyModel& model,
+OrtPeer::OrtPeer(OrtProvider provider, const std::string& file, const RunSetup& setup,
                  const NamedTensors& outputs)
     : file_(file) {
   node_ = start_node(folder_);
-  std::istringstream reply(ask(job(provider, file, model, outputs, folder_).text(), "ready"));
+  std::istringstream reply(ask(job(provider, file, setup, outputs, folder_).text(), "ready"));
   std::string difference;  // may be nan, which streams do not read
   reply >> whole_ >> dispatches_ >> difference >> version_;
   if (!reply)

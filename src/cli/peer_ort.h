@@ -9,7 +9,7 @@
 
 #include "cli/child_process.h"
 #include "cli/measure.h"
-#include "cli/ready_model.h"
+#include "cli/run_setup.h"
 
 namespace rlx::cli {
 
@@ -25,8 +25,7 @@ class OrtPeer {
  public:
   // `outputs`: what rlx computed; ONNX Runtime's are compared with it. Errors are ErrorKind::unsupported if
   // something is not installed, and otherwise what ONNX Runtime says.
-  OrtPeer(OrtProvider provider, const std::string& file, const ReadyModel& model,
-          const NamedTensors& outputs);
+  OrtPeer(OrtProvider provider, const std::string& file, const RunSetup& setup, const NamedTensors& outputs);
 
   Measured measure(double seconds);
 

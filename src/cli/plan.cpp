@@ -66,7 +66,7 @@ void print_steps(const char* title, const std::vector<StepReport>& steps) {
 
 void show_plan(const Options& o) {
   check_outputs(o.report.outputs(), o.graph.model.files());
-  const LoadedModel model = o.graph.load();
+  const Model model = o.graph.load();
   const CompileOptions compile_options = o.graph.options(model);
   const Device device = o.device.open();
   const Executable exe = [&] {

@@ -6,8 +6,8 @@
 #include "cli/device_flags.h"
 #include "cli/profile_page.h"
 #include "cli/progress.h"
-#include "cli/ready_model.h"
 #include "cli/report.h"
+#include "cli/run_setup.h"
 #include "cli/standard_input.h"
 #include "cli/text.h"
 #include "rlx/diagnostics.h"
@@ -77,18 +77,18 @@ void show(const Options& o, const std::string& graph, const Device& device, cons
 void profile_graph(const Options& o) {
   check_outputs(o.report.outputs({{"--html", o.html, FileKind::html}, {"--trace", o.trace, FileKind::json}}),
                 o.values.files(o.graph));
-  const ReadyModel model = ready_model(o.graph, o.values);
+  const RunSetup setup = set_up_run(o.graph, o.values);
   const Device device = o.device.open();
   if (!device.caps().timestamps) {
     fail(ErrorKind::unsupported, "the device '{}' has no timestamps, so there is nothing to measure with",
          device.info().name);
   }
-  CompiledModel compiled = compile_model(model, device);
+  CompiledModel compiled = compile_model(setup, device);
   Executable& exe = compiled.exe;
-  const std::vector<DispatchReport> dispatches = median_run(exe, model.leaves.inputs, o.repeat);
-  const PlanReport plan = exe.plan_report(model.open);
+  const std::vector<DispatchReport> dispatches = median_run(exe, setup.leaves.inputs, o.repeat);
+  const PlanReport plan = exe.plan_report(setup.open);
   o.graph.note_unused_kernels(plan);
-  if (!o.trace.empty()) write_report(o.trace, trace_json(dispatches, model.graph.name));
+  if (!o.trace.empty()) write_report(o.trace, trace_json(dispatches, setup.graph.name));
   if (!o.html.empty()) {
     write_report(o.html, ProfilePage{.adapter = device.info().name,
                                      .runs = o.repeat,
@@ -98,13 +98,13 @@ void profile_graph(const Options& o) {
                              .html());
   }
   o.report.write(Json::object({{"file", with_shown_names(o.graph.model.file)},
-                               {"graph", model.graph.name},
+                               {"graph", setup.graph.name},
                                {"adapter", device.info().name},
                                {"runs", o.repeat},
                                {"device_ns", total_ns(dispatches)},
                                {"dispatches", to_json(dispatches, plan)}}));
   const bool has_stdout = o.html == "-" || o.trace == "-";
-  if (!o.report.only_json() && !has_stdout) show(o, model.graph.name, device, plan, dispatches);
+  if (!o.report.only_json() && !has_stdout) show(o, setup.graph.name, device, plan, dispatches);
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include "cli/device_flags.h"
 #include "cli/output_files.h"
 #include "cli/progress.h"
-#include "cli/ready_model.h"
 #include "cli/report.h"
+#include "cli/run_setup.h"
 #include "cli/standard_input.h"
 #include "cli/text.h"
 #include "cli/verify_run.h"
@@ -43,8 +43,8 @@ struct Result {
 };
 
 // Where the values come from.
-void print_sources(const Options& o, const ReadyModel& model) {
-  const LeafValues& leaves = model.leaves;
+void print_sources(const Options& o, const RunSetup& setup) {
+  const LeafValues& leaves = setup.leaves;
   const size_t all = leaves.inputs.size() + leaves.params.size();
   print(formatted("{} of {} inputs and params are given", all - leaves.random.size(), all));
   print(leaves.random.empty() ? "\n"
@@ -124,17 +124,17 @@ Json output_json(const std::string& name, const Tensor& t, const Result& r) {
   return out;
 }
 
-Json to_json(const Options& o, const ReadyModel& model, const std::string& adapter, const Result& r) {
+Json to_json(const Options& o, const RunSetup& setup, const std::string& adapter, const Result& r) {
   Json outputs = Json::array();
   for (const auto& [name, value] : r.outputs) outputs.add(output_json(name, value, r));
   Json runs = Json::array();
   for (const double ms : r.runs_ms) runs.add(ms);
   Json out = Json::object({{"file", with_shown_names(o.graph.model.file)},
                            {"adapter", adapter},
-                           {"random", model.leaves.random},
+                           {"random", setup.leaves.random},
                            {"seed", o.values.seed},
                            {"outputs", outputs},
-                           {"load_ms", model.load_ms},
+                           {"load_ms", setup.load_ms},
                            {"compile_ms", r.compile_ms},
                            {"upload_ms", r.upload_ms},
                            {"runs_ms", runs}});
@@ -165,11 +165,11 @@ CompileOptions compile_options(const Options& o, Result& into) {
 }
 
 // The files of the outputs, by their names.
-std::map<std::string, std::string> prepare_folder(const Options& o, const ReadyModel& model) {
+std::map<std::string, std::string> prepare_folder(const Options& o, const RunSetup& setup) {
   if (o.output_dir.empty()) return {};
   make_output_folder(o.output_dir);
   std::vector<std::string> names;
-  for (const Graph::Output& output : model.graph.outputs()) names.push_back(output.name);
+  for (const Graph::Output& output : setup.graph.outputs()) names.push_back(output.name);
   std::map<std::string, std::string> files = output_file_names(names);
   std::vector<OutputFile> outputs = o.report.outputs({{"--trace", o.trace, FileKind::json}});
   for (const auto& [name, file] : files) {
@@ -183,12 +183,12 @@ void run_graph(const Options& o) {
   if (o.output_dir == "-") throw Misuse("--output-dir is '-', but outputs are files in a folder; name one");
   check_outputs(o.report.outputs({{"--trace", o.trace, FileKind::json}}), o.values.files(o.graph));
   Result r;
-  const ReadyModel model = ready_model(o.graph, o.values, compile_options(o, r));
-  r.files = prepare_folder(o, model);
+  const RunSetup setup = set_up_run(o.graph, o.values, compile_options(o, r));
+  r.files = prepare_folder(o, setup);
   const bool text = !o.report.only_json() && o.trace != "-";
-  if (text) print_sources(o, model);
+  if (text) print_sources(o, setup);
   const Device device = o.device.open();
-  CompiledModel compiled = compile_model(model, device);
+  CompiledModel compiled = compile_model(setup, device);
   Executable& exe = compiled.exe;
   r.compile_ms = compiled.compile_ms;
   r.upload_ms = compiled.upload_ms;
@@ -197,20 +197,20 @@ void run_graph(const Options& o) {
     for (int64_t i = 0; i < o.repeat; ++i) {
       if (o.repeat > 1) progress.update(i, o.repeat, "runs");
       const Stopwatch watch;
-      r.outputs = exe.run(model.leaves.inputs);
+      r.outputs = exe.run(setup.leaves.inputs);
       r.runs_ms.push_back(watch.ms());
     }
   }
-  o.graph.note_unused_kernels(exe.plan_report(model.open));
-  if (!o.output_dir.empty()) write_outputs(o.output_dir, r.files, r.outputs, model.loaded);
+  o.graph.note_unused_kernels(exe.plan_report(setup.open));
+  if (!o.output_dir.empty()) write_outputs(o.output_dir, r.files, r.outputs, setup.model);
   // First: a profile runs again and changes states.
-  if (o.verify) r.verification = verify_run(exe, model, r.outputs, o.repeat);
+  if (o.verify) r.verification = verify_run(exe, setup, r.outputs, o.repeat);
   if (o.profile || !o.trace.empty()) {
     const Progress progress("timing each dispatch");
-    r.dispatches = exe.profile(model.leaves.inputs);
+    r.dispatches = exe.profile(setup.leaves.inputs);
   }
-  if (!o.trace.empty()) write_report(o.trace, trace_json(r.dispatches, model.graph.name));
-  o.report.write(to_json(o, model, device.info().name, r));
+  if (!o.trace.empty()) write_report(o.trace, trace_json(r.dispatches, setup.graph.name));
+  o.report.write(to_json(o, setup, device.info().name, r));
   if (text) show(o, r);
   if (r.verification) require_right(*r.verification);
 }

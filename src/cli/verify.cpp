@@ -17,15 +17,15 @@ struct Options {
 
 void verify_model(const Options& o) {
   check_outputs(o.report.outputs(), o.values.files(o.graph));
-  const ReadyModel model = ready_model(o.graph, o.values, {.keep_intermediates = true});
+  const RunSetup setup = set_up_run(o.graph, o.values, {.keep_intermediates = true});
   const Device device = o.device.open();
-  CompiledModel compiled = compile_model(model, device);
+  CompiledModel compiled = compile_model(setup, device);
   const NamedTensors outputs = [&] {
     const Progress progress("running");
-    return compiled.exe.run(model.leaves.inputs);
+    return compiled.exe.run(setup.leaves.inputs);
   }();
-  o.graph.note_unused_kernels(compiled.exe.plan_report(model.open));
-  const Verification result = verify_run(compiled.exe, model, outputs);
+  o.graph.note_unused_kernels(compiled.exe.plan_report(setup.open));
+  const Verification result = verify_run(compiled.exe, setup, outputs);
   Json report = to_json(result);
   report.set("file", with_shown_names(o.graph.model.file));
   report.set("adapter", device.info().name);

@@ -41,8 +41,7 @@ Json json_of(const Check& c) {
 
 }  // namespace
 
-Verification verify_run(Executable& exe, const ReadyModel& model, const NamedTensors& outputs,
-                        int64_t repeat) {
+Verification verify_run(Executable& exe, const RunSetup& setup, const NamedTensors& outputs, int64_t repeat) {
   Verification out;
   std::vector<NodeCheck> checks;
   {
@@ -54,10 +53,10 @@ Verification verify_run(Executable& exe, const ReadyModel& model, const NamedTen
   if (bad != checks.end()) out.bad = *bad;
   out.skipped = std::ranges::count_if(checks, &NodeCheck::skipped);
   out.agree = std::ranges::count_if(checks, [](const NodeCheck& c) { return !c.skipped && c.wrong == 0; });
-  out.outputs_skipped = repeat > 1 && has_states(model.graph);
+  out.outputs_skipped = repeat > 1 && has_states(setup.graph);
   if (out.outputs_skipped) return out;
   Progress progress("computing the graph on the CPU, nodes");
-  out.outputs = verify_outputs(model.graph, model.leaves.all(), outputs,
+  out.outputs = verify_outputs(setup.graph, setup.leaves.all(), outputs,
                                [&](int64_t done, int64_t all) { progress.update(done, all); });
   return out;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "cli/ready_model.h"
+#include "cli/run_setup.h"
 #include "rlx/diagnostics.h"
 
 namespace rlx::cli {
@@ -20,7 +20,7 @@ struct Verification {
 };
 
 // Compares each node, and then the outputs from the inputs on, with the reference.
-Verification verify_run(Executable& exe, const ReadyModel& model, const NamedTensors& outputs,
+Verification verify_run(Executable& exe, const RunSetup& setup, const NamedTensors& outputs,
                         int64_t repeat = 1);
 
 void show(const Verification& result);

@@ -1,4 +1,4 @@
-// From the flags of a command to a model that is about to run: loaded, with all values, compiled.
+// From the flags of a command to a model that is about to run.
 #pragma once
 
 #include <string>
@@ -20,23 +20,25 @@ struct ValueFlags {
   std::vector<std::string> files(const GraphFlags& graph) const;
 };
 
-struct ReadyModel {
-  LoadedModel loaded;
+// All of a run that needs no device: the model, the sizes of its symbols, a value for each input and param,
+// and how it is compiled.
+struct RunSetup {
+  Model model;
   CompileOptions options;
   SymbolValues open;  // GraphFlags::open_symbols
-  Graph graph;        // with all symbols bound
+  Graph graph;        // the model's, with all symbols bound
   LeafValues leaves;
   double load_ms = 0;
 };
 // Finds every misuse of these flags; no device is needed yet.
-ReadyModel ready_model(const GraphFlags& graph, const ValueFlags& values, const CompileOptions& options = {});
+RunSetup set_up_run(const GraphFlags& graph, const ValueFlags& values, const CompileOptions& options = {});
 
+// A model on a device, with its params there.
 struct CompiledModel {
   Executable exe;
   double compile_ms = 0;
   double upload_ms = 0;
 };
-// With its params on the device.
-CompiledModel compile_model(const ReadyModel& model, const Device& device);
+CompiledModel compile_model(const RunSetup& setup, const Device& device);
 
 }  // namespace rlx::cli

@@ -1,4 +1,4 @@
-#include "cli/ready_model.h"
+#include "cli/run_setup.h"
 
 #include "base/format.h"
 #include "cli/progress.h"
@@ -23,15 +23,15 @@ std::vector<std::string> ValueFlags::files(const GraphFlags& graph) const {
 namespace {
 
 // Those of the file that the graph has. --input and --load come before what the model itself has.
-NamedTensors given_values(const LoadedModel& loaded, const std::string& path) {
-  NamedTensors out = loaded.inputs;
+NamedTensors given_values(const Model& model, const std::string& path) {
+  NamedTensors out = model.inputs;
   if (!path.empty()) {
     const SafetensorsFile file = SafetensorsFile::open(path);
     for (const SafetensorsFile::Entry& entry : file.tensors()) {
       if (!out.contains(entry.name)) out.emplace(entry.name, file.tensor(entry.name));
     }
   }
-  out.insert(loaded.weights.begin(), loaded.weights.end());
+  out.insert(model.weights.begin(), model.weights.end());
   return out;
 }
 
@@ -58,34 +58,34 @@ void check_loaded(const Graph& graph, const NamedTensors& inputs, const std::str
 
 }  // namespace
 
-ReadyModel ready_model(const GraphFlags& graph, const ValueFlags& values, const CompileOptions& options) {
+RunSetup set_up_run(const GraphFlags& graph, const ValueFlags& values, const CompileOptions& options) {
   const Stopwatch watch;
-  ReadyModel out{.loaded = graph.load()};
+  RunSetup out{.model = graph.load()};
   out.load_ms = watch.ms();
-  out.options = graph.options(out.loaded, options);
-  out.open = graph.open_symbols(out.loaded);
-  const SymbolValues symbols = graph.symbols(out.loaded);
-  out.graph = symbols.empty() ? out.loaded.graph : bind_symbols(out.loaded.graph, symbols);
-  check_loaded(out.graph, out.loaded.inputs, values.load);
+  out.options = graph.options(out.model, options);
+  out.open = graph.open_symbols(out.model);
+  const SymbolValues symbols = graph.symbols(out.model);
+  out.graph = symbols.empty() ? out.model.graph : bind_symbols(out.model.graph, symbols);
+  check_loaded(out.graph, out.model.inputs, values.load);
   const Progress progress("making values");
   out.leaves =
-      make_leaf_values(out.graph, values.seed, given_values(out.loaded, values.load), out.loaded.types);
+      make_leaf_values(out.graph, values.seed, given_values(out.model, values.load), out.model.types);
   return out;
 }
 
-CompiledModel compile_model(const ReadyModel& model, const Device& device) {
+CompiledModel compile_model(const RunSetup& setup, const Device& device) {
   const Stopwatch watch;
   CompiledModel out{.exe = [&] {
     const Progress progress("compiling");
-    return compile(model.loaded.graph, device, model.options);
+    return compile(setup.model.graph, device, setup.options);
   }()};
   out.compile_ms = watch.ms();
   const Stopwatch upload_watch;
   Progress progress("uploading weights");
   int64_t all = 0;
-  for (const auto& [name, value] : model.leaves.params) all += static_cast<int64_t>(value.byte_size());
+  for (const auto& [name, value] : setup.leaves.params) all += static_cast<int64_t>(value.byte_size());
   int64_t done = 0;
-  for (const auto& [name, value] : model.leaves.params) {
+  for (const auto& [name, value] : setup.leaves.params) {
     progress.update_bytes(done, all);
     out.exe.set_param(name, value);
     done += static_cast<int64_t>(value.byte_size());
