@@ -9,8 +9,8 @@
 #include <print>
 #include <vector>
 
-#include "cli/bench_cases.h"
-#include "cli/measure.h"
+#include "measure/bench_cases.h"
+#include "measure/measure.h"
 #include "rlx/device.h"
 
 #if defined(__x86_64__)
@@ -19,7 +19,7 @@
 #define RLX_WIDE
 #endif
 
-namespace rlx::cli {
+namespace rlx::measure {
 namespace {
 
 std::vector<float> numbers(size_t count, float from, float to) {
@@ -141,12 +141,12 @@ void compare(const char* name, const Device& device) {
 }
 
 }  // namespace
-}  // namespace rlx::cli
+}  // namespace rlx::measure
 
 int main() {
   const rlx::Device device = rlx::Device::open();
   std::println(
       "CPU ms                 C++    a + b c    ratio     device    a + b c    ratio   device / C++");
-  rlx::cli::compare<rlx::cli::Selective>("selective_scan", device);
-  rlx::cli::compare<rlx::cli::GatedDelta>("gated_delta", device);
+  rlx::measure::compare<rlx::measure::Selective>("selective_scan", device);
+  rlx::measure::compare<rlx::measure::GatedDelta>("gated_delta", device);
 }

@@ -2,7 +2,7 @@
 """Writes cases of `rlx bench` as ONNX models: ort_models.py DIRECTORY WORD... makes DIRECTORY/CASE.onnx for each word that
 is a case, and for all cases if no word is one and none is a network or a file. The words are the arguments of `rlx bench`.
 
-Shapes and operations are those of src/cli/bench_cases.cpp and src/models/bert.cpp; weights are random with a fixed seed.
+Shapes and operations are those of src/measure/bench_cases.cpp and src/models/bert.cpp; weights are random with a fixed seed.
 Left out are cases about memory that ONNX does not describe (matvec_nk, encoded weights) and those that need several operators
 of it. What another version of this file made is deleted.
 """

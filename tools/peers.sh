@@ -5,7 +5,7 @@
 
 peers_dir=${models_dir%/models}/peers
 
-# ONNX Runtime for node (MIT), 114 MB, and the types it shares with its other bindings. src/cli/peer_ort.cpp knows the name.
+# ONNX Runtime for node (MIT), 114 MB, and the types it shares with its other bindings. src/measure/peer_ort.cpp knows the name.
 ort_package=(onnxruntime-node 1.30.0
   b7086cd42d82fc1164cf5c9ce4e634288536194aba0d444eee10f86f1e50d90cb79c0309c115d6f31537355733136f5503d96894b3987a9a03f1f8d318e7c8ab)
 ort_common=(onnxruntime-common 1.30.0

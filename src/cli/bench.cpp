@@ -1,28 +1,39 @@
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/fail.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "cli/bench_beside.h"
-#include "cli/bench_cases.h"
-#include "cli/child_process.h"
+#include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
-#include "cli/growth.h"
-#include "cli/networks.h"
-#include "cli/peer_ggml.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/run_setup.h"
 #include "cli/standard_input.h"
 #include "cli/text.h"
+#include "measure/bench_cases.h"
+#include "measure/beside.h"
+#include "measure/child_process.h"
+#include "measure/growth.h"
+#include "measure/networks.h"
+#include "measure/peer_ggml.h"
 #include "rlx/npy.h"
 
 namespace rlx::cli {
 namespace {
+
+using measure::Baseline;
+using measure::Beside;
+using measure::Case;
+using measure::GgmlCase;
+using measure::Growth;
+using measure::Measured;
+using measure::Network;
 
 struct Options {
   GraphFlags graph;
@@ -64,7 +75,7 @@ struct Result {
 
 Result run_case(const Case& c, const Device& device, const Options& o) {
   const Progress progress(c.what);
-  const CaseRun run = run_case_graph(c.graph(), c.growing, device, o.seconds);
+  const measure::CaseRun run = measure::run_case_graph(c.graph(), c.growing, device, o.seconds);
   Result r{.name = c.name,
            .flops = c.flops,
            .compile_ms = run.compile_ms,
@@ -73,7 +84,7 @@ Result run_case(const Case& c, const Device& device, const Options& o) {
   r.add_plan(run.plan);
   if (const Baseline& beside = c.scaled.beside; beside.name) {
     r.beside = beside.name;
-    r.beside_cpu_ms = baseline_cpu_ms(beside, c.scaled.usual, device, o.seconds);
+    r.beside_cpu_ms = measure::baseline_cpu_ms(beside, c.scaled.usual, device, o.seconds);
   }
   return r;
 }
@@ -85,7 +96,7 @@ Result run_model(const std::string& name, const RunSetup& setup, const Device& d
            .load_ms = setup.load_ms,
            .compile_ms = compiled.compile_ms,
            .upload_ms = compiled.upload_ms};
-  r.time = measure(compiled.exe, setup.leaves.inputs, o.seconds, 2000);
+  r.time = measure::measure_runs(compiled.exe, setup.leaves.inputs, o.seconds, 2000);
   const PlanReport plan = compiled.exe.plan_report(setup.open);
   o.graph.note_unused_kernels(plan);
   r.add_plan(plan);
@@ -195,7 +206,7 @@ Subject network_subject(const Network& network, const Options& o) {
   for (const std::string& dim : network.dims) {
     if (!given.contains(dim.substr(0, dim.find('=')))) graph.dims.push_back(dim);
   }
-  const TemporaryFolder folder;
+  const measure::TemporaryFolder folder;
   if (network.true_input) {
     write_npy(folder.file("true.npy"), Tensor::of<bool>({1}, {true}));
     graph.model.inputs.push_back(formatted("{}={}", network.true_input, folder.file("true.npy")));
@@ -205,11 +216,11 @@ Subject network_subject(const Network& network, const Options& o) {
 
 // A case as ONNX Runtime can run it: both sides then read the same file.
 Subject onnx_case(const std::string& name, const Options& o) {
-  if (!std::ranges::contains(onnx_cases(), name)) {
+  if (!std::ranges::contains(measure::onnx_cases(), name)) {
     throw Misuse(formatted("--peer: the case '{}' has no ONNX form; those that have one are: {}", name,
-                           joined(onnx_cases())));
+                           joined(measure::onnx_cases())));
   }
-  const std::string file = ort_case_file(name);
+  const std::string file = measure::ort_case_file(name);
   if (!std::filesystem::exists(file)) {
     fail(ErrorKind::invalid_file,
          "there is no file {}: in a checkout of the sources, ./rlx bench {} --peer ort makes it, with "
@@ -222,15 +233,17 @@ Subject onnx_case(const std::string& name, const Options& o) {
 bool for_ort(const Options& o) { return o.peer == "ort" || o.peer == "ort-cpu"; }
 
 Subject subject(const std::string& name, const Options& o) {
-  if (const Case* known = find_case(name)) return for_ort(o) ? onnx_case(name, o) : Subject{.known = known};
-  if (const Network* network = find_network(name)) return network_subject(*network, o);
+  if (const Case* known = measure::find_case(name))
+    return for_ort(o) ? onnx_case(name, o) : Subject{.known = known};
+  if (const Network* network = measure::find_network(name)) return network_subject(*network, o);
   if (name == "-")
     throw Misuse(
         "'-' is no case, network or file: models are measured from files, and --json takes no value");
   // Something that looks like a path is one, so that a wrong one is a file that is missing.
   if (!std::filesystem::exists(name) && name.find_first_of("./") == std::string::npos) {
     throw Misuse(formatted("there is no case, network or file '{}'; the cases are: {}; the networks: {}",
-                           name, joined(bench_cases(), &Case::name), joined(networks(), &Network::name)));
+                           name, joined(measure::bench_cases(), &Case::name),
+                           joined(measure::networks(), &Network::name)));
   }
   if (for_ort(o)) {
     ModelFlags file = o.graph.model;
@@ -247,21 +260,30 @@ std::vector<Subject> subjects(const Options& o) {
   const bool for_models = !g.model.inputs.empty() || !g.dims.empty() || !g.capacities.empty() ||
                           !g.kernels.empty() || g.no_optimize || g.precision != "exact" ||
                           !o.values.load.empty();
-  if (for_models && std::ranges::all_of(o.cases, find_case)) {
+  if (for_models && std::ranges::all_of(o.cases, measure::find_case)) {
     throw Misuse(
         "--input, --dim, --capacity, --kernel, --precision, --no-optimize and --load are for models, and "
         "none is given");
   }
   for (const std::string& name : o.cases) out.push_back(subject(name, o));
   if (o.cases.empty() && for_ort(o)) {
-    for (const std::string_view name : onnx_cases()) out.push_back(onnx_case(std::string(name), o));
+    for (const std::string_view name : measure::onnx_cases()) out.push_back(onnx_case(std::string(name), o));
   } else if (o.cases.empty()) {
     // Those that are for llama.cpp take minutes: only by name.
-    for (const Case& c : bench_cases()) {
-      if (!std::ranges::contains(ggml_cases(), c.name, &GgmlCase::name)) out.push_back({.known = &c});
+    for (const Case& c : measure::bench_cases()) {
+      if (!std::ranges::contains(measure::ggml_cases(), c.name, &GgmlCase::name))
+        out.push_back({.known = &c});
     }
   }
   return out;
+}
+
+// What `work` announces is what the program is doing, in the words that `title` makes of it.
+template <class Work>
+auto with_progress(Work&& work,
+                   const std::function<std::string(const std::string&)>& title = std::identity()) {
+  std::optional<Progress> progress;
+  return work([&](const std::string& what) { progress.emplace(title(what)); });
 }
 
 void run_growth(const Options& o, const std::vector<Subject>& all) {
@@ -273,10 +295,17 @@ void run_growth(const Options& o, const std::vector<Subject>& all) {
       throw Misuse(formatted("--growth: '{}' has one size", s.known ? s.known->name : s.name));
     }
   }
+  for (const Case* c : cases) {
+    if (measure::growth_sizes(*c, o.largest).empty())
+      throw Misuse(formatted("--largest is {}, but the smallest size of {} is {}", o.largest, c->name,
+                             c->scaled.first));
+  }
   const Device device = o.device.open();
-  const std::vector<Growth> grown = measure_growth(cases, device, o.seconds, o.largest);
-  if (!o.plot.empty()) write_report(o.plot, growth_svg(grown, device.info().name));
-  o.report.write(report_json(device, to_json(grown)));
+  const std::vector<Growth> grown = with_progress([&](const measure::Announce& announce) {
+    return measure::measure_growth(cases, device, o.seconds, o.largest, announce);
+  });
+  if (!o.plot.empty()) write_report(o.plot, measure::growth_svg(grown, device.info().name));
+  o.report.write(report_json(device, cli::to_json(grown)));
   if (o.report.only_json() || o.plot == "-") return;
   print(
       formatted("{}\nmedians of warm runs; the exponent is that of n in the CPU time since the size before\n",
@@ -294,29 +323,56 @@ void fail_if_all_refused(const std::vector<Beside>& results) {
   if (std::ranges::all_of(results, refused)) fail(ErrorKind::unsupported, "{}", results[0].refusal);
 }
 
+// ONNX Runtime chooses an adapter itself and does not say which. Fails unless there is only one.
+void check_only_adapter(const DeviceFlags& flags) {
+  const std::vector<AdapterInfo> adapters = flags.adapters();
+  if (adapters.size() == 1) return;
+  fail(ErrorKind::unsupported,
+       "--peer: there must be exactly one {} adapter, so that both sides use the same, but there are {}{}; "
+       "VK_DRIVER_FILES=FILE.json leaves only the driver of that file",
+       flags.backend, adapters.size(),
+       adapters.empty() ? "" : formatted(": {}", joined(adapters, &AdapterInfo::name)));
+}
+
+measure::BesideModel beside_model(const Subject& s) {
+  const RunSetup& setup = *s.setup;
+  measure::BesideModel out{
+      .name = s.name,
+      .compile = [&setup](const Device& d) { return compile_model(setup, d).exe; },
+      .inputs = setup.leaves.inputs,
+      .open = setup.open,
+      .peer = {.file = s.file, .inputs = setup.leaves.inputs, .types = setup.model.types}};
+  out.peer.inputs.insert(setup.model.fixed_inputs.begin(), setup.model.fixed_inputs.end());
+  return out;
+}
+
 void run_beside_ort(const Options& o) {
   const bool webgpu = o.peer == "ort";
-  std::vector<OrtProvider> providers = {OrtProvider::cpu};
-  if (webgpu) providers.insert(providers.begin(), OrtProvider::webgpu);
+  std::vector<measure::OrtProvider> providers = {measure::OrtProvider::cpu};
+  if (webgpu) providers.insert(providers.begin(), measure::OrtProvider::webgpu);
   const std::vector<Subject> all = subjects(o);
-  std::vector<BesideModel> models;
-  for (const Subject& s : all) models.push_back({s.name, s.file, &*s.setup});
-  check_ort();
+  std::vector<measure::BesideModel> models;
+  for (const Subject& s : all) models.push_back(beside_model(s));
+  measure::check_ort();
   DeviceFlags flags = o.device;
   if (webgpu) {
     if (flags.backend.empty()) flags.backend = "vulkan";
     check_only_adapter(flags);
   }
   const Device device = flags.open();
-  const std::vector<std::vector<Beside>> results =
-      beside_ort(providers, models, device, {o.rounds ? o.rounds : 3, o.seconds});
-  o.report.write(report_json(device, webgpu ? to_json(results[0], results[1]) : to_json(results[0])));
+  const std::vector<std::vector<Beside>> results = with_progress(
+      [&](const measure::Announce& announce) {
+        return measure::beside_ort(providers, models, device, {o.rounds ? o.rounds : 3, o.seconds}, announce);
+      },
+      [](const std::string& name) { return formatted("{} in rlx and in ONNX Runtime", short_name(name)); });
+  o.report.write(
+      report_json(device, webgpu ? cli::to_json(results[0], results[1]) : cli::to_json(results[0])));
   if (o.report.only_json()) return fail_if_all_refused(results[0]);
   print(formatted(
       "{}; {}ort-cpu with its CPU provider\n{}", device.info().name,
       webgpu ? "ort is ONNX Runtime 1.30.0 with its WebGPU provider, " : "ONNX Runtime 1.30.0: ", kInTurns));
   for (size_t i = 0; i < results.size(); ++i) {
-    const std::string peer = providers[i] == OrtProvider::webgpu ? "ort" : "ort-cpu";
+    const std::string peer = providers[i] == measure::OrtProvider::webgpu ? "ort" : "ort-cpu";
     print(formatted("\n{}\n{}", beside_table(results[i], peer), beside_notes(results[i], peer)));
   }
   fail_if_all_refused(results[0]);
@@ -326,19 +382,23 @@ void run_beside_ort(const Options& o) {
 void run_beside_ggml(const Options& o) {
   std::vector<const Case*> cases;
   for (const std::string& name : o.cases) {
-    if (!std::ranges::contains(ggml_cases(), name, &GgmlCase::name)) {
+    if (!std::ranges::contains(measure::ggml_cases(), name, &GgmlCase::name)) {
       throw Misuse(formatted("--peer ggml: '{}' is none of the cases that llama.cpp measures: {}", name,
-                             joined(ggml_cases(), &GgmlCase::name)));
+                             joined(measure::ggml_cases(), &GgmlCase::name)));
     }
-    cases.push_back(find_case(name));
+    cases.push_back(measure::find_case(name));
   }
   if (o.cases.empty()) {
-    for (const GgmlCase& c : ggml_cases()) cases.push_back(find_case(c.name));
+    for (const GgmlCase& c : measure::ggml_cases()) cases.push_back(measure::find_case(c.name));
   }
-  ggml_program();
+  measure::ggml_program();  // an error if it is not there
   const Device device = o.device.open();
-  const std::vector<Beside> results = beside_ggml(cases, device, {o.rounds ? o.rounds : 1, o.seconds});
-  o.report.write(report_json(device, to_json(results)));
+  const std::vector<Beside> results = with_progress(
+      [&](const measure::Announce& announce) {
+        return measure::beside_ggml(cases, device, {o.rounds ? o.rounds : 1, o.seconds}, announce);
+      },
+      [](const std::string& name) { return formatted("{} in rlx and in llama.cpp", name); });
+  o.report.write(report_json(device, cli::to_json(results)));
   if (o.report.only_json()) return;
   print(formatted("{}; ggml is llama.cpp's Vulkan backend, measured by test-backend-ops\n{}\n{}\n{}",
                   device.info().name, kInTurns, beside_table(results, o.peer),
@@ -348,7 +408,7 @@ void run_beside_ggml(const Options& o) {
 std::vector<std::string> input_files(const Options& o) {
   std::vector<std::string> out = o.values.files(o.graph);
   for (const std::string& name : o.cases) {
-    const Network* const network = find_network(name);
+    const Network* const network = measure::find_network(name);
     out.push_back(network ? network->path() : name);
   }
   return out;
@@ -388,8 +448,8 @@ void add_bench(Arguments& arguments) {
   const auto o = std::make_shared<Options>();
   Command command = arguments.command("bench", "Wall and CPU time of models and of known cases");
   std::string cases = "A model's file, or which cases; all but wide_* if nothing is given:";
-  for (const Network& n : networks()) cases += formatted("\n{}: {}", n.name, n.what);
-  for (const Case& c : bench_cases()) cases += formatted("\n{}: {}", c.name, c.what);
+  for (const Network& n : measure::networks()) cases += formatted("\n{}: {}", n.name, n.what);
+  for (const Case& c : measure::bench_cases()) cases += formatted("\n{}: {}", c.name, c.what);
   command.list("CASE", o->cases, cases);
   o->report.add_to(command, "the results");
   command.seconds("--seconds", o->seconds, "How long to measure each case (default 1)");

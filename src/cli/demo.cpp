@@ -8,6 +8,7 @@
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "cli/transcribe.h"
+#include "measure/stopwatch.h"
 
 namespace rlx::cli {
 namespace {
@@ -80,7 +81,7 @@ void run_text_demo(const Options& o, const vision::TextModels& models) {
     line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, to_string(adapter.caps.kind)));
   TextDemo d;
   const Progress progress("loading the networks");
-  const Stopwatch watch;
+  const measure::Stopwatch watch;
   vision::TextReader reader(device, models);
   d.ready_ms = watch.ms();
   d.parameters = reader.parameters();
@@ -115,7 +116,7 @@ void run_speech_demo(const Options& o) {
   if (text)
     line("adapter", formatted("{} ({}, {})", adapter.name, adapter.backend, to_string(adapter.caps.kind)));
   Progress progress("transcribing");
-  const Stopwatch watch;
+  const measure::Stopwatch watch;
   audio::Transcriber transcriber(device, models);
   const double ready_ms = watch.ms();
   if (text)

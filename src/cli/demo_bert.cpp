@@ -6,11 +6,12 @@
 
 #include "base/fail.h"
 #include "cli/arguments.h"
-#include "cli/measure.h"
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "ir/reference.h"
 #include "ir/tolerance.h"
+#include "measure/measure.h"
+#include "measure/stopwatch.h"
 #include "rlx/compile.h"
 #include "rlx/models.h"
 
@@ -66,7 +67,7 @@ struct Check {
 
 Check check_against_reference(const BertDemo& o, const Graph& graph, const NamedTensors& leaves,
                               const Tensor& got) {
-  const Stopwatch watch;
+  const measure::Stopwatch watch;
   std::map<std::string, RefTensor> want;
   {
     Progress progress("computing the same on the CPU in double precision");
@@ -101,7 +102,7 @@ std::string dispatches_text(const PlanReport& plan, int64_t layers) {
 struct Result {
   std::string adapter;
   double compile_ms = 0, upload_ms = 0;
-  Measured time;
+  measure::Measured time;
   MemoryReport memory;
   std::string dispatches;
   int64_t dispatch_count = 0;
@@ -145,13 +146,13 @@ Result measured(const BertDemo& o, const Device& device, const models::BertConfi
   Result r{.adapter = device.info().name};
   const Graph graph = models::bert_encoder(config, 1, o.tokens);
   NamedTensors leaves = models::random_weights(graph, kSeed);
-  const Stopwatch watch;
+  const measure::Stopwatch watch;
   Executable exe = [&] {
     const Progress progress("compiling");
     return compile(graph, device);
   }();
   r.compile_ms = watch.ms();
-  const Stopwatch upload_watch;
+  const measure::Stopwatch upload_watch;
   {
     Progress progress("uploading weights");
     int64_t done = 0;
@@ -164,7 +165,7 @@ Result measured(const BertDemo& o, const Device& device, const models::BertConfi
   const NamedTensors inputs = demo_inputs(o.tokens, config.vocab);
   {
     const Progress progress("running");
-    r.time = measure(exe, inputs, 3, 50);
+    r.time = measure::measure_runs(exe, inputs, 3, 50);
   }
   const Tensor got = exe.run(inputs).at("last_hidden_state");
   const PlanReport plan = exe.plan_report();

@@ -260,11 +260,6 @@ Model load_onnx(const ModelFlags& flags, const SymbolValues& sizes) {
 
 }  // namespace
 
-onnx::ElementType Model::type_of(const std::string& name, DType dtype) const {
-  const auto it = types.find(name);
-  return it == types.end() ? onnx::element_type_of(dtype) : it->second;
-}
-
 void ModelFlags::add_to(Command& command) {
   command.required("FILE", file, "An ONNX model, or a graph in its text form; - is standard input");
   add_inputs_to(command);

@@ -2,7 +2,6 @@
 // becomes a graph with weights and inputs.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,12 +19,10 @@ struct Model {
   NamedTensors weights;  // of params, as the file has them; a graph text has none
   // From --input: for inputs of the graph, and those that decided a shape and are no inputs of it any more.
   NamedTensors inputs, fixed_inputs;
-  // Of inputs and outputs whose elements are carried in another type than the file's.
-  std::map<std::string, onnx::ElementType> types;
+  // Of inputs and outputs.
+  onnx::CarriedTypes types;
   // Symbols of the file that are numbers in the graph: it could not be made for any size.
   SymbolValues fixed_symbols;
-
-  onnx::ElementType type_of(const std::string& name, DType dtype) const;
 };
 
 // The file, and what is needed to load it.

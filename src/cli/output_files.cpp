@@ -71,7 +71,8 @@ void make_output_folder(const std::string& folder) {
 void write_outputs(const std::string& folder, const std::map<std::string, std::string>& files,
                    const NamedTensors& outputs, const Model& model) {
   for (const auto& [name, value] : outputs)
-    write_npy((fs::path(folder) / files.at(name)).string(), value, model.type_of(name, value.dtype()));
+    write_npy((fs::path(folder) / files.at(name)).string(), value,
+              onnx::type_in_file(model.types, name, value.dtype()));
 }
 
 }  // namespace rlx::cli

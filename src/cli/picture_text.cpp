@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "cli/progress.h"
 #include "cli/text.h"
+#include "measure/stopwatch.h"
 #include "vision/draw.h"
 
 namespace rlx::cli {
@@ -16,20 +17,20 @@ PictureText read_text(vision::TextReader& reader, const vision::Image& image, co
   std::vector<vision::ReadLine> lines;
   {
     const Progress progress("finding text");
-    const Stopwatch watch;
+    const measure::Stopwatch watch;
     boxes = reader.find(image, options.longest_side);
     out.find_ms = watch.ms();
     out.boxes = boxes.size();
   }
   {
     Progress progress("turning lines upright");
-    const Stopwatch watch;
+    const measure::Stopwatch watch;
     facing = reader.upright(image, boxes, [&](int64_t done, int64_t all) { progress.update(done, all); });
     out.turn_ms = watch.ms();
   }
   {
     Progress progress("reading lines");
-    const Stopwatch watch;
+    const measure::Stopwatch watch;
     lines = reader.read(image, facing, [&](int64_t done, int64_t all) { progress.update(done, all); });
     out.read_ms = watch.ms();
   }

@@ -12,6 +12,7 @@
 #include "cli/standard_input.h"
 #include "cli/text.h"
 #include "cli/verify_run.h"
+#include "measure/stopwatch.h"
 #include "rlx/diagnostics.h"
 
 namespace rlx::cli {
@@ -44,7 +45,7 @@ struct Result {
 
 // Where the values come from.
 void print_sources(const Options& o, const RunSetup& setup) {
-  const LeafValues& leaves = setup.leaves;
+  const measure::LeafValues& leaves = setup.leaves;
   const size_t all = leaves.inputs.size() + leaves.params.size();
   print(formatted("{} of {} inputs and params are given", all - leaves.random.size(), all));
   print(leaves.random.empty() ? "\n"
@@ -196,7 +197,7 @@ void run_graph(const Options& o) {
     Progress progress(formatted("running {}", short_name(o.graph.model.file)));
     for (int64_t i = 0; i < o.repeat; ++i) {
       if (o.repeat > 1) progress.update(i, o.repeat, "runs");
-      const Stopwatch watch;
+      const measure::Stopwatch watch;
       r.outputs = exe.run(setup.leaves.inputs);
       r.runs_ms.push_back(watch.ms());
     }

@@ -5,6 +5,7 @@
 #include "cli/text.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
+#include "measure/stopwatch.h"
 #include "rlx/safetensors.h"
 
 namespace rlx::cli {
@@ -59,7 +60,7 @@ void check_loaded(const Graph& graph, const NamedTensors& inputs, const std::str
 }  // namespace
 
 RunSetup set_up_run(const GraphFlags& graph, const ValueFlags& values, const CompileOptions& options) {
-  const Stopwatch watch;
+  const measure::Stopwatch watch;
   RunSetup out{.model = graph.load()};
   out.load_ms = watch.ms();
   out.options = graph.options(out.model, options);
@@ -68,19 +69,24 @@ RunSetup set_up_run(const GraphFlags& graph, const ValueFlags& values, const Com
   out.graph = symbols.empty() ? out.model.graph : bind_symbols(out.model.graph, symbols);
   check_loaded(out.graph, out.model.inputs, values.load);
   const Progress progress("making values");
-  out.leaves =
-      make_leaf_values(out.graph, values.seed, given_values(out.model, values.load), out.model.types);
+  try {
+    out.leaves = measure::make_leaf_values(out.graph, values.seed, given_values(out.model, values.load),
+                                           out.model.types);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::invalid_argument) throw;
+    throw Misuse(e.what());
+  }
   return out;
 }
 
 CompiledModel compile_model(const RunSetup& setup, const Device& device) {
-  const Stopwatch watch;
+  const measure::Stopwatch watch;
   CompiledModel out{.exe = [&] {
     const Progress progress("compiling");
     return compile(setup.model.graph, device, setup.options);
   }()};
   out.compile_ms = watch.ms();
-  const Stopwatch upload_watch;
+  const measure::Stopwatch upload_watch;
   Progress progress("uploading weights");
   int64_t all = 0;
   for (const auto& [name, value] : setup.leaves.params) all += static_cast<int64_t>(value.byte_size());

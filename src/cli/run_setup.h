@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/graph_flags.h"
-#include "cli/leaf_values.h"
+#include "measure/leaf_values.h"
 #include "rlx/compile.h"
 
 namespace rlx::cli {
@@ -27,7 +27,7 @@ struct RunSetup {
   CompileOptions options;
   SymbolValues open;  // GraphFlags::open_symbols
   Graph graph;        // the model's, with all symbols bound
-  LeafValues leaves;
+  measure::LeafValues leaves;
   double load_ms = 0;
 };
 // Finds every misuse of these flags; no device is needed yet.

@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "cli/standard_input.h"
 #include "cli/text.h"
+#include "measure/stopwatch.h"
 #include "rlx/rlx.h"
 #include "vision/image.h"
 #include "vision/splat_scene.h"
@@ -300,7 +301,7 @@ std::vector<Frame> draw(const Options& o, const Device& device, const vision::Sp
                 .view = view_of_frame(first, i, o.frames),
                 .ms = 0,
                 .range = {}};
-    const Stopwatch watch;
+    const measure::Stopwatch watch;
     const NamedTensors out = renderer.run(frame.view);
     frame.ms = watch.ms();
     write_report(frame.file, vision::encode_png(picture_of(out.at("image"), size)));

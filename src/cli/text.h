@@ -1,7 +1,6 @@
 // Numbers and tables for people.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,15 +27,5 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const std::
 
 // Splits at a character; no empty parts at the ends of an empty text.
 std::vector<std::string> split(std::string_view text, char at);
-
-class Stopwatch {
- public:
-  double ms() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace rlx::cli

@@ -27,6 +27,10 @@ const std::map<std::string, std::set<std::string>> kSees = {
     {"vision", {"base", "ir", "ops", "import", "vision"}},
     {"audio", {"base", "import", "audio"}},
     {"extras", {"extras"}},
+    {"measure", {"base", "ir", "ops", "import", "measure"}},
+    {"cli",
+     {"base", "encodings", "ir", "kernels", "ops", "passes", "plan", "gpu", "runtime", "import", "models",
+      "vision", "audio", "extras", "measure", "cli"}},
 };
 
 TEST(Layers, NothingLooksUp) {

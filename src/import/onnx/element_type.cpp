@@ -96,6 +96,11 @@ ElementType element_type_of(DType type) {
   }
 }
 
+ElementType type_in_file(const CarriedTypes& carried, const std::string& name, DType type) {
+  const auto it = carried.find(name);
+  return it == carried.end() ? element_type_of(type) : it->second;
+}
+
 int64_t bits_of(ElementType type) { return row(type).bits; }
 bool is_integer(ElementType type) {
   return row(type).family == Family::integer || row(type).family == Family::unsigned_integer;

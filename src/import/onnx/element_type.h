@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "rlx/dtype.h"
@@ -54,6 +56,11 @@ std::optional<ElementType> element_type_of(std::string_view name);
 std::optional<DType> carrier(ElementType type);
 // The ONNX type of a type of our own.
 ElementType element_type_of(DType type);
+
+// Types in a file, by input or output, where another type of our own carries them.
+using CarriedTypes = std::map<std::string, ElementType>;
+// The type in the file of what we carry as `type`.
+ElementType type_in_file(const CarriedTypes& carried, const std::string& name, DType type);
 
 int64_t bits_of(ElementType type);  // of one element in raw data; 0 for strings
 bool is_integer(ElementType type);  // bool is not

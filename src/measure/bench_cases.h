@@ -1,15 +1,14 @@
 // The known cases of `rlx bench`, and how one is measured.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "cli/leaf_values.h"
-#include "cli/measure.h"
-#include "cli/text.h"
+#include "measure/measure.h"
 #include "rlx/compile.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 // What a case is compared with: a graph, or a function that does it on the host and returns its CPU time.
 struct Baseline {
@@ -51,4 +50,4 @@ struct CaseRun {
 CaseRun run_case_graph(const Graph& graph, const Growing& growing, const Device& device, double seconds);
 double baseline_cpu_ms(const Baseline& beside, int64_t n, const Device& device, double seconds);
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

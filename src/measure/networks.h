@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 struct Network {
   const char* name;
@@ -21,4 +21,4 @@ struct Network {
 std::span<const Network> networks();
 const Network* find_network(std::string_view name);  // null if there is none
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

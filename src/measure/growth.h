@@ -1,13 +1,13 @@
 // How the time of a case grows with its size.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "base/json.h"
-#include "cli/bench_cases.h"
+#include "measure/bench_cases.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 struct GrowthPoint {
   int64_t n = 0;
@@ -23,13 +23,13 @@ struct Growth {
   std::vector<GrowthPoint> points;
 };
 
-// Sizes 1, 3, 10, 30, ... within what each case says, and not beyond `largest` unless that is 0.
+// Sizes 1, 3, 10, 30, ... within what the case says, and not beyond `largest` unless that is 0. None if the
+// smallest size of the case is beyond it.
+std::vector<int64_t> growth_sizes(const Case& c, int64_t largest);
 std::vector<Growth> measure_growth(const std::vector<const Case*>& cases, const Device& device,
-                                   double seconds, int64_t largest);
+                                   double seconds, int64_t largest, const Announce& announce = {});
 
-std::string growth_table(const Growth& growth);
-Json to_json(const std::vector<Growth>& all);
 // CPU times by size, both on logarithmic axes; a document that needs no other file.
 std::string growth_svg(const std::vector<Growth>& all, const std::string& adapter);
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

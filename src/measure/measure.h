@@ -1,13 +1,15 @@
 // How long an executable takes.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <string_view>
-#include <vector>
 
 #include "rlx/executable.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 struct Measured {
   double first_ms = 0;  // including what the driver compiles at the first dispatch
@@ -27,7 +29,10 @@ struct Growing {
 
 // Runs with all outputs read back each time, into memory allocated beforehand: for about `seconds`, at
 // least 5 and at most `max_runs` warm runs.
-Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs,
-                 std::span<const Growing> growing = {});
+Measured measure_runs(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs,
+                      std::span<const Growing> growing = {});
 
-}  // namespace rlx::cli
+// Told the name of what is measured next: for those who wait.
+using Announce = std::function<void(const std::string& what)>;
+
+}  // namespace rlx::measure

@@ -1,11 +1,12 @@
-#include "cli/measure.h"
+#include "measure/measure.h"
 
 #include <algorithm>
 #include <ctime>
+#include <vector>
 
-#include "cli/text.h"
+#include "measure/stopwatch.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 double process_cpu_ms() {
   timespec t = {};
@@ -34,8 +35,8 @@ size_t whole_bytes(const Executable& exe, std::string_view name, const Tensor& r
 
 }  // namespace
 
-Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs,
-                 std::span<const Growing> growing) {
+Measured measure_runs(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs,
+                      std::span<const Growing> growing) {
   Measured out;
   std::vector<std::pair<std::string_view, int64_t>> symbols;
   for (const Growing& g : growing) symbols.emplace_back(g.symbol, 1);
@@ -75,4 +76,4 @@ Measured measure(Executable& exe, const NamedTensors& inputs, double seconds, in
   return out;
 }
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

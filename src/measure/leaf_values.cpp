@@ -1,4 +1,4 @@
-#include "cli/leaf_values.h"
+#include "measure/leaf_values.h"
 
 #include <algorithm>
 #include <map>
@@ -8,12 +8,11 @@
 
 #include "base/fail.h"
 #include "base/hash.h"
-#include "cli/arguments.h"
 #include "ir/op.h"
 #include "ir/subgraphs.h"
 #include "ops/products/product_op.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 namespace {
 
 using Ranges = std::map<int32_t, ValueRange>;
@@ -65,8 +64,9 @@ Tensor random_leaf(const Node& n, const ValueRange* range, uint64_t seed, onnx::
   const std::vector<int64_t> dims = type.shape.values();
   const auto count = static_cast<size_t>(type.shape.elements().value());
   if (type.shape.elements().value() > kMostRandom) {
-    throw Misuse(formatted("'{}' is {}, which has {} elements; random values are made for up to {} of them",
-                           n.name, type.text(), count, kMostRandom));
+    fail(ErrorKind::invalid_argument,
+         "'{}' is {}, which has {} elements; random values are made for up to {} of them", n.name,
+         type.text(), count, kMostRandom);
   }
   // The distributions of <random> differ between libraries; the engine itself does not.
   std::mt19937_64 engine(Hash().number(seed).text(n.name).value());
@@ -102,7 +102,7 @@ NamedTensors LeafValues::all() const {
 }
 
 LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const NamedTensors& given,
-                            const std::map<std::string, onnx::ElementType>& types) {
+                            const onnx::CarriedTypes& types) {
   LeafValues out;
   for_each_graph(graph, [&](const Graph& g) {
     const Ranges ranges = sensible_ranges(g);
@@ -112,18 +112,16 @@ LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const NamedTensor
       const bool is_input = n.op->is(LeafKind::input) && &g == &graph;
       if ((!is_input && !n.op->is(LeafKind::param)) || out.params.contains(n.name)) continue;
       const auto value = given.find(n.name);
-      const auto type = types.find(n.name);
       const auto range = ranges.find(id);
       if (value == given.end()) out.random.push_back(n.name);
       (is_input ? out.inputs : out.params)
           .emplace(n.name, value != given.end()
                                ? value->second
                                : random_leaf(n, range == ranges.end() ? nullptr : &range->second, seed,
-                                             type == types.end() ? onnx::element_type_of(n.outputs[0].dtype)
-                                                                 : type->second));
+                                             onnx::type_in_file(types, n.name, n.outputs[0].dtype)));
     }
   });
   return out;
 }
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

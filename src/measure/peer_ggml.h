@@ -1,12 +1,13 @@
 // llama.cpp's Vulkan backend on the products of `rlx bench` that its own benchmark has too.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 // A case of `rlx bench` and the parameters of the same product in test-backend-ops.
 struct GgmlCase {
@@ -32,4 +33,4 @@ std::optional<GgmlTime> run_ggml(const GgmlCase& c);
 // GFLOPS".
 std::optional<GgmlTime> parse_ggml(std::string_view line);
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

@@ -1,10 +1,10 @@
-#include "cli/networks.h"
+#include "measure/networks.h"
 
 #include <algorithm>
 
 #include "base/flags.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 std::string Network::path() const { return cache_folder() + "/models/" + file; }
 
@@ -42,4 +42,4 @@ const Network* find_network(std::string_view name) {
   return it == networks().end() ? nullptr : &*it;
 }
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

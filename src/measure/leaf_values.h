@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "import/onnx/element_type.h"
 #include "rlx/graph.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 struct LeafValues {
   NamedTensors inputs;
@@ -19,8 +18,9 @@ struct LeafValues {
 };
 
 // Those that are given, the others random; `graph` has no symbols. The same seed yields the same numbers on
-// every machine. `types`: of inputs whose values are fewer than those of the type that carries them.
+// every machine. `types`: of inputs whose values are fewer than those of the type that carries them. More
+// random values than anybody would wait for are ErrorKind::invalid_argument.
 LeafValues make_leaf_values(const Graph& graph, uint64_t seed, const NamedTensors& given = {},
-                            const std::map<std::string, onnx::ElementType>& types = {});
+                            const onnx::CarriedTypes& types = {});
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

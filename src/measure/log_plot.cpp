@@ -1,11 +1,11 @@
-#include "cli/log_plot.h"
+#include "measure/log_plot.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 namespace {
 
 constexpr double kWidth = 900, kHeight = 560;
@@ -126,4 +126,4 @@ std::string LogPlot::svg() const {
   return out + "</svg>\n";
 }
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

@@ -1,4 +1,4 @@
-#include "cli/peer_ort.h"
+#include "measure/peer_ort.h"
 
 #include <cmath>
 #include <filesystem>
@@ -10,47 +10,45 @@
 #include "import/npy.h"
 #include "import/onnx/model_file.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 namespace {
 
 constexpr std::string_view kMark = "@rlx ";  // before the lines that are meant for us
 
 // The names that the file has for sizes, which ONNX Runtime may then treat as numbers, as rlx does.
-void add_sizes(const std::string& file, const NamedTensors& inputs, Json& into) {
-  const onnx::ModelFile model = onnx::ModelFile::open(file);
+Json sizes_of(const OrtWork& work) {
+  Json out = Json::object();
+  const onnx::ModelFile model = onnx::ModelFile::open(work.file);
   for (const onnx::ValueInfo& info : model.model.graph.inputs) {
-    const auto given = inputs.find(info.name);
-    if (given == inputs.end() || !info.shape) continue;
+    const auto given = work.inputs.find(info.name);
+    if (given == work.inputs.end() || !info.shape) continue;
     for (size_t axis = 0; axis < info.shape->size(); ++axis) {
       const std::string_view name = (*info.shape)[axis].param;
-      if (!name.empty()) into.set(name, given->second.shape()[axis]);
+      if (!name.empty()) out.set(name, given->second.shape()[axis]);
     }
   }
+  return out;
 }
 
-Json job(OrtProvider provider, const std::string& file, const RunSetup& setup, const NamedTensors& outputs,
+Json job(OrtProvider provider, const OrtWork& work, const NamedTensors& outputs,
          const TemporaryFolder& folder) {
   int64_t files = 0;
-  const auto written = [&](const NamedTensors& tensors, Json& into) {
+  const auto written = [&](const NamedTensors& tensors) {
+    Json out = Json::object();
     for (const auto& [name, tensor] : tensors) {
       const std::string path = folder.file(formatted("{}.npy", files++));
-      write_npy(path, tensor, setup.model.type_of(name, tensor.dtype()));
-      into.set(name, path);
+      write_npy(path, tensor, onnx::type_in_file(work.types, name, tensor.dtype()));
+      out.set(name, path);
     }
+    return out;
   };
-  Json in = Json::object(), out = Json::object(), dims = Json::object();
-  written(setup.leaves.inputs, in);
-  written(setup.model.fixed_inputs, in);
-  written(outputs, out);
-  for (const NamedTensors* inputs : {&setup.leaves.inputs, &setup.model.fixed_inputs})
-    add_sizes(file, *inputs, dims);
   return Json::object({{"package", ort_package()},
                        {"provider", provider == OrtProvider::webgpu ? "webgpu" : "cpu"},
-                       {"model", std::filesystem::absolute(file).string()},
+                       {"model", std::filesystem::absolute(work.file).string()},
                        {"profile", folder.file("profile")},
-                       {"inputs", in},
-                       {"outputs", out},
-                       {"dims", dims}});
+                       {"inputs", written(work.inputs)},
+                       {"outputs", written(outputs)},
+                       {"dims", sizes_of(work)}});
 }
 
 std::unique_ptr<ChildProcess> start_node(const TemporaryFolder& folder) {
@@ -82,11 +80,9 @@ void check_ort() {
        ort_package());
 }
 
-OrtPeer::OrtPeer(OrtProvider provider, const std::string& file, const RunSetup& setup,
-                 const NamedTensors& outputs)
-    : file_(file) {
+OrtPeer::OrtPeer(OrtProvider provider, const OrtWork& work, const NamedTensors& outputs) : file_(work.file) {
   node_ = start_node(folder_);
-  std::istringstream reply(ask(job(provider, file, setup, outputs, folder_).text(), "ready"));
+  std::istringstream reply(ask(job(provider, work, outputs, folder_).text(), "ready"));
   std::string difference;  // may be nan, which streams do not read
   reply >> whole_ >> dispatches_ >> difference >> version_;
   if (!reply)
@@ -116,4 +112,4 @@ std::string OrtPeer::ask(const std::string& line, std::string_view word) {
   fail(ErrorKind::unsupported, "{}: ONNX Runtime ended early{}{}", file_, why.empty() ? "" : ": ", why);
 }
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

@@ -1,8 +1,10 @@
-#include "cli/bench_cases.h"
+#include "measure/bench_cases.h"
 
 #include <algorithm>
 
 #include "ir/op.h"
+#include "measure/leaf_values.h"
+#include "measure/stopwatch.h"
 #include "rlx/models.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
@@ -19,7 +21,7 @@
 #include "rlx/ops/spectra.h"
 #include "rlx/ops/state_space.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 namespace {
 
 Graph add16() {
@@ -520,7 +522,7 @@ CaseRun run_case_graph(const Graph& graph, const Growing& growing, const Device&
   fill_states(exe);
   SymbolValues symbols;
   if (growing.end > 1) symbols[std::string(growing.symbol)] = 1;
-  r.time = measure(exe, leaves.inputs, seconds, 2000, {&growing, symbols.size()});
+  r.time = measure_runs(exe, leaves.inputs, seconds, 2000, {&growing, symbols.size()});
   r.plan = exe.plan_report(symbols);
   return r;
 }
@@ -530,4 +532,4 @@ double baseline_cpu_ms(const Baseline& beside, int64_t n, const Device& device, 
                             : run_case_graph(beside.make(n), {}, device, seconds).time.cpu_ms;
 }
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

@@ -1,4 +1,4 @@
-#include "cli/peer_ggml.h"
+#include "measure/peer_ggml.h"
 
 #include <sys/resource.h>
 
@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "base/fail.h"
-#include "cli/child_process.h"
-#include "cli/text.h"
+#include "measure/child_process.h"
+#include "measure/stopwatch.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 namespace {
 
 constexpr std::string_view kProgram = "test-backend-ops";
@@ -95,4 +95,4 @@ std::optional<GgmlTime> run_ggml(const GgmlCase& c) {
   return out;
 }
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 struct LogPlot {
   struct Point {
@@ -22,4 +22,4 @@ struct LogPlot {
   std::string svg() const;
 };
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

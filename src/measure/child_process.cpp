@@ -1,4 +1,4 @@
-#include "cli/child_process.h"
+#include "measure/child_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 extern char** environ;
 
-namespace rlx::cli {
+namespace rlx::measure {
 namespace {
 
 // The environment of this program, with some variables set.
@@ -130,4 +130,4 @@ TemporaryFolder::~TemporaryFolder() {
 
 std::string TemporaryFolder::file(std::string_view name) const { return path_ + "/" + std::string(name); }
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

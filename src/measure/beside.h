@@ -1,17 +1,16 @@
 // `rlx bench --peer`: rlx and another runtime on the same work and the same device, in turns.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/json.h"
-#include "cli/bench_cases.h"
-#include "cli/device_flags.h"
-#include "cli/peer_ort.h"
-#include "cli/run_setup.h"
+#include "measure/bench_cases.h"
+#include "measure/peer_ort.h"
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 struct Turns {
   int64_t rounds = 3;  // how often each side has its turn
@@ -32,28 +31,23 @@ struct Beside {
   double lowest_ratio = 0, highest_ratio = 0;  // of the rounds' CPU times
 };
 
-// A model with its name in the report.
+// A model for both sides, with its name in the report.
 struct BesideModel {
-  std::string name, file;
-  const RunSetup* setup = nullptr;
+  std::string name;
+  std::function<Executable(const Device&)> compile;  // with its params
+  NamedTensors inputs;                               // of the executable
+  SymbolValues open;                                 // its symbols
+  OrtWork peer;
 };
 
-// ONNX Runtime chooses an adapter itself and does not say which. Fails unless there is only one.
-void check_only_adapter(const DeviceFlags& flags);
 // In each round rlx has its turn, then each of the providers. A list for each provider. What ONNX Runtime
-// refuses has no times; an error if that is all.
+// refuses has no times.
 std::vector<std::vector<Beside>> beside_ort(const std::vector<OrtProvider>& providers,
                                             const std::vector<BesideModel>& models, const Device& device,
-                                            const Turns& turns);
+                                            const Turns& turns, const Announce& announce = {});
 
 // llama.cpp has its own benchmark, with weights of its own: outputs are not compared.
 std::vector<Beside> beside_ggml(const std::vector<const Case*>& cases, const Device& device,
-                                const Turns& turns);
+                                const Turns& turns, const Announce& announce = {});
 
-// `cpu_provider`: empty, or the same work beside ONNX Runtime's CPU provider, measured in the same rounds.
-Json to_json(const std::vector<Beside>& results, const std::vector<Beside>& cpu_provider = {});
-std::string beside_table(const std::vector<Beside>& results, const std::string& peer);
-// What else to know about the results, each a line.
-std::string beside_notes(const std::vector<Beside>& results, const std::string& peer);
-
-}  // namespace rlx::cli
+}  // namespace rlx::measure

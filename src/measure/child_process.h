@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rlx::cli {
+namespace rlx::measure {
 
 // Reads lines from us and writes lines to us. Ends with this object.
 class ChildProcess {
@@ -50,4 +50,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-}  // namespace rlx::cli
+}  // namespace rlx::measure

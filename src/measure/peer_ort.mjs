@@ -1,4 +1,4 @@
-// Runs a model in ONNX Runtime, as src/cli/measure.cpp runs a graph in rlx. peer_ort.cpp starts it and talks to it in lines:
+// Runs a model in ONNX Runtime, as src/measure/measure.cpp runs a graph in rlx. peer_ort.cpp starts it and talks to it in lines:
 // first the job as JSON, answered by "ready WHOLE DISPATCHES DIFFERENCE VERSION", then numbers of seconds, each answered by
 // "measured WALL_MS CPU_MS RUNS" (medians), or "error TEXT".
 import { readdirSync, readFileSync, rmSync } from "node:fs";
