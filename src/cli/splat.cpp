@@ -14,13 +14,12 @@
 #include "cli/text.h"
 #include "measure/stopwatch.h"
 #include "rlx/rlx.h"
+#include "vision/camera.h"
 #include "vision/image.h"
 #include "vision/splat_scene.h"
 
 namespace rlx::cli {
 namespace {
-
-using Vec = std::array<double, 3>;
 
 struct Options {
   DeviceFlags device;
@@ -43,7 +42,7 @@ double number_of(std::string_view text, std::string_view what) {
   return value;
 }
 
-Vec vector_of(const std::string& text, std::string_view what) {
+vision::Vector3 vector_of(const std::string& text, std::string_view what) {
   const std::vector<std::string> parts = split(text, ',');
   if (parts.size() != 3)
     throw Misuse(formatted("{} needs three numbers such as 0,1.5,-2, not \"{}\"", what, excerpt(text)));
@@ -85,75 +84,25 @@ std::string name_for(const std::string& pattern, int64_t frame, int64_t frames) 
   return frames > 1 ? *frame_name(pattern, frame) : pattern;
 }
 
-double dot(const Vec& a, const Vec& b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
-Vec cross(const Vec& a, const Vec& b) {
-  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
-}
-Vec scaled(const Vec& a, double s) { return {a[0] * s, a[1] * s, a[2] * s}; }
-Vec plus(const Vec& a, const Vec& b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2]}; }
-Vec unit(const Vec& a, std::string_view what) {
-  const double size = std::sqrt(dot(a, a));
-  if (!(size > 0)) throw Misuse(formatted("{} has no direction", what));
-  return scaled(a, 1 / size);
-}
-Vec turned(const Vec& v, const Vec& axis, double angle) {
-  const Vec along = scaled(axis, dot(axis, v));
-  return plus(plus(along, scaled(plus(v, scaled(along, -1)), std::cos(angle))),
-              scaled(cross(axis, v), std::sin(angle)));
-}
-
-// Where the camera is, and what it looks at.
-struct View {
-  Vec position, target, up, background;
-  double fov, near, far;
-
-  Tensor tensor() const {
-    // The op's y runs down the picture, along the vector it calls up.
-    const Vec down = scaled(up, -1);
-    std::vector<float> v;
-    for (const Vec& part : {position, target, down}) v.insert(v.end(), part.begin(), part.end());
-    for (const double x : {fov, near, far}) v.push_back(static_cast<float>(x));
-    v.insert(v.end(), background.begin(), background.end());
-    return Tensor::of({std::ssize(v)}, v);
-  }
-};
-
-View first_view(const Options& o, const vision::SplatBounds& bounds, const Size& size) {
-  View view;
-  view.fov = number_of(o.fov, "--fov");
-  if (view.fov < 1 || view.fov > 170)
+vision::Camera first_camera(const Options& o, const vision::SplatBounds& bounds, const Size& size) {
+  vision::Camera camera;
+  camera.fov = number_of(o.fov, "--fov");
+  if (camera.fov < 1 || camera.fov > 170)
     throw Misuse(formatted("--fov needs an angle from 1 to 170 degrees, not {}", o.fov));
-  view.up = unit(vector_of(o.up, "--up"), "--up");
-  view.background = vector_of(o.background, "--background");
-  view.target = o.target.empty() ? bounds.center : vector_of(o.target, "--target");
-  // Far enough for a sphere around the scene to fit in the narrower side of the picture.
-  const double half = std::tan(view.fov * std::numbers::pi / 360) *
-                      std::min(1.0, static_cast<double>(size.width) / static_cast<double>(size.height));
-  const double distance = bounds.radius / std::sin(std::atan(half));
-  if (!o.position.empty()) {
-    view.position = vector_of(o.position, "--camera");
-  } else {
-    // From the front and a little above.
-    const Vec side = std::abs(view.up[2]) < 0.9 ? Vec{0, 0, -1} : Vec{0, -1, 0};
-    const Vec front = unit(plus(side, scaled(view.up, -dot(side, view.up))), "--up");
-    const Vec around = turned(front, view.up, 0.5);
-    view.position = plus(
-        view.target, scaled(plus(scaled(around, std::cos(0.42)), scaled(view.up, std::sin(0.42))), distance));
-  }
-  const Vec sight = unit(plus(view.target, scaled(view.position, -1)), "the way from --camera to --target");
-  const Vec side = cross(sight, view.up);
-  if (dot(side, side) < 1e-8) throw Misuse("--up points along the way from --camera to --target");
-  view.near = 0.001 * bounds.radius;
-  view.far = 1e6 * bounds.radius;
-  return view;
-}
-
-View view_of_frame(const View& first, int64_t frame, int64_t frames) {
-  View view = first;
-  const double angle = 2 * std::numbers::pi * static_cast<double>(frame) / static_cast<double>(frames);
-  const Vec arm = plus(first.position, scaled(first.target, -1));
-  view.position = plus(first.target, turned(arm, first.up, angle));
-  return view;
+  const auto up = vision::direction_of(vector_of(o.up, "--up"));
+  if (!up) throw Misuse("--up has no direction");
+  camera.up = *up;
+  camera.background = vector_of(o.background, "--background");
+  camera.target = o.target.empty() ? bounds.center : vector_of(o.target, "--target");
+  camera.position = o.position.empty()
+                        ? vision::overview(bounds, camera.target, camera.up, camera.fov,
+                                           static_cast<double>(size.width) / static_cast<double>(size.height))
+                        : vector_of(o.position, "--camera");
+  if (!camera.sight()) throw Misuse("the way from --camera to --target has no direction");
+  if (!camera.stands()) throw Misuse("--up points along the way from --camera to --target");
+  camera.near = 0.001 * bounds.radius;
+  camera.far = 1e6 * bounds.radius;
+  return camera;
 }
 
 class Renderer {
@@ -189,7 +138,7 @@ class Renderer {
     exe_->set_params(params);
   }
 
-  NamedTensors run(const View& view) { return exe_->run({{"camera", view.tensor()}}); }
+  NamedTensors run(const vision::Camera& camera) { return exe_->run({{"camera", camera.tensor()}}); }
 
  private:
   std::optional<Executable> exe_;
@@ -256,11 +205,11 @@ void check_options(const Options& o) {
   if (!o.depth.empty() && o.output.empty()) throw Misuse("--depth is written beside a picture; it needs -o");
 }
 
-Json json_of(const Vec& v) { return Json::array({v[0], v[1], v[2]}); }
+Json json_of(const vision::Vector3& v) { return Json::array({v[0], v[1], v[2]}); }
 
 struct Frame {
   std::string file;
-  View view;
+  vision::Camera camera;
   double ms;
   std::optional<Range> range;
 };
@@ -270,10 +219,10 @@ Json to_json(const Options& o, const vision::SplatScene& scene, const Size& size
   Json list = Json::array();
   for (const Frame& f : frames) {
     Json item = Json::object({{"file", f.file},
-                              {"camera", json_of(f.view.position)},
-                              {"target", json_of(f.view.target)},
-                              {"up", json_of(f.view.up)},
-                              {"fov", f.view.fov},
+                              {"camera", json_of(f.camera.position)},
+                              {"target", json_of(f.camera.target)},
+                              {"up", json_of(f.camera.up)},
+                              {"fov", f.camera.fov},
                               {"ms", f.ms}});
     if (f.range)
       item.set("depth", Json::object({{"nearest", f.range->nearest}, {"farthest", f.range->farthest}}));
@@ -291,18 +240,19 @@ Json to_json(const Options& o, const vision::SplatScene& scene, const Size& size
 
 std::vector<Frame> draw(const Options& o, const Device& device, const vision::SplatScene& scene,
                         const Size& size) {
-  const View first = first_view(o, vision::bounds_of(scene), size);
+  const vision::Camera first = first_camera(o, vision::bounds_of(scene), size);
   Progress progress(formatted("drawing {} splats", scene.count));
   Renderer renderer(device, scene, o, size);
   std::vector<Frame> frames;
   for (int64_t i = 0; i < o.frames; ++i) {
     if (o.frames > 1) progress.update(i, o.frames, "pictures");
-    Frame frame{.file = name_for(o.output, i, o.frames),
-                .view = view_of_frame(first, i, o.frames),
-                .ms = 0,
-                .range = {}};
+    Frame frame{
+        .file = name_for(o.output, i, o.frames),
+        .camera = first.turned(2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(o.frames)),
+        .ms = 0,
+        .range = {}};
     const measure::Stopwatch watch;
-    const NamedTensors out = renderer.run(frame.view);
+    const NamedTensors out = renderer.run(frame.camera);
     frame.ms = watch.ms();
     write_report(frame.file, vision::encode_png(picture_of(out.at("image"), size)));
     if (!o.depth.empty()) {
@@ -350,7 +300,7 @@ void run_splat(const Options& o) {
   std::vector<Frame> frames;
   std::string adapter;
   if (!o.output.empty()) {
-    first_view(o, vision::bounds_of(scene), size);  // a wrong flag is found before the device is opened
+    first_camera(o, vision::bounds_of(scene), size);  // a wrong flag is found before the device is opened
     const Device device = o.device.open();
     adapter = device.info().name;
     frames = draw(o, device, scene, size);
