@@ -7,7 +7,6 @@ install(DIRECTORY include/rlx DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT rlxTargets NAMESPACE rlx:: DESTINATION ${package_dir})
 # What needs libpng and libjpeg-turbo is apart, so that those who do not ask for it need neither.
 if(TARGET rlx_cli)
-  set_target_properties(rlx_media PROPERTIES EXPORT_NAME media)
   set_target_properties(rlx_measure PROPERTIES EXPORT_NAME measure)
   install(TARGETS rlx_command_line rlx_measure rlx_media EXPORT rlxMediaTargets)
   install(EXPORT rlxMediaTargets NAMESPACE rlx:: DESTINATION ${package_dir})

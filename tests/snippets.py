@@ -23,7 +23,7 @@ NAMES = {
     "void (*show)(const rlx::NamedTensors&)",
     "docs/quantisation.md": "rlx::Graph& g, rlx::Value x",
 }
-INCLUDES = ['#include <iostream>', '#include "rlx/custom_op.h"', '#include "rlx/onnx.h"', '#include "rlx/rlx.h"']
+INCLUDES = ['#include <iostream>'] + [f'#include "rlx/{name}.h"' for name in ("custom_op", "ocr", "onnx", "rlx", "speech")]
 OPTIONS = ["-std=c++23", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Iinclude"]
 # What a snippet declares last, it need not use.
 OPTIONS += ["-Wno-unused-variable", "-Wno-unused-but-set-variable", "-Wno-unused-parameter"]

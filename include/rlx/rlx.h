@@ -1,5 +1,5 @@
-// Graphs, ops, devices, running, models and weight files; not custom ops (rlx/custom_op.h) or the command
-// line (rlx/command_line.h).
+// Graphs, ops, devices, running, models and weight files; not custom ops (rlx/custom_op.h), pictures and
+// sound (rlx/ocr.h, rlx/speech.h) or the command line (rlx/command_line.h).
 #pragma once
 
 #include "rlx/call.h"

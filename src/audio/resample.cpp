@@ -1,9 +1,10 @@
-// Resampling by a windowed sinc: each output is a sum of the inputs around it.
+// By a windowed sinc: each output is a sum of the inputs around it.
+#include "audio/resample.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-#include "audio/wav.h"
 #include "base/fail.h"
 
 namespace rlx::audio {

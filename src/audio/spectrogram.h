@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "audio/wav.h"
 #include "rlx/device.h"
+#include "rlx/sound.h"
 
 namespace rlx::audio {
 

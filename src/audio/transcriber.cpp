@@ -1,17 +1,24 @@
-#include "audio/transcriber.h"
-
+// Moonshine: an encoder for the whole sound, and a decoder that adds one token at a time and keeps its caches
+// on the device.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 
+#include "audio/resample.h"
 #include "audio/speech_spans.h"
+#include "audio/vocabulary.h"
+#include "base/border.h"
 #include "base/fail.h"
+#include "base/flags.h"
 #include "rlx/compile.h"
+#include "rlx/context.h"
 #include "rlx/onnx.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/reductions.h"
+#include "rlx/speech.h"
+#include "rlx/store.h"
 
 namespace rlx::audio {
 namespace {
@@ -68,16 +75,7 @@ Graph fill_graph(const std::vector<onnx::Cache>& caches, const Graph& step) {
   return g;
 }
 
-}  // namespace
-
-std::string SpeechModels::missing() const {
-  for (const std::string* file : {&encoder, &decoder, &vocabulary}) {
-    if (!std::filesystem::exists(*file)) return *file;
-  }
-  return "";
-}
-
-struct Transcriber::Decoder {
+struct Decoder {
   onnx::Model begin, step;
   Store weights;
   std::string tokens, frames;
@@ -97,73 +95,112 @@ struct Transcriber::Decoder {
   }
 };
 
-Transcriber::Transcriber(const Device& device, const SpeechModels& models)
-    : Transcriber(device, models, Decoder(device, models.decoder)) {}
+}  // namespace
 
-Transcriber::Transcriber(const Device& device, const SpeechModels& models, Decoder decoder)
-    : vocabulary_(Vocabulary::read(models.vocabulary)),
-      encoder_([&] {
+SpeechModels SpeechModels::in(const std::string& folder) {
+  return {.encoder = folder + "/encoder_model.onnx",
+          .decoder = folder + "/decoder_model_merged.onnx",
+          .vocabulary = folder + "/llama-tokenizer.js"};
+}
+
+// tools/models.sh puts them there.
+SpeechModels SpeechModels::usual() {
+  const std::string cache = cache_folder() + "/models/";
+  SpeechModels out = in(cache + "usefulsensors-moonshine-js-0.1.2/dist/model/tiny/float");
+  out.vocabulary = cache + "llama-tokenizer-js-1.2.2/llama-tokenizer.js";
+  return out;
+}
+
+std::string SpeechModels::missing() const {
+  for (const std::string* file : {&encoder, &decoder, &vocabulary}) {
+    if (!std::filesystem::exists(*file)) return *file;
+  }
+  return "";
+}
+
+struct Transcriber::Impl {
+  Impl(const Device& device, const SpeechModels& models)
+      : Impl(device, models, Decoder(device, models.decoder)) {}
+  Impl(const Device& device, const SpeechModels& models, Decoder decoder);
+
+  Transcript transcribe(const Sound& sound, const Listener& listener, const Heard& heard);
+  std::string piece(std::span<const float> samples, const Listener& listener);
+
+  Vocabulary vocabulary;
+  int64_t parameters = 0;
+  Executable encoder;
+  // The decoder, three graphs on one set of weights: the first token, with the caches as results; what puts
+  // these into states; and a further token with these states.
+  Executable begin, fill, step;
+  std::string tokens_symbol, frames_symbol;  // for how many tokens there are in the end, and encoded frames
+  Context caches;
+  SpeechTimes times;
+};
+
+Transcriber::Impl::Impl(const Device& device, const SpeechModels& models, Decoder decoder)
+    : vocabulary(Vocabulary::read(models.vocabulary)),
+      encoder([&] {
         const onnx::Model model = onnx::load(models.encoder, {.symbols = {{"batch_size", 1}}});
-        for (const auto& [name, weight] : model.weights) parameters_ += weight.elements();
+        for (const auto& [name, weight] : model.weights) parameters += weight.elements();
         Executable out = compile(model.graph, device);
         out.set_params(model.weights);
         return out;
       }()),
-      begin_(compile(decoder.begin.graph, decoder.weights)),
-      fill_(compile(fill_graph(decoder.step.caches, decoder.step.graph), device)),
-      step_(compile(decoder.step.graph, decoder.weights)),
-      tokens_(decoder.tokens),
-      frames_(decoder.frames),
-      caches_(device) {
+      begin(compile(decoder.begin.graph, decoder.weights)),
+      fill(compile(fill_graph(decoder.step.caches, decoder.step.graph), device)),
+      step(compile(decoder.step.graph, decoder.weights)),
+      tokens_symbol(decoder.tokens),
+      frames_symbol(decoder.frames),
+      caches(device) {
   for (const TensorInfo& weight : decoder.weights.tensors())
-    parameters_ += weight.type.shape.elements().value();
-  if (!std::ranges::contains(encoder_.inputs(), "input_values", &TensorInfo::name))
+    parameters += weight.type.shape.elements().value();
+  if (!std::ranges::contains(encoder.inputs(), "input_values", &TensorInfo::name))
     fail(ErrorKind::invalid_file, "{}: this is not Moonshine's encoder: it has no input 'input_values'",
          models.encoder);
 }
 
-std::string Transcriber::piece(std::span<const float> samples, const Listener& listener) {
+std::string Transcriber::Impl::piece(std::span<const float> samples, const Listener& listener) {
   std::vector<float> padded(samples.begin(), samples.end());
   padded.resize(std::max<size_t>(padded.size(), kLeastSamples));
   const double start = now_ms();
   const Tensor sound = Tensor::of({1, std::ssize(padded)}, padded);
   const DeviceTensor hidden =
-      encoder_.run_on_device({{"input_values", sound}}, {"last_hidden_state"}).at("last_hidden_state");
+      encoder.run_on_device({{"input_values", sound}}, {"last_hidden_state"}).at("last_hidden_state");
   const int64_t frames = hidden.shape()[1];
   const double encoded = now_ms();
-  times_.encode_ms += encoded - start;
+  times.encode_ms += encoded - start;
 
   std::vector<RunInputs::Item> first = {{"input_ids", Tensor::of<int64_t>({1, 1}, {Vocabulary::kBegin})},
                                         {"encoder_hidden_states", hidden}};
-  for (const TensorInfo& input : begin_.inputs()) {
+  for (const TensorInfo& input : begin.inputs()) {
     if (!std::ranges::contains(first, input.name, &RunInputs::Item::name))
       first.push_back({input.name, nothing(input)});
   }
-  NamedDeviceTensors begun = begin_.run_on_device(first);
+  NamedDeviceTensors begun = begin.run_on_device(first);
   int64_t token = begun.at("token").read().integer(0);
   begun.erase("token");
   begun.erase("logits");
-  fill_.run_on_device(caches_, begun);
+  fill.run_on_device(caches, begun);
   NamedTensors inputs;
-  for (const TensorInfo& input : step_.inputs()) inputs.emplace(input.name, nothing(input));
+  for (const TensorInfo& input : step.inputs()) inputs.emplace(input.name, nothing(input));
 
   const double seconds = static_cast<double>(samples.size()) / kRate;
   const auto most =
       std::min<int64_t>(kRoom - 1, static_cast<int64_t>(std::ceil(kTokensPerSecond * seconds)) + 8);
   std::string text;
   for (int64_t count = 1; token != Vocabulary::kEnd && count <= most; ++count) {
-    ++times_.tokens;
-    std::string added = vocabulary_.text(token);
+    ++times.tokens;
+    std::string added = vocabulary.text(token);
     if (text.empty() && added.starts_with(' ')) added.erase(0, 1);
     text += added;
     if (listener) listener(added);
     inputs.insert_or_assign("input_ids", Tensor::of<int64_t>({1, 1}, {token}));
-    token = step_.run_async(caches_, inputs, {"token"}, {{tokens_, count + 1}, {frames_, frames}})
+    token = step.run_async(caches, inputs, {"token"}, {{tokens_symbol, count + 1}, {frames_symbol, frames}})
                 .get()
                 .at("token")
                 .integer(0);
   }
-  times_.decode_ms += now_ms() - encoded;
+  times.decode_ms += now_ms() - encoded;
   return text;
 }
 
@@ -176,7 +213,7 @@ std::string Transcript::text() const {
   return out;
 }
 
-Transcript Transcriber::transcribe(const Sound& sound, const Listener& listener, const Heard& heard) {
+Transcript Transcriber::Impl::transcribe(const Sound& sound, const Listener& listener, const Heard& heard) {
   const Sound input = resampled(sound, kRate);
   const auto seconds = [](int64_t at) { return static_cast<double>(at) / kRate; };
   Transcript out;
@@ -199,5 +236,23 @@ Transcript Transcriber::transcribe(const Sound& sound, const Listener& listener,
   if (heard) heard(input.seconds());
   return out;
 }
+
+Transcriber::Transcriber(const Device& device, const SpeechModels& models) try
+    : impl_(std::make_unique<Impl>(device, models)) {
+} catch (...) {
+  throw_as_error("loading the networks that write down speech");
+}
+Transcriber::~Transcriber() = default;
+
+Transcript Transcriber::transcribe(const Sound& sound, const Listener& listener, const Heard& heard) try {
+  return impl_->transcribe(sound, listener, heard);
+} catch (...) {
+  throw_as_error("writing down speech");
+}
+
+const SpeechTimes& Transcriber::times() const { return impl_->times; }
+int64_t Transcriber::parameters() const { return impl_->parameters; }
+const Executable& Transcriber::encoder() const { return impl_->encoder; }
+const Executable& Transcriber::step() const { return impl_->step; }
 
 }  // namespace rlx::audio

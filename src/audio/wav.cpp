@@ -1,14 +1,14 @@
 // A RIFF file is a list of chunks: four letters, a length, and that many bytes, padded to an even number. Of
 // a WAV file, `fmt ` says what the samples in `data` are.
-#include "audio/wav.h"
-
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "import/file_bytes.h"
+#include "rlx/sound.h"
 
 namespace rlx::audio {
 namespace {
@@ -131,13 +131,17 @@ class Reader {
 
 }  // namespace
 
-Sound parse_wav(std::span<const std::byte> bytes, const std::string& name) {
+Sound parse_wav(std::span<const std::byte> bytes, const std::string& name) try {
   return Reader(bytes, name).sound();
+} catch (...) {
+  throw_as_error("reading a recording");
 }
 
-Sound read_wav(const std::string& path) {
+Sound read_wav(const std::string& path) try {
   const FileBytes file(path);
   return parse_wav(file.bytes(), path);
+} catch (...) {
+  throw_as_error("reading a recording");
 }
 
 }  // namespace rlx::audio

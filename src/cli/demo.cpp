@@ -9,6 +9,7 @@
 #include "cli/text.h"
 #include "cli/transcribe.h"
 #include "measure/stopwatch.h"
+#include "vision/image.h"
 
 namespace rlx::cli {
 namespace {
@@ -52,7 +53,7 @@ void show(const TextDemo& d, const vision::TextReader& reader, const std::string
 
 Json to_json(const TextDemo& d, const std::string& adapter, const std::string& boxes) {
   Json lines = Json::array();
-  for (const TextLine& l : d.warm.lines)
+  for (const vision::TextLine& l : d.warm.lines)
     lines.add(Json::object({{"text", l.text}, {"confidence", l.confidence}}));
   return Json::object({{"demo", "text"},
                        {"picture", kDemoPictureName},
@@ -95,7 +96,7 @@ void run_text_demo(const Options& o, const vision::TextModels& models) {
 // --- Speech ---
 
 void run_speech_demo(const Options& o) {
-  const audio::SpeechModels models = speech_models();
+  const audio::SpeechModels models = audio::SpeechModels::usual();
   check_outputs(o.report().outputs(), {models.encoder, models.decoder, models.vocabulary, demo_recording()});
   std::string missing = models.missing();
   if (missing.empty() && !std::filesystem::exists(demo_recording())) missing = demo_recording();

@@ -7,6 +7,7 @@
 #include "cli/report.h"
 #include "cli/standard_input.h"
 #include "cli/text.h"
+#include "vision/image.h"
 
 namespace rlx::cli {
 namespace {
@@ -17,7 +18,7 @@ struct Options {
   std::string models;
   std::string boxes;
   ReportFlags report;
-  ReadOptions read;
+  vision::ReadOptions read;
   int64_t least_percent = 50;
 };
 
@@ -36,9 +37,9 @@ void require(const vision::TextModels& models) {
 
 Json to_json(const std::string& file, const vision::Image& image, const PictureText& text) {
   Json lines = Json::array();
-  for (const TextLine& line : text.lines) {
+  for (const vision::TextLine& line : text.lines) {
     Json box = Json::array();
-    for (const vision::Point p : line.box.corners()) box.add(Json::array({p.x, p.y}));
+    for (const vision::Point p : line.corners) box.add(Json::array({p.x, p.y}));
     lines.add(Json::object({{"text", line.text}, {"confidence", line.confidence}, {"box", box}}));
   }
   return Json::object({{"image", file}, {"width", image.width}, {"height", image.height}, {"lines", lines}});
@@ -55,7 +56,7 @@ void run_ocr(const Options& o) {
   {
     const Progress progress("loading the networks");
     vision::TextReader reader(device, models);
-    ReadOptions read = o.read;
+    vision::ReadOptions read = o.read;
     read.least_confidence = static_cast<double>(o.least_percent) / 100;
     text = read_text(reader, image, read);
   }

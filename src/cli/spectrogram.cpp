@@ -12,6 +12,7 @@
 #include "cli/standard_input.h"
 #include "cli/text.h"
 #include "vision/heat_map.h"
+#include "vision/image.h"
 
 namespace rlx::cli {
 namespace {

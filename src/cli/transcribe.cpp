@@ -24,10 +24,7 @@ struct Options {
 };
 
 audio::SpeechModels models_of(const Options& o) {
-  if (o.models.empty()) return speech_models();
-  return {.encoder = o.models + "/encoder_model.onnx",
-          .decoder = o.models + "/decoder_model_merged.onnx",
-          .vocabulary = o.models + "/llama-tokenizer.js"};
+  return o.models.empty() ? audio::SpeechModels::usual() : audio::SpeechModels::in(o.models);
 }
 
 void require(const audio::SpeechModels& models) {
@@ -71,15 +68,7 @@ void run_transcribe(const Options& o) {
 
 }  // namespace
 
-// tools/models.sh puts them there.
-audio::SpeechModels speech_models() {
-  const std::string cache = cache_folder() + "/models/";
-  const std::string networks = cache + "usefulsensors-moonshine-js-0.1.2/dist/model/tiny/float/";
-  return {.encoder = networks + "encoder_model.onnx",
-          .decoder = networks + "decoder_model_merged.onnx",
-          .vocabulary = cache + "llama-tokenizer-js-1.2.2/llama-tokenizer.js"};
-}
-
+// tools/models.sh puts it there.
 std::string demo_recording() {
   return cache_folder() + "/models/nodejs-whisper-0.3.1/cpp/whisper.cpp/bindings/go/samples/jfk.wav";
 }

@@ -3,13 +3,12 @@
 
 #include <string>
 
-#include "audio/transcriber.h"
 #include "cli/progress.h"
+#include "rlx/speech.h"
 
 namespace rlx::cli {
 
-// Where ./rlx keeps the networks and the demo's recording.
-audio::SpeechModels speech_models();
+// Where ./rlx keeps the demo's recording.
 std::string demo_recording();
 
 // Prints the words as they come, and a line end; or that there are none.

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "vision/image.h"
+#include "rlx/image.h"
 
 namespace rlx::vision {
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "vision/text_boxes.h"
+
 namespace rlx::vision {
 namespace {
 
@@ -40,8 +42,7 @@ void draw_line(Image& image, Point from, Point to, Colour colour, double thickne
   }
 }
 
-void draw_box(Image& image, const TextBox& box, Colour colour, double thickness) {
-  const std::array<Point, 4> corners = box.corners();
+void draw_box(Image& image, const std::array<Point, 4>& corners, Colour colour, double thickness) {
   for (size_t i = 0; i < 4; ++i) draw_line(image, corners[i], corners[(i + 1) % 4], colour, thickness);
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
-#include "vision/image.h"
-#include "vision/text_boxes.h"
+#include "rlx/image.h"
 
 namespace rlx::vision {
 
@@ -16,7 +16,7 @@ void draw_line(Image& image, Point from, Point to, Colour colour, double thickne
 double distance_to_line(Point place, Point from, Point to);
 // A pixel's colour, covered by another one from 0 to 1.
 void cover_pixel(uint8_t* pixel, Colour colour, double cover);
-// The outline of the box.
-void draw_box(Image& image, const TextBox& box, Colour colour, double thickness);
+// The outline around four corners.
+void draw_box(Image& image, const std::array<Point, 4>& corners, Colour colour, double thickness);
 
 }  // namespace rlx::vision

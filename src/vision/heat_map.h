@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "vision/image.h"
+#include "rlx/image.h"
 
 namespace rlx::vision {
 

@@ -1,8 +1,9 @@
-#include "vision/image.h"
+#include "rlx/image.h"
 
 #include <algorithm>
 #include <array>
 
+#include "base/border.h"
 #include "base/fail.h"
 #include "import/file_bytes.h"
 #include "vision/codecs.h"
@@ -37,7 +38,7 @@ void check_size(int64_t width, int64_t height) {
          kMaxPixels >> 20);
 }
 
-Image decode_image(std::span<const std::byte> bytes, const std::string& name) {
+Image decode_image(std::span<const std::byte> bytes, const std::string& name) try {
   if (bytes.empty()) fail(ErrorKind::invalid_file, "{}: the file is empty", name);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto kind = std::ranges::find_if(kKinds, [&](const Kind& k) { return text.starts_with(k.start); });
@@ -49,11 +50,15 @@ Image decode_image(std::span<const std::byte> bytes, const std::string& name) {
   } catch (const Error& e) {
     throw e.within(name);
   }
+} catch (...) {
+  throw_as_error("reading a picture");
 }
 
-Image read_image(const std::string& path) {
+Image read_image(const std::string& path) try {
   const FileBytes file(path);
   return decode_image(file.bytes(), path);
+} catch (...) {
+  throw_as_error("reading a picture");
 }
 
 }  // namespace rlx::vision

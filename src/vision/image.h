@@ -1,32 +1,13 @@
-// Pictures: 8 bits of red, green and blue for each pixel, whatever their file has.
+// Writing pictures.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "rlx/image.h"
+
 namespace rlx::vision {
-
-struct Image {
-  int64_t width = 0;
-  int64_t height = 0;
-  std::vector<uint8_t> rgb = {};  // rows from the top, three bytes for each pixel
-
-  uint8_t* pixel(int64_t x, int64_t y) { return rgb.data() + 3 * (y * width + x); }
-  const uint8_t* pixel(int64_t x, int64_t y) const { return rgb.data() + 3 * (y * width + x); }
-};
-
-// Larger pictures are refused before memory is taken for them.
-inline constexpr int64_t kMaxPixels = int64_t{1} << 26;
-
-// A PNG or JPEG file, known by its first bytes. What is transparent becomes white, 16 bits become 8, and a
-// JPEG is turned as its camera says. ErrorKind::invalid_file for a file that is no picture or is broken, and
-// ErrorKind::unsupported for one of another kind; both begin with the name.
-Image read_image(const std::string& path);
-// The same for a file in memory; `name` is for messages.
-Image decode_image(std::span<const std::byte> bytes, const std::string& name);
 
 std::vector<std::byte> encode_png(const Image& image);
 // The file appears only when it is complete.

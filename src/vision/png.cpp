@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "import/new_file.h"
 #include "vision/codecs.h"
+#include "vision/image.h"
 
 namespace rlx::vision {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "vision/image.h"
+#include "rlx/image.h"
 #include "vision/text_boxes.h"
 
 namespace rlx::vision {

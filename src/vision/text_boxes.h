@@ -7,17 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "rlx/image.h"
+
 namespace rlx::vision {
 
-// Places in a picture: (0, 0) is its upper left corner, and pixel (x, y) covers x to x + 1 and y to y + 1.
-struct Point {
-  double x = 0;
-  double y = 0;
-
-  friend Point operator+(Point a, Point b) { return {a.x + b.x, a.y + b.y}; }
-  friend Point operator-(Point a, Point b) { return {a.x - b.x, a.y - b.y}; }
-  friend Point operator*(Point a, double s) { return {a.x * s, a.y * s}; }
-};
 inline double dot(Point a, Point b) { return a.x * b.x + a.y * b.y; }
 inline double cross(Point a, Point b) { return a.x * b.y - a.y * b.x; }
 inline double length(Point a) { return std::hypot(a.x, a.y); }

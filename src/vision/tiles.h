@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "vision/image.h"
+#include "rlx/image.h"
 
 namespace rlx::vision {
 

@@ -21,7 +21,8 @@ endfunction()
 # The formats of pictures are for those who ask for them.
 build(consumer ${CONSUMER_DIR} -D CMAKE_DISABLE_FIND_PACKAGE_PNG=ON)
 run(${work_dir}/consumer/consumer)
-configure(media ${CONSUMER_DIR} -D RLX_COMPONENTS=media)
+build(media ${CONSUMER_DIR} -D RLX_COMPONENTS=media)
+run(${work_dir}/media/media ${CONSUMER_DIR}/../../examples/ocr/cafe.png)
 execute_process(
   COMMAND ${CMAKE_COMMAND} -G Ninja -S ${CONSUMER_DIR} -B ${work_dir}/no_png -D CMAKE_PREFIX_PATH=${work_dir}/prefix
     -D CMAKE_CXX_COMPILER=${CXX_COMPILER} -D RLX_COMPONENTS=media -D CMAKE_DISABLE_FIND_PACKAGE_PNG=ON

@@ -13,7 +13,7 @@
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
 #include "tests/support/paths.h"
-#include "vision/text_reader.h"
+#include "vision/text_networks.h"
 
 namespace rlx::vision {
 namespace {
@@ -28,8 +28,8 @@ class Ocr : public ::testing::Test {
   }
   TextModels models_ = TextModels::in(TextModels::usual_folder());
 
-  TextReader& reader() {
-    static TextReader shared(testing::full_device(), models_);
+  TextNetworks& reader() {
+    static TextNetworks shared(testing::full_device(), models_);
     return shared;
   }
   std::vector<ReadLine> lines_of(const Image& image) {
@@ -175,7 +175,7 @@ TEST_F(Ocr, OtherFilesInThePlaceOfANetworkAreNamed) {
   const auto with = [&](auto change) {
     TextModels changed = models_;
     change(changed);
-    return testing::message([&] { TextReader(testing::full_device(), changed); });
+    return testing::message([&] { TextNetworks(testing::full_device(), changed); });
   };
   EXPECT_TRUE(
       with([&](TextModels& m) { m.detector = models_.classifier; }).contains("not PP-OCR's text detector"));

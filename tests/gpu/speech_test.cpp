@@ -5,8 +5,9 @@
 #include <iterator>
 #include <sstream>
 
-#include "audio/transcriber.h"
+#include "audio/resample.h"
 #include "base/flags.h"
+#include "rlx/speech.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {
@@ -16,10 +17,7 @@ class Speech : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::string models = cache_folder() + "/models/";
-    const std::string networks = models + "usefulsensors-moonshine-js-0.1.2/dist/model/tiny/float/";
-    models_ = {.encoder = networks + "encoder_model.onnx",
-               .decoder = networks + "decoder_model_merged.onnx",
-               .vocabulary = models + "llama-tokenizer-js-1.2.2/llama-tokenizer.js"};
+    models_ = audio::SpeechModels::usual();
     recording_ = models + "nodejs-whisper-0.3.1/cpp/whisper.cpp/bindings/go/samples/jfk.wav";
     const std::string missing = std::filesystem::exists(recording_) ? models_.missing() : recording_;
     if (!missing.empty()) GTEST_SKIP() << "missing: " << missing << ", which ./rlx models downloads";

