@@ -21,23 +21,30 @@
 namespace rlx::testing::product {
 namespace {
 
-double number(const Tensor& t, int64_t i) {
-  return is_float(value_dtype(t.dtype())) ? t.real(i) : static_cast<double>(t.integer(i));
-}
+// Where an element of a view in three groups lies. Asked for every element of a product: the groups are made
+// once.
+class Places {
+ public:
+  explicit Places(const Grouped& x)
+      : offset_(x.operand.view.offset), groups_{x.group(0), x.group(1), x.group(2)} {}
 
-// Element [first, second, third] of a view in three groups.
-double element(const Tensor& t, const Grouped& x, int64_t first, int64_t second, int64_t third) {
-  int64_t position = x.operand.view.offset;
-  int64_t group = 0;
-  for (int64_t index : {first, second, third}) {
-    const View axes = x.group(group++);
+  int64_t operator()(int64_t first, int64_t second, int64_t third) const {
+    return offset_ + within(groups_[0], first) + within(groups_[1], second) + within(groups_[2], third);
+  }
+
+ private:
+  static int64_t within(const View& axes, int64_t index) {
+    int64_t position = 0;
     for (size_t axis = axes.dims.size(); axis-- > 0;) {
       position += index % axes.dims[axis] * axes.strides[axis];
       index /= axes.dims[axis];
     }
+    return position;
   }
-  return number(t, position);
-}
+
+  int64_t offset_;
+  std::array<View, 3> groups_;
+};
 
 }  // namespace
 
@@ -69,7 +76,11 @@ Source strided(Inputs& inputs, std::string name, Tensor tensor, View view, int64
     if (is_encoded(in[at].dtype)) return std::make_shared<LoadBlocks>(bound);
     return std::make_shared<LoadStrided>(bound);
   };
-  s.at = [=](int64_t b, int64_t line, int64_t k) { return element(tensor, x, b, line, k); };
+  // Copies of a source share them.
+  const auto values = std::make_shared<const std::vector<double>>(tensor.doubles());
+  s.at = [values, places = Places(x)](int64_t b, int64_t line, int64_t k) {
+    return (*values)[static_cast<size_t>(places(b, line, k))];
+  };
   return s;
 }
 
@@ -202,17 +213,13 @@ namespace {
 Sink to_view(std::string name, std::vector<int64_t> dims, View view, int64_t first, int64_t second,
              DType type = DType::f32) {
   const Grouped y{{.view = std::move(view)}, first, second};
-  Tensor positions = Tensor::zeros(DType::f32, dims);
-  std::vector<double> index(static_cast<size_t>(positions.elements()));
-  std::iota(index.begin(), index.end(), 0);
-  positions = Tensor::from_doubles(DType::f32, dims, index);
   Sink s{.name = std::move(name), .outputs = {std::move(dims)}, .type = type};
   s.store = [y](const Lowering& l, const Operands&) {
     return std::make_shared<StoreStrided>(
         Grouped{l.out().with_view(y.operand.view), y.first_axes, y.second_axes});
   };
-  s.place = [y, positions](int64_t b, int64_t row, int64_t col) {
-    return std::pair<size_t, int64_t>(0, static_cast<int64_t>(element(positions, y, b, row, col)));
+  s.place = [places = Places(y)](int64_t b, int64_t row, int64_t col) {
+    return std::pair<size_t, int64_t>(0, places(b, row, col));
   };
   return s;
 }
