@@ -103,6 +103,7 @@ TEST(Compare, NoTestLosesANaN) {
     int number = 0;
     for (std::string line; std::getline(in, line);) {
       ++number;
+      if (!line.contains("max(")) continue;  // most lines, sooner than the expression says so
       EXPECT_FALSE(std::regex_search(line, loses))
           << entry.path() << ":" << number << " drops NaN: use tests/support/compare.h\n"
           << line;

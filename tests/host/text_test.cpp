@@ -417,9 +417,14 @@ std::string all_headers() {
 // What the function of that name returns: "Value", or a struct; "" if there is none. (`quantize` is also one
 // of tensors.)
 std::string returned_type(const std::string& headers, std::string_view function) {
-  std::smatch found;
-  const std::regex declaration(formatted("\n(?!Tensor )([A-Za-z:<>]+) {}\\(", function));
-  return std::regex_search(headers, found, declaration) ? found[1].str() : "";
+  const std::regex type("[A-Za-z:<>]+");
+  const std::string name = formatted(" {}(", function);
+  for (size_t at = headers.find(name); at != std::string::npos; at = headers.find(name, at + 1)) {
+    const size_t line = headers.rfind('\n', at) + 1;
+    const std::string before = headers.substr(line, at - line);
+    if (before != "Tensor" && std::regex_match(before, type)) return before;
+  }
+  return "";
 }
 
 // The names of the Values of a struct.
