@@ -14,7 +14,7 @@ namespace rlx::testing {
 namespace {
 
 // Graphs per case; a full run has more.
-const uint32_t kPerCase = full_run() ? 20 : 5;
+const uint32_t kPerCase = full_run() ? 20 : short_run() ? 2 : 5;
 const uint32_t kPerLimitedCase = full_run() ? 5 : 1;
 
 class Fuzz : public ::testing::TestWithParam<uint32_t> {

@@ -9,8 +9,9 @@
 
 namespace rlx::testing {
 
-// Formats that read code books take a driver many seconds to compile: all of their kernels only in a full
-// run.
+// Whether tests of many kernels take this format. Not those that read code books, which take a driver many
+// seconds to compile; in a short run one of each kind: blocks of whole words, of an even and of an odd number
+// of bytes, and with scales apart from them. All in a full run.
 bool is_quick(DType encoding);
 
 const SafetensorsFile& encoded_fixture();
