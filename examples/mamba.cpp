@@ -80,7 +80,7 @@ int main() {
     std::vector<float> y(kWidth);
     for (int64_t t = 0; t < kTokens; ++t) {
       const std::span token = std::span(tokens).subspan(static_cast<size_t>(t * kWidth), kWidth);
-      step.run({rlx::input("x", token)}, {rlx::output("y", y)});
+      step.run({rlx::input_from("x", token)}, {rlx::output_to("y", y)});
       for (int64_t i = 0; i < kWidth; ++i) {
         const double want = wanted.real(t * kWidth + i);
         largest = std::max(largest, std::fabs(want));

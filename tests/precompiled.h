@@ -9,5 +9,8 @@
 #include <sstream>
 #include <thread>
 
-#include "cmake/precompiled.h"
+#include "base/precompiled.h"
+#include "rlx/compile.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
 #include "rlx/tensor.h"

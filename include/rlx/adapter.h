@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "rlx/caps.h"
+#include "rlx/export.h"
 #include "rlx/progress.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 struct AdapterInfo {
@@ -78,3 +80,4 @@ struct DeviceOptions {
 std::vector<AdapterInfo> list_adapters(const DeviceOptions& options = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -20,10 +20,12 @@
 #include <vector>
 
 #include "rlx/dtype.h"
+#include "rlx/export.h"
 #include "rlx/graph.h"
 #include "rlx/shape.h"
 #include "rlx/tensor.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // A value of any attribute. A whole number also serves where a number or a dim is wanted, a list of whole
@@ -80,3 +82,4 @@ std::vector<Value> call(Graph& graph, std::string_view op, const std::vector<Val
                         const AttributeArguments& attributes = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

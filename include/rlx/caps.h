@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "rlx/dtype.h"
+#include "rlx/export.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 enum class AdapterKind {
@@ -60,3 +62,4 @@ struct CapsOverride {
 };
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -8,6 +8,9 @@
 // Link rlx::command_line.
 #pragma once
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // Runs the command that the arguments name and returns the exit code: 0, 1 for a failure or 2 for misuse,
@@ -15,3 +18,4 @@ namespace rlx {
 int command_line(int argc, char** argv);
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -13,10 +13,12 @@
 
 #include "rlx/device.h"
 #include "rlx/executable.h"
+#include "rlx/export.h"
 #include "rlx/graph.h"
 #include "rlx/precision.h"
 #include "rlx/store.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // What an executable reports while it works. Everything is off by default, and then costs nothing.
@@ -72,7 +74,7 @@ struct CompileOptions {
 // Verifies, optimises and plans the graph, which is copied. With unbound symbols, planning waits for the
 // first run. Any number of graphs may be compiled for one device, from any threads; executables share nothing
 // but the device, unless they are compiled for one store.
-Executable compile(const Graph& graph, const Device& device = Device::open(),
+Executable compile(const Graph& graph, const Device& device = default_device(),
                    const CompileOptions& options = {});
 // The params of the graph are the tensors of the store.
 Executable compile(const Graph& graph, const Store& store, const CompileOptions& options = {});
@@ -84,3 +86,4 @@ Pending<Executable> compile_async(const Graph& graph, const Device& device,
 Pending<Executable> compile_async(const Graph& graph, const Store& store, const CompileOptions& options = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -13,8 +13,10 @@
 #include "rlx/device.h"
 #include "rlx/device_tensor.h"
 #include "rlx/executable.h"
+#include "rlx/export.h"
 #include "rlx/tensor.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // A handle; copies share the states. One executable runs in any number of contexts, and executables whose
@@ -54,3 +56,4 @@ class Context {
 };
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -33,9 +33,11 @@
 #include <variant>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/tensor.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 class Device;
@@ -184,3 +186,4 @@ std::vector<Value> custom_outputs(std::string_view name, const std::vector<Value
 int64_t check_op(std::string_view name, const Device& device);
 
 }  // namespace rlx
+RLX_EXPORT_END

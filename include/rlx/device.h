@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "rlx/adapter.h"
+#include "rlx/export.h"
 #include "rlx/pending.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 namespace gpu {
@@ -51,4 +53,9 @@ class Device {
   std::shared_ptr<gpu::Device> impl_;
 };
 
+// Device::open() for the first caller, and the same device for all others; opened again if it was lost. The
+// device of compile(graph).
+Device default_device();
+
 }  // namespace rlx
+RLX_EXPORT_END

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "rlx/device.h"
+#include "rlx/export.h"
 #include "rlx/tensor.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // A handle: copies share the memory, which is freed with the last of them. Runs and calls take effect in the
@@ -49,3 +51,4 @@ class DeviceTensor {
 using NamedDeviceTensors = std::map<std::string, DeviceTensor, std::less<>>;
 
 }  // namespace rlx
+RLX_EXPORT_END

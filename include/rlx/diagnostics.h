@@ -3,7 +3,7 @@
 //
 //   auto exe = rlx::compile(graph, device, {.keep_intermediates = true});
 //   exe.run(inputs);
-//   if (auto bad = rlx::find_first_nan(exe)) std::cerr << rlx::print(*bad);
+//   if (auto bad = rlx::find_first_nan(exe)) std::cerr << rlx::to_text(*bad);
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "rlx/executable.h"
+#include "rlx/export.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // Numbers that describe a tensor. NaNs and infinities are counted and left out of the others.
@@ -29,7 +31,7 @@ struct TensorSummary {
   double max_abs = 0;
 };
 TensorSummary summarize(const Tensor& tensor);  // c64: of the absolute values
-std::string print(const TensorSummary& summary);
+std::string to_text(const TensorSummary& summary);
 
 struct NodeSummary {
   std::string node;
@@ -44,13 +46,13 @@ struct BadNode {
   NodeSummary node;
   std::vector<NodeSummary> inputs;
 };
-std::string print(const BadNode& bad);
+std::string to_text(const BadNode& bad);
 
 // All of these need CompileOptions::keep_intermediates and an earlier run.
 std::optional<BadNode> find_first_nan(Executable& exe);
 // The nodes that compute something, at most `limit` of them (all when it is less than 0).
 std::vector<NodeSummary> summarize_nodes(Executable& exe, int64_t limit = -1);
-std::string print(std::span<const NodeSummary> nodes);
+std::string to_text(std::span<const NodeSummary> nodes);
 
 // One node of a run, computed again by the CPU reference from the values that the device had for its inputs:
 // an error is found at the node that makes it, not at those that inherit it.
@@ -94,7 +96,7 @@ std::vector<OutputCheck> verify_outputs(
     const Graph& graph, const NamedTensors& leaves, const NamedTensors& outputs,
     const std::function<void(int64_t nodes_done, int64_t nodes)>& done = {});
 // "output 'y' is wrong: element 3 of f32[4] is 0.47 instead of 10, ...", or that it agrees.
-std::string print(const OutputCheck& check);
+std::string to_text(const OutputCheck& check);
 
 // The number of dispatches, the memory, how often each kernel is used.
 std::string schedule_summary(const PlanReport& plan);
@@ -109,3 +111,4 @@ std::vector<double> dispatch_flops(std::span<const DispatchReport> dispatches, c
 std::string trace_json(std::span<const DispatchReport> dispatches, const std::string& title);
 
 }  // namespace rlx
+RLX_EXPORT_END

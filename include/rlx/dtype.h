@@ -6,6 +6,9 @@
 #include <optional>
 #include <string_view>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 enum class DType : uint8_t {
@@ -71,3 +74,4 @@ constexpr bool is_integer(DType t) {
 constexpr bool is_signed_integer(DType t) { return t == DType::i32 || t == DType::i64 || t == DType::i8; }
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -4,6 +4,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 enum class ErrorKind {
@@ -32,3 +35,4 @@ class Error : public std::runtime_error {
 };
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -21,12 +21,14 @@
 
 #include "rlx/device.h"
 #include "rlx/device_tensor.h"
+#include "rlx/export.h"
 #include "rlx/list.h"
 #include "rlx/pending.h"
 #include "rlx/report.h"
 #include "rlx/tensor.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 struct CompileOptions;
@@ -54,23 +56,23 @@ struct OutputRef {
   DeviceTensor* on_device = nullptr;  // if given, in the place of data and bytes
 };
 
-// rlx::input("x", values) and rlx::output("y", results), of vectors, arrays or spans.
+// rlx::input_from("x", values) and rlx::output_to("y", results), of vectors, arrays or spans.
 template <ElementRange R>
-InputRef input(std::string_view name, const R& values, std::vector<int64_t> shape = {}) {
+InputRef input_from(std::string_view name, const R& values, std::vector<int64_t> shape = {}) {
   return {name, DTypeOf<std::remove_cv_t<std::ranges::range_value_t<R>>>::value, std::ranges::data(values),
           std::ranges::size(values) * sizeof(std::ranges::range_value_t<R>), std::move(shape)};
 }
 template <ElementRange R>
-OutputRef output(std::string_view name, R&& values) {
+OutputRef output_to(std::string_view name, R&& values) {
   return {name, DTypeOf<std::ranges::range_value_t<R>>::value, std::ranges::data(values),
           std::ranges::size(values) * sizeof(std::ranges::range_value_t<R>)};
 }
 
 // The same with tensors of the device: their elements do not pass through the host.
-inline InputRef input(std::string_view name, const DeviceTensor& tensor) {
+inline InputRef input_from(std::string_view name, const DeviceTensor& tensor) {
   return {.name = name, .dtype = tensor.dtype(), .shape = tensor.shape(), .on_device = &tensor};
 }
-inline OutputRef output(std::string_view name, DeviceTensor& tensor) {
+inline OutputRef output_to(std::string_view name, DeviceTensor& tensor) {
   return {.name = name, .dtype = tensor.dtype(), .on_device = &tensor};
 }
 
@@ -152,9 +154,9 @@ class Executable {
   // in those of the executable itself (context()).
   NamedTensors run(const RunInputs& inputs, SymbolList symbols = {});
   NamedTensors run(const Context& context, const RunInputs& inputs, SymbolList symbols = {});
-  // The same with the caller's memory: exe.run({rlx::input("x", xs)}, {rlx::output("y", ys)}). Only these
-  // outputs are read back, whole (Graph::Output::count), each as often as it is named; states and params are
-  // written whichever outputs are. Allocates nothing once a plan for the shapes exists.
+  // The same with the caller's memory: exe.run({rlx::input_from("x", xs)}, {rlx::output_to("y", ys)}). Only
+  // these outputs are read back, whole (Graph::Output::count), each as often as it is named; states and
+  // params are written whichever outputs are. Allocates nothing once a plan for the shapes exists.
   void run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
   void run(const Context& context, List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols = {});
   // Returns once the work has been handed to the device, or where something has to be waited for before that
@@ -213,3 +215,4 @@ class Executable {
 };
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // Registers them for graph texts; the functions below do so themselves. Calling it again does nothing.
@@ -50,3 +52,4 @@ struct GatedExperts {
 GatedExperts group_limited_gate(Value sigmoid, Value routing, const GateOptions& options = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -5,9 +5,11 @@
 #include <format>
 
 #include "rlx/error.h"
+#include "rlx/export.h"
 #include "rlx/tensor.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // Anything in rlx that to_string(), or its own text(), turns into text.
@@ -16,6 +18,7 @@ concept Printable = std::same_as<T, DType> || std::same_as<T, ErrorKind> || std:
                     std::same_as<T, Shape> || std::same_as<T, TensorType>;
 
 }  // namespace rlx
+RLX_EXPORT_END
 
 // Only {}: a width or precision would apply to the whole text.
 template <>

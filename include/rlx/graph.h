@@ -17,10 +17,12 @@
 #include <vector>
 
 #include "rlx/dtype.h"
+#include "rlx/export.h"
 #include "rlx/shape.h"
 #include "rlx/tensor.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 struct Node {
@@ -122,7 +124,8 @@ void verify(const Graph& graph);
 
 // The text form, which parse_graph reads back. Unless max_constant is 0, constants
 // with more elements than that are abbreviated; such a text is for people only.
-std::string print(const Graph& graph, int64_t max_constant = 0);
+std::string to_text(const Graph& graph, int64_t max_constant = 0);
 Graph parse_graph(std::string_view text);
 
 }  // namespace rlx
+RLX_EXPORT_END

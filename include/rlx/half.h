@@ -3,6 +3,9 @@
 
 #include <cstdint>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // IEEE 754 half precision: 5 bits of exponent, 10 of mantissa.
@@ -34,3 +37,4 @@ struct bf16 {
 };
 
 }  // namespace rlx
+RLX_EXPORT_END

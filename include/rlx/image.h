@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx::vision {
 
 // 8 bits of red, green and blue for each pixel, whatever the file has.
@@ -42,3 +45,4 @@ Image read_image(const std::string& path);
 Image decode_image(std::span<const std::byte> bytes, const std::string& name = "the picture");
 
 }  // namespace rlx::vision
+RLX_EXPORT_END

@@ -6,6 +6,9 @@
 #include <ranges>
 #include <span>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 template <class T>
@@ -28,3 +31,4 @@ class List {
 };
 
 }  // namespace rlx
+RLX_EXPORT_END

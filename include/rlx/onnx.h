@@ -15,9 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/graph.h"
 #include "rlx/tensor.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx::onnx {
 
 struct LoadOptions {
@@ -114,3 +116,4 @@ struct Info {
 Info inspect(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace rlx::onnx
+RLX_EXPORT_END

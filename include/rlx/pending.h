@@ -11,8 +11,10 @@
 #include <functional>
 #include <memory>
 
+#include "rlx/export.h"
 #include "rlx/progress.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 template <class T>
@@ -48,3 +50,4 @@ class Pending {
 };
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -3,6 +3,9 @@
 
 #include <string_view>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // What matmuls, attention and reductions may round to on the way. Each allows what it says and everything
@@ -18,3 +21,4 @@ std::string_view to_string(Precision precision);
 Precision parse_precision(std::string_view text);
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <functional>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 enum class ProgressStage : uint8_t {
@@ -24,3 +27,4 @@ struct ProgressReport {
 using ProgressListener = std::function<void(const ProgressReport&)>;
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 struct MemoryReport {
@@ -68,3 +71,4 @@ struct DispatchReport {
 };
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -13,8 +13,10 @@
 #include <string_view>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/tensor.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // A file that has been checked as a whole: every tensor lies inside the data, has exactly the bytes that
@@ -62,3 +64,4 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const std::map<std::string, std::string, std::less<>>& metadata = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 struct OpSchema {
@@ -44,3 +47,4 @@ const OpSchema& op_schema(std::string_view name);
 std::vector<std::string> op_names();
 
 }  // namespace rlx
+RLX_EXPORT_END

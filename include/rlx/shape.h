@@ -13,6 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // What each symbol stands for: {{"batch", 4}, {"seq", 128}}.
@@ -131,3 +134,4 @@ inline Dim operator""_dim(const char* symbol_name, size_t) { return Dim(symbol_n
 }  // namespace literals
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "rlx/export.h"
+
+RLX_EXPORT_BEGIN
 namespace rlx::audio {
 
 // One channel; full scale is 1.
@@ -26,3 +29,4 @@ Sound read_wav(const std::string& path);
 Sound parse_wav(std::span<const std::byte> bytes, const std::string& name = "the recording");
 
 }  // namespace rlx::audio
+RLX_EXPORT_END

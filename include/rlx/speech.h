@@ -13,8 +13,10 @@
 
 #include "rlx/device.h"
 #include "rlx/executable.h"
+#include "rlx/export.h"
 #include "rlx/sound.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx::audio {
 
 // The files of the networks: npm's package @usefulsensors/moonshine-js has the first two, in
@@ -80,3 +82,4 @@ class Transcriber {
 };
 
 }  // namespace rlx::audio
+RLX_EXPORT_END

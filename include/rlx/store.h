@@ -19,8 +19,10 @@
 #include "rlx/device.h"
 #include "rlx/device_tensor.h"
 #include "rlx/executable.h"
+#include "rlx/export.h"
 #include "rlx/tensor.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // A handle; copies share the tensors. Any thread may use it: runs of its executables and changes of its
@@ -64,3 +66,4 @@ class Store {
 };
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -21,8 +21,10 @@
 #include <vector>
 
 #include "rlx/dtype.h"
+#include "rlx/export.h"
 #include "rlx/half.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // The C++ type that stands for a DType in the typed calls below.
@@ -187,3 +189,4 @@ std::string to_string(const Tensor& tensor);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -41,7 +41,7 @@ struct Converted {
 // Both are written before either has its name.
 void write_both(const Options& o, const std::string& weights_path, const Model& model) {
   NewFile text(o.output);
-  text.write(rlx::print(model.graph));
+  text.write(rlx::to_text(model.graph));
   if (!model.weights.empty()) {
     NewFile weights(weights_path);
     write_safetensors(weights, model.weights);
@@ -85,7 +85,7 @@ void convert(const Options& o) {
   Converted made{.nodes = model.graph.size(), .params = std::ssize(model.weights)};
   for (const auto& [name, value] : model.weights) made.bytes += static_cast<int64_t>(value.byte_size());
   if (o.output == "-") {
-    print(rlx::print(model.graph));
+    print(rlx::to_text(model.graph));
     if (made.params > 0)
       note(formatted("the {} params of the model are not written: they need -o FILE.rlx", made.params));
   } else {

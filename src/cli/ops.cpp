@@ -76,7 +76,7 @@ Json to_json(const OpInfo& info) {
                        {"internal", info.internal},
                        {"custom", info.custom},
                        {"types", schema.types},
-                       {"kernels", info.variants},
+                       {"kernels", info.variants.list()},
                        {"expands", op->expands()},
                        {"gradient", op->has_gradient()},
                        {"host", info.variants.empty()},
@@ -117,7 +117,7 @@ std::string markdown_section(const OpInfo& info) {
   const OpSchema& op = op_schema(info.name);
   std::string out =
       formatted("\n## {}{}\n\n{}. T: {}. Kernels: {}.\n", op.name, op.internal ? " (internal)" : "",
-                escaped(op.doc), info.types, escaped(listed(info.variants)));
+                escaped(op.doc), info.types, escaped(listed(info.variants.list())));
   out += markdown_list("Operands", op.operands);
   if (!op.attributes.empty()) out += "\nAttributes:\n";
   for (const OpSchema::Attribute& a : op.attributes) {
@@ -158,7 +158,7 @@ void show_op(const OpInfo& info) {
   print(formatted("{}: {}\n\n", op.name, op.doc));
   if (op.internal) print("internal: passes make it, and rlx/ops.h has no function for it\n\n");
   print(formatted("T         {}\nruns on   {}\nkernels   {}\n", info.types, where(info),
-                  listed(info.variants)));
+                  listed(info.variants.list())));
   const std::shared_ptr<Op> node = info.make();
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (decodes(*node, static_cast<int64_t>(i)))
@@ -193,8 +193,8 @@ void list_ops(const Options& o) {
   if (!o.name.empty()) return show_op(find_op(o.name));
   std::vector<std::vector<std::string>> rows = {{"op", "runs on", "types", "kernels"}};
   for (const auto& [name, info] : op_table().all())
-    rows.push_back(
-        {info.name + (info.internal ? " (internal)" : ""), where(info), info.types, listed(info.variants)});
+    rows.push_back({info.name + (info.internal ? " (internal)" : ""), where(info), info.types,
+                    listed(info.variants.list())});
   print(table(rows));
   print(
       formatted("\n{} ops; `rlx ops NAME` shows what one computes; passes make the internal ones\n"

@@ -77,11 +77,11 @@ void show_plan(const Options& o) {
   o.graph.note_unused_kernels(plan);
   if (o.report.wanted()) {
     Json out = to_json(plan, model.graph.name, device.info().name);
-    if (o.print_graph) out.set("optimized", rlx::print(*exe.graph()));
+    if (o.print_graph) out.set("optimized", rlx::to_text(*exe.graph()));
     o.report.write(out);
   }
   if (o.report.only_json()) return;
-  if (o.print_graph) print(rlx::print(*exe.graph(), 16) + "\n");
+  if (o.print_graph) print(rlx::to_text(*exe.graph(), 16) + "\n");
   print_steps("load phase, once for each change of params", plan.load);
   print_steps("each run", plan.run);
   for (const std::string& sentence : plan.control) print(sentence + "\n");

@@ -52,7 +52,7 @@ Json to_json(const Graph& graph, const Node& node) {
     if (const auto* expr = std::get_if<ExprAttr>(&value)) {
       if (!expr->empty()) expressions.add(expression(graph, node, *expr));
     } else if (const auto* body = std::get_if<GraphPtr>(&value)) {
-      if (*body) bodies.add(Json::object({{"name", name}, {"text", print(**body, 16)}}));
+      if (*body) bodies.add(Json::object({{"name", name}, {"text", to_text(**body, 16)}}));
     } else {
       attrs.add(Json::array({name, attribute_text(value)}));
     }

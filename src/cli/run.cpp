@@ -56,7 +56,7 @@ void print_sources(const Options& o, const RunSetup& setup) {
 // All elements of a small tensor, otherwise what they are like.
 std::string values_text(const Tensor& t) {
   constexpr int64_t kMostShown = 8;
-  if (t.elements() == 0 || t.elements() > kMostShown) return rlx::print(summarize(t));
+  if (t.elements() == 0 || t.elements() > kMostShown) return rlx::to_text(summarize(t));
   return to_string(t).substr(t.type_text().size() + 1);
 }
 

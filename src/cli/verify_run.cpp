@@ -97,7 +97,7 @@ Json to_json(const Verification& result) {
 void require_right(const Verification& result) {
   if (result.bad) fail(ErrorKind::internal, "the node '{}' is wrong on this device", result.bad->node);
   for (const OutputCheck& c : result.outputs) {
-    if (c.wrong > 0) fail(ErrorKind::internal, "{}", rlx::print(c));
+    if (c.wrong > 0) fail(ErrorKind::internal, "{}", rlx::to_text(c));
   }
 }
 

@@ -28,8 +28,7 @@ struct ExprArg {
   friend auto operator<=>(const ExprArg& a, const ExprArg& b) { return a.key() <=> b.key(); }
 };
 
-// Immutable; copies share the steps. The members are defined in ops/elementwise/expr_attr.cpp, since ir/
-// cannot see the scalar functions.
+// Immutable; copies share the steps.
 class ExprAttr {
  public:
   struct Step {

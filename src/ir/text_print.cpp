@@ -143,7 +143,7 @@ std::string attr_text(const AttrValue& value, int64_t max_constant, const std::s
 
 }  // namespace
 
-std::string print(const Graph& graph, int64_t max_constant) try {
+std::string to_text(const Graph& graph, int64_t max_constant) try {
   return print_graph(graph, max_constant, "") + "\n";
 } catch (...) {
   throw_as_error("printing a graph");

@@ -1,5 +1,6 @@
 #include "base/border.h"
 #include "base/fail.h"
+#include "ops/elementwise/elementwise.h"
 #include "rlx/models.h"
 #include "rlx/ops/attention.h"
 #include "rlx/ops/elementwise.h"
@@ -72,7 +73,7 @@ class BertBuilder {
     const Value attended = linear(context, name + ".attention.output.dense", hidden, hidden) + x;
     const Value middle = norm(attended, name + ".attention.output.LayerNorm");
     const Value wide_linear = linear(middle, name + ".intermediate.dense", hidden, config_.intermediate);
-    const Value wide = apply(config_.activation, {wide_linear}).named(name + ".intermediate");
+    const Value wide = apply_function(config_.activation, {wide_linear}).named(name + ".intermediate");
     const Value out = linear(wide, name + ".output.dense", config_.intermediate, hidden) + middle;
     return norm(out, name + ".output.LayerNorm");
   }

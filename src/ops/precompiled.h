@@ -1,9 +1,9 @@
 // What ops are made of; compiled once for all of them (CMakeLists.txt). Sources still include what they use.
 #pragma once
 
-#include "../../cmake/precompiled.h"
 #include "base/checked.h"
 #include "base/format.h"
+#include "base/precompiled.h"
 #include "ir/op.h"
 #include "ir/reference.h"
 #include "kernels/binder.h"

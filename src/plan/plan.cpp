@@ -193,7 +193,8 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
   return plan;
 }
 
-std::string print(const std::vector<BoundDispatch>& dispatches, const std::vector<Program::NodeName>& names) {
+std::string to_text(const std::vector<BoundDispatch>& dispatches,
+                    const std::vector<Program::NodeName>& names) {
   std::string out;
   for (size_t i = 0; i < dispatches.size(); ++i) {
     const BoundDispatch& d = dispatches[i];

@@ -37,6 +37,7 @@ Plan make_plan(const Program& program, const std::vector<Placement>& fixed, int3
                const Caps& caps, const PlanOptions& options = {});
 
 // Dispatches for people: node, kernel, variant, grid, bindings and bytes.
-std::string print(const std::vector<BoundDispatch>& dispatches, const std::vector<Program::NodeName>& names);
+std::string to_text(const std::vector<BoundDispatch>& dispatches,
+                    const std::vector<Program::NodeName>& names);
 
 }  // namespace rlx

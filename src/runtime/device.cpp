@@ -1,5 +1,8 @@
 #include "rlx/device.h"
 
+#include <mutex>
+#include <optional>
+
 #include "base/border.h"
 #include "base/fail.h"
 #include "gpu/device.h"
@@ -18,6 +21,15 @@ Device Device::open(const DeviceOptions& options) try {
   return Device(gpu::Device::open(options));
 } catch (...) {
   throw_as_error("opening a device");
+}
+
+Device default_device() {
+  static std::mutex mutex;
+  // Never destroyed: when a program ends, the driver may be gone before it.
+  static auto& device = *new std::optional<Device>();
+  const std::lock_guard lock(mutex);
+  if (!device || device->lost()) device = Device::open();
+  return *device;
 }
 
 namespace {

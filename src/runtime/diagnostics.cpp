@@ -49,7 +49,7 @@ TensorSummary summarize(const Tensor& tensor) try {
   throw_as_error("summarising a tensor");
 }
 
-std::string print(const TensorSummary& s) {
+std::string to_text(const TensorSummary& s) {
   if (s.elements == 0) return "empty";
   std::string out = s.nans + s.infinities == s.elements
                         ? "no finite element"
@@ -73,7 +73,7 @@ bool is_bad(const Node& n, const TensorSummary& s) {
 }
 
 std::string line(const NodeSummary& n) {
-  return formatted("{} ({}) {}: {}\n", n.node, n.op, n.type, print(n.value));
+  return formatted("{} ({}) {}: {}\n", n.node, n.op, n.type, to_text(n.value));
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ std::optional<BadNode> find_first_nan(const Graph& graph, const ReadValue& read)
   return std::nullopt;
 }
 
-std::string print(const BadNode& bad) {
+std::string to_text(const BadNode& bad) {
   std::string out = "first NaN or infinity: " + line(bad.node);
   for (const NodeSummary& in : bad.inputs) out += "  input " + line(in);
   return out;
@@ -114,7 +114,7 @@ std::vector<NodeSummary> summarize_nodes(const Graph& graph, const ReadValue& re
   return out;
 }
 
-std::string print(std::span<const NodeSummary> nodes) {
+std::string to_text(std::span<const NodeSummary> nodes) {
   size_t name_width = 4;
   size_t type_width = 4;
   for (const NodeSummary& n : nodes) {
@@ -286,12 +286,12 @@ void Diagnostics::planned(const PlanReport& plan, const std::string& text) const
 void Diagnostics::ran(const Graph& graph, const ReadValue& read) const {
   if (options_.dump_nodes != 0) {
     log(formatted("graph '{}': values after this run\n{}", graph_name_,
-                  print(summarize_nodes(graph, read, options_.dump_nodes))));
+                  to_text(summarize_nodes(graph, read, options_.dump_nodes))));
   }
   if (!options_.nan_trace) return;
   const std::optional<BadNode> bad = find_first_nan(graph, read);
   log(formatted("graph '{}': {}", graph_name_,
-                bad ? print(*bad) : "no NaN and no infinity in any node (those in bodies are not kept)\n"));
+                bad ? to_text(*bad) : "no NaN and no infinity in any node (those in bodies are not kept)\n"));
 }
 
 void Diagnostics::timed(double start_us, std::span<const DispatchReport> dispatches) const {

@@ -224,10 +224,10 @@ std::string Executable::Impl::plan_text(const DevicePlan& plan) const {
   const std::vector<BoundDispatch>& load = device_side->weights.load_dispatches();
   if (!load.empty()) {
     out += formatted("load phase ({} dispatches)\n", load.size()) +
-           print(load, device_side->weights.load_names());
+           to_text(load, device_side->weights.load_names());
   }
   out += formatted("each run ({} dispatches)\n", plan.dispatches().size()) +
-         print(plan.dispatches(), plan.names());
+         to_text(plan.dispatches(), plan.names());
   const MemoryReport m = memory_report(&plan);
   return out +
          formatted(

@@ -16,7 +16,7 @@ namespace {
 InputRef ref_to(std::string_view name, const Tensor& tensor) {
   return {.name = name, .dtype = tensor.dtype(), .bytes = tensor.byte_size(), .shape = tensor.shape()};
 }
-InputRef ref_to(std::string_view name, const DeviceTensor& tensor) { return input(name, tensor); }
+InputRef ref_to(std::string_view name, const DeviceTensor& tensor) { return input_from(name, tensor); }
 
 // Without the data of the host's: a uniform tensor is written out only when its size is known to be right.
 std::vector<InputRef> input_refs(const Graph& graph, const RunInputs& inputs) {

@@ -136,7 +136,7 @@ std::vector<OutputCheck> verify_outputs(
   throw_as_error("verifying outputs");
 }
 
-std::string print(const OutputCheck& c) {
+std::string to_text(const OutputCheck& c) {
   if (c.wrong == 0) return formatted("output '{}' agrees with the reference", c.output);
   if (c.index < 0)
     return formatted("output '{}' is wrong: {} is not the shape of the reference", c.output, c.type);

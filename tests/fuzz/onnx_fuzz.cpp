@@ -22,11 +22,11 @@ void check_graph(const Graph& graph) {
   try {
     verify(graph);
     stage = "its text cannot be read";
-    const std::string text = print(graph);
+    const std::string text = to_text(graph);
     const Graph again = parse_graph(text);
-    if (print(again) != text) broken("its text reads as another graph", text);
+    if (to_text(again) != text) broken("its text reads as another graph", text);
   } catch (const Error& e) {
-    broken(stage, std::string(e.what()) + "\n" + print(graph));
+    broken(stage, std::string(e.what()) + "\n" + to_text(graph));
   }
 }
 

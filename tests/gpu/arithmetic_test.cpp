@@ -59,7 +59,7 @@ TEST(Arithmetic, RotationsRoundTheirProducts) {
   const NamedTensors inputs = {{"x", Tensor::of({2, 3, 17, 10}, some(1020))},
                                {"angles", Tensor::of({2, 1, 17, 4}, some(136))}};
   expect_same(g, inputs);
-  EXPECT_TRUE(print(*compile(g, full_device()).graph()).contains("= rope("));
+  EXPECT_TRUE(to_text(*compile(g, full_device()).graph()).contains("= rope("));
 }
 
 TEST(Arithmetic, NothingCancelsThatWasRounded) {

@@ -165,7 +165,7 @@ TEST(Attention, FusedGivesWhatTheNodesGive) {
   Executable nodes = compile(g, full_device(), {.optimize = false});
   for (const char* variant : {"online", "blocked", "plain"}) {
     Executable fused = compile(g, full_device(), {.kernels = {{"attention", variant}}});
-    EXPECT_TRUE(print(*fused.graph()).contains("%y2 = attention(")) << print(*fused.graph());
+    EXPECT_TRUE(to_text(*fused.graph()).contains("%y2 = attention(")) << to_text(*fused.graph());
     for (const auto& [what, inputs] : cases)
       expect_alike(fused.run(inputs), nodes.run(inputs), std::string(variant) + ", " + what);
   }

@@ -68,7 +68,7 @@ TEST(Bert, MatchesPyTorch) {
   NamedTensors leaves = fixture.weights;
   leaves.insert(fixture.inputs.begin(), fixture.inputs.end());
   for (const OutputCheck& c : verify_outputs(graph, leaves, exe.run(fixture.inputs)))
-    EXPECT_EQ(c.wrong, 0) << print(c);
+    EXPECT_EQ(c.wrong, 0) << to_text(c);
 }
 
 TEST(Bert, MatchesPyTorchWithSymbolicSizes) {

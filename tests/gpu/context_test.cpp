@@ -176,8 +176,8 @@ TEST(Contexts, SwitchingAllocatesNothing) {
   const Context b(full_device());
   const std::vector<float> x = {1};
   std::vector<float> y(8);
-  const InputRef in[] = {input("x", x)};
-  const OutputRef out[] = {output("y", std::span<float>(y))};
+  const InputRef in[] = {input_from("x", x)};
+  const OutputRef out[] = {output_to("y", std::span<float>(y))};
   const auto both = [&](int64_t pos) {
     exe.run(a, in, out, {{"pos", pos}});
     exe.run(b, in, out, {{"pos", pos}});
@@ -258,7 +258,7 @@ TEST(DeviceTensors, WrongOnesAreRefused) {
   EXPECT_SAYS(exe.run_on_device({{"x", floats({1, 2, 3, 4})}}, {"z"}), "no output named 'z'");
   DeviceTensor small = zeros(full_device(), DType::f32, 3);
   const std::vector<float> x = {1, 2, 3, 4};
-  EXPECT_SAYS(exe.run({input("x", x)}, {output("y", small)}), "a tensor of f32[3] was given");
+  EXPECT_SAYS(exe.run({input_from("x", x)}, {output_to("y", small)}), "a tensor of f32[3] was given");
   EXPECT_SAYS(DeviceTensor::zeros(full_device(), DType::f32, {int64_t{1} << 40, 1 << 30}),
               "cannot have the shape");
   Executable two = compile(
@@ -266,7 +266,8 @@ TEST(DeviceTensors, WrongOnesAreRefused) {
           "graph g {\n%x = input : f32[4]\n%y = neg(%x)\n%z = exp(%x)\noutput y = %y\noutput z = %z\n}"),
       full_device());
   DeviceTensor one = zeros(full_device(), DType::f32, 4);
-  EXPECT_SAYS(two.run({input("x", x)}, {output("y", one), output("z", one)}), "were given the same tensor");
+  EXPECT_SAYS(two.run({input_from("x", x)}, {output_to("y", one), output_to("z", one)}),
+              "were given the same tensor");
 }
 
 TEST(DeviceTensors, WhatIsMovedFromIsStillThere) {
@@ -286,8 +287,8 @@ TEST(DeviceTensors, InTheCallersMemoryNothingIsAllocated) {
   Executable exe = compile(parse_graph("graph g {\n%x = input : f32[4]\n%y = add(%x, 1)\noutput y = %y\n}"),
                            full_device());
   DeviceTensor a(full_device(), floats({1, 2, 3, 4}));
-  const InputRef in[] = {input("x", a)};
-  const OutputRef out[] = {output("y", a)};  // the same memory: it is read before it is written
+  const InputRef in[] = {input_from("x", a)};
+  const OutputRef out[] = {output_to("y", a)};  // the same memory: it is read before it is written
   for (int i = 0; i < 3; ++i) exe.run(in, out);
   const AllocationCounter counter;
   for (int i = 0; i < 7; ++i) exe.run(in, out);

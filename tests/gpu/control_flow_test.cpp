@@ -112,7 +112,7 @@ TEST_P(ControlFlow, ABranchWritesTwoStatesAtOnce) {
     }}
     output y = %y
   )");
-  EXPECT_TRUE(print(*exe.graph()).contains("states=2")) << print(*exe.graph());
+  EXPECT_TRUE(to_text(*exe.graph()).contains("states=2")) << to_text(*exe.graph());
   const Tensor x = floats({3}, {1, 2, 3});
   EXPECT_EQ(exe.run({{"c", boolean(true)}, {"x", x}}).at("y").doubles(), (std::vector<double>{0, 2, 4, 6}));
   EXPECT_EQ(exe.read_state("s").doubles(), (std::vector<double>{0, 1, 2, 3}));
@@ -529,10 +529,11 @@ TEST(ControlFlowRuns, MemoryOfTheCallerMustFit) {
                            full_device());
   const std::vector<float> x = {0, 1, 0, 1, 0};
   std::vector<int64_t> two(2);
-  exe.run({input("x", std::span(x))}, {output("i", two)});
+  exe.run({input_from("x", std::span(x))}, {output_to("i", two)});
   EXPECT_EQ(two, (std::vector<int64_t>{1, 3}));
   std::vector<int64_t> three(3);
-  EXPECT_SAYS(exe.run({input("x", std::span(x))}, {output("i", three)}), "16 bytes, but memory for 24 bytes");
+  EXPECT_SAYS(exe.run({input_from("x", std::span(x))}, {output_to("i", three)}),
+              "16 bytes, but memory for 24 bytes");
 }
 
 TEST(ControlFlowRuns, AreInTheReport) {

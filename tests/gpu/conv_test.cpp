@@ -52,7 +52,7 @@ void expect_dispatches(const Graph& g, size_t count, double terms, const Device&
   std::string steps;
   const std::vector<StepReport> run_steps = exe.plan_report().run;
   for (const StepReport& s : run_steps) steps += s.node + ": " + s.kernel + "\n";
-  EXPECT_EQ(run_steps.size(), count) << steps << print(*exe.graph());
+  EXPECT_EQ(run_steps.size(), count) << steps << to_text(*exe.graph());
   const Leaves leaves(g);
   const auto want = run_reference(g, leaves.all);
   for (const auto& [name, got] : run(exe, g, leaves))
@@ -71,7 +71,7 @@ void expect_pytorch(const Device& device) {
     Executable exe = compile(c.graph, device);
     EXPECT_TRUE(close(exe.run(c.inputs).at("y"), RefTensor::from(c.y), tolerance));
     // Weights that are params are packed once, before the first run.
-    std::string text = print(c.graph);
+    std::string text = to_text(c.graph);
     for (const std::string leaf : {"w", "bias"}) {
       const std::string input = "%" + leaf + " = input";
       if (const size_t at = text.find(input); at != std::string::npos)

@@ -205,7 +205,7 @@ NamedTensors expect_verified(const Graph& g, const NamedTensors& inputs, const D
   for (const NodeCheck& c : verify_nodes(exe)) {
     EXPECT_EQ(c.wrong, 0) << c.node << ": got " << c.got << " instead of " << c.want << " at " << c.index;
   }
-  for (const OutputCheck& c : verify_outputs(g, inputs, outputs)) EXPECT_EQ(c.wrong, 0) << print(c);
+  for (const OutputCheck& c : verify_outputs(g, inputs, outputs)) EXPECT_EQ(c.wrong, 0) << to_text(c);
   return outputs;
 }
 
@@ -214,9 +214,9 @@ TEST_F(CustomOps, FlatInCppAndInTexts) {
   const Value x = g.input("x", DType::f32, {"n", 3});
   const Value bias = g.input("bias", DType::f32, {3});
   g.output("y", relu(custom("test_scaled", {x, bias}, {{"factor", 3}})));
-  const Graph same = parse_graph(print(g));
-  EXPECT_EQ(print(same), print(g));
-  EXPECT_TRUE(print(g).contains("test_scaled(%x, %bias) {factor=3")) << print(g);
+  const Graph same = parse_graph(to_text(g));
+  EXPECT_EQ(to_text(same), to_text(g));
+  EXPECT_TRUE(to_text(g).contains("test_scaled(%x, %bias) {factor=3")) << to_text(g);
   const NamedTensors inputs = {{"x", Tensor::of<float>({2, 3}, {1, 2, 3, -4, 5, 6})},
                                {"bias", Tensor::of<float>({3}, {10, 0, -100})}};
   Executable exe = compile(same, full_device());
@@ -357,7 +357,7 @@ TEST_F(CustomOps, TablesAndParametersOfEveryKind) {
       const NamedTensors inputs = {{"x", ramp(DType::f32, {n})}};
       const NamedTensors outputs = exe.run(inputs);
       for (const OutputCheck& c : verify_outputs(bind_symbols(g, {{"n", n}}), inputs, outputs))
-        EXPECT_EQ(c.wrong, 0) << print(c);
+        EXPECT_EQ(c.wrong, 0) << to_text(c);
     }
   }
 }

@@ -25,7 +25,7 @@ class Decode : public ::testing::Test {
   }
   void step(int64_t length) {
     const int64_t id[] = {length % 7};
-    exe_.run({input("input_ids", std::span(id))}, {output("logits", logits_)}, {{"length", length}});
+    exe_.run({input_from("input_ids", std::span(id))}, {output_to("logits", logits_)}, {{"length", length}});
   }
 
   Graph graph_;
@@ -60,7 +60,7 @@ TEST_F(Decode, StepsGiveTheReference) {
       leaves.insert(inputs.begin(), inputs.end());
       const NamedTensors got = exe.run(inputs, {{"length", length}});
       for (const OutputCheck& c : verify_outputs(bind_symbols(graph_, {{"length", length}}), leaves, got))
-        EXPECT_EQ(c.wrong, 0) << "length " << length << ": " << print(c);
+        EXPECT_EQ(c.wrong, 0) << "length " << length << ": " << to_text(c);
     }
   }
 }

@@ -59,7 +59,7 @@ TEST(Diagnostics, SummarizesNodesUpToALimit) {
   const auto two = summarize_nodes(exe, 2);
   ASSERT_EQ(two.size(), 2u);
   EXPECT_EQ(two[0].value.non_zeros, 3);
-  EXPECT_TRUE(print(two).contains("3 of 4")) << print(two);
+  EXPECT_TRUE(to_text(two).contains("3 of 4")) << to_text(two);
 }
 
 TEST(Diagnostics, VerifiesNodes) {
@@ -129,8 +129,8 @@ TEST(Diagnostics, DispatchOnlyReadsNothingBack) {
   EXPECT_EQ(exe.run({{"x", kGood}}).at("y").to_vector<float>(), std::vector<float>(4));
   std::vector<float> y(4, 7);
   const std::vector<float> x(4, 1);
-  const InputRef in[] = {input("x", x)};
-  const OutputRef out[] = {output("y", y)};
+  const InputRef in[] = {input_from("x", x)};
+  const OutputRef out[] = {output_to("y", y)};
   exe.run(in, out);
   EXPECT_EQ(y, std::vector<float>(4));
 }

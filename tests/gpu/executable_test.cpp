@@ -127,8 +127,8 @@ TEST(Executable, OnlyChosenOutputsIntoTheCallersMemory) {
                            full_device());
   const float x[] = {1, -2, 3};
   float b[3] = {};
-  const InputRef in[] = {input("x", x)};
-  const OutputRef out[] = {output("b", std::span<float>(b))};
+  const InputRef in[] = {input_from("x", x)};
+  const OutputRef out[] = {output_to("b", std::span<float>(b))};
   exe.run(in, out);
   EXPECT_EQ(b[1], 2);
 }
@@ -138,8 +138,8 @@ TEST(Executable, WarmRunAllocatesNothing) {
   exe.set_param("w", floats({1, 2, 3, 4}));
   const float x[] = {1, 2, 3, 4};
   float y[4] = {};
-  const InputRef in[] = {input("x", x)};
-  const OutputRef out[] = {output("y", std::span<float>(y))};
+  const InputRef in[] = {input_from("x", x)};
+  const OutputRef out[] = {output_to("y", std::span<float>(y))};
   for (int i = 0; i < 3; ++i) exe.run(in, out);
   const AllocationCounter counter;
   for (int i = 0; i < 10; ++i) exe.run(in, out);
@@ -281,14 +281,15 @@ TEST(Executable, MemoryThatIsNotThereAndInputsGivenTwiceAreErrors) {
   exe.set_param("w", floats({1, 2, 3, 4}));
   const std::vector<float> x = {1, 1, 1, 1};
   std::vector<float> y(4);
-  EXPECT_SAYS(exe.run({InputRef{"x", DType::f32, nullptr, 16}}, {output("y", y)}),
+  EXPECT_SAYS(exe.run({InputRef{"x", DType::f32, nullptr, 16}}, {output_to("y", y)}),
               "the input 'x' has 16 bytes at a null pointer");
-  EXPECT_SAYS(exe.run({input("x", x)}, {OutputRef{"y", DType::f32, nullptr, 16}}),
+  EXPECT_SAYS(exe.run({input_from("x", x)}, {OutputRef{"y", DType::f32, nullptr, 16}}),
               "the output 'y' would have its 16 bytes at a null pointer");
-  EXPECT_SAYS(exe.run({input("x", x), input("x", y)}, {output("y", y)}), "the input 'x' was given twice");
+  EXPECT_SAYS(exe.run({input_from("x", x), input_from("x", y)}, {output_to("y", y)}),
+              "the input 'x' was given twice");
   EXPECT_SAYS(exe.run({{"x", Tensor::scalar(1.f)}}), "the input 'x' is [4], but [] was given");
   std::vector<float> again(4);
-  exe.run({input("x", x)}, {output("y", y), output("y", again)});
+  exe.run({input_from("x", x)}, {output_to("y", y), output_to("y", again)});
   EXPECT_EQ(y, (std::vector<float>{2, 3, 4, 5}));
   EXPECT_EQ(again, y);
   EXPECT_SAYS(compile(scale_graph(), full_device(), {.max_plans = 0}), "max_plans is 0");
@@ -375,9 +376,9 @@ TEST(Executable, CallsTakeVectorsAndBraces) {
             Tensor::of({2}, {6.f, 12.f}));
   const std::vector<float> in = {10, 20, 30};
   std::vector<float> out(3);
-  exe.run({input("x", in)}, {output("y", out)}, {{"pos", 2}});
+  exe.run({input_from("x", in)}, {output_to("y", out)}, {{"pos", 2}});
   EXPECT_EQ(out, (std::vector<float>{30, 60, 90}));
-  exe.run({input("x", in, {3})}, {output("y", std::span(out).first(3))}, {{"pos", 1}});
+  exe.run({input_from("x", in, {3})}, {output_to("y", std::span(out).first(3))}, {{"pos", 1}});
   EXPECT_EQ(out, in);
   EXPECT_SAYS(exe.run({{"x", floats({1})}}, {{"pos", -2}}),
               "makes the symbol 'pos' -2; it cannot be negative");
@@ -417,11 +418,11 @@ TEST(Executable, AnyNumberOfOutputs) {
   for (size_t i = 0; i < results.size(); ++i) names.push_back("y" + std::to_string(i));
   for (size_t i = 0; i < results.size(); ++i) {
     g.output(names[i], x + static_cast<double>(i));
-    refs.push_back(output(names[i], std::span(&results[i], 1)));
+    refs.push_back(output_to(names[i], std::span(&results[i], 1)));
   }
   Executable exe = compile(g, full_device(), {.optimize = false});
   const std::vector<float> one = {1};
-  exe.run({input("x", one)}, refs);
+  exe.run({input_from("x", one)}, refs);
   for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i], 1 + static_cast<float>(i));
 }
 
@@ -499,7 +500,7 @@ TEST(Executable, AnOutputIsAsLongAsItsCountSays) {
     output n = %n
     output rows = %y counted n
   })");
-  EXPECT_EQ(print(parse_graph(print(g))), print(g));
+  EXPECT_EQ(to_text(parse_graph(to_text(g))), to_text(g));
   Executable exe = compile(g, full_device());
   const Tensor x = Tensor::of<float>({2, 5}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
   for (const int64_t n : {0, 1, 3, 5, 9, -1}) {

@@ -143,7 +143,8 @@ TEST_F(FedInput, IsNotChangedByARunThatIsRefused) {
   const std::vector<float> a(4, 500);
   const std::vector<int64_t> z(4, 1);
   std::vector<float> few(3);
-  EXPECT_SAYS(exe_->run({input("a", a), input("z", z)}, {output("sum", few)}), "memory for 12 bytes");
+  EXPECT_SAYS(exe_->run({input_from("a", a), input_from("z", z)}, {output_to("sum", few)}),
+              "memory for 12 bytes");
   expect_kept();
 }
 
@@ -154,9 +155,9 @@ TEST_F(FedInput, IsFedOnceHoweverOftenThatIsAsked) {
   exe_->run({{"a", four(1)}, {"z", whole(1)}});
   std::vector<float> sum(4);
   const std::vector<int64_t> z(4, 1);
-  exe_->run({input("z", z)}, {output("sum", sum)});
+  exe_->run({input_from("z", z)}, {output_to("sum", sum)});
   AllocationCounter counter;
-  for (int i = 0; i < 3; ++i) exe_->run({input("z", z)}, {output("sum", sum)});
+  for (int i = 0; i < 3; ++i) exe_->run({input_from("z", z)}, {output_to("sum", sum)});
   if (AllocationCounter::available()) {
     EXPECT_EQ(counter.count(), 0);
   }

@@ -29,9 +29,9 @@ void expect_right(const std::string& body, std::string_view fused) {
       inputs[n.name] = random_tensor(n.outputs[0].dtype, n.outputs[0].shape.values(), -2, 2, random);
   }
   Executable exe = compile(graph, tiny_device());
-  EXPECT_TRUE(print(*exe.graph()).contains(fused)) << print(*exe.graph());
+  EXPECT_TRUE(to_text(*exe.graph()).contains(fused)) << to_text(*exe.graph());
   for (const OutputCheck& c : verify_outputs(graph, inputs, exe.run(inputs)))
-    EXPECT_EQ(c.wrong, 0) << print(c);
+    EXPECT_EQ(c.wrong, 0) << to_text(c);
 }
 
 TEST(FusionLimits, AnEpilogueThatKeepsBatchesFromBeingRows) {

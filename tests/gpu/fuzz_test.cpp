@@ -44,11 +44,11 @@ class Fuzz : public ::testing::TestWithParam<uint32_t> {
         const RefTensor& want =
             values[static_cast<size_t>(out.value.node)][static_cast<size_t>(out.value.output)];
         EXPECT_TRUE(close(got.at(out.name), want, graph_tolerance(r.graph, scale)))
-            << print(r.graph, 8) << print(*exe.graph(), 8);
+            << to_text(r.graph, 8) << to_text(*exe.graph(), 8);
       }
-      for (const OutputCheck& c : verify_outputs(r.graph, r.leaves, got)) EXPECT_EQ(c.wrong, 0) << print(c);
+      for (const OutputCheck& c : verify_outputs(r.graph, r.leaves, got)) EXPECT_EQ(c.wrong, 0) << to_text(c);
     } catch (const Error& e) {
-      ADD_FAILURE() << e.what() << "\n" << print(r.graph, 8);
+      ADD_FAILURE() << e.what() << "\n" << to_text(r.graph, 8);
     }
   }
 };

@@ -79,7 +79,7 @@ TEST(Norm, OneNodeIsMoreAccurateThanItsParts) {
   const RefTensor want = run_reference(g, inputs).at("y");
   const auto error = [&](bool optimize) {
     Executable exe = compile(g, full_device(), {.optimize = optimize});
-    EXPECT_EQ(print(*exe.graph()).contains("layer_norm"), optimize);
+    EXPECT_EQ(to_text(*exe.graph()).contains("layer_norm"), optimize);
     const Tensor got = exe.run(inputs).at("y");
     double worst = 0;
     for (int64_t i = 0; i < got.elements(); ++i) {

@@ -151,7 +151,7 @@ void expect_dispatches(const Graph& g, size_t count, const Tolerance& tolerance)
   std::string steps;
   const std::vector<StepReport> run_steps = exe.plan_report().run;
   for (const StepReport& s : run_steps) steps += s.node + ": " + s.kernel + "\n";
-  EXPECT_EQ(run_steps.size(), count) << steps << print(*exe.graph());
+  EXPECT_EQ(run_steps.size(), count) << steps << to_text(*exe.graph());
   const auto want = run_reference(g, leaves);
   for (const auto& [name, got] : exe.run(inputs)) EXPECT_TRUE(close(got, want.at(name), tolerance)) << steps;
 }

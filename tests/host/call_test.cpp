@@ -67,7 +67,7 @@ TEST(Call, MakesEveryOpAsTextsDo) {
     for (const std::string& text : info.samples) {
       SCOPED_TRACE(text);
       const Sample sample = make_sample(info, text, types_of(info).front(), Reach::direct, 1);
-      EXPECT_EQ(print(called_again(sample.graph), 100), print(sample.graph, 100));
+      EXPECT_EQ(to_text(called_again(sample.graph), 100), to_text(sample.graph, 100));
       ++samples;
     }
   }
@@ -78,7 +78,7 @@ TEST(Call, TakesAttributesAsTheyAreWritten) {
   Graph g;
   const Value x = g.input("x", DType::f32, {"n", 4, 6, 8});
   const auto said = [&](const Value& value) {
-    return std::string(print(g)).contains(value.type().text()) ? value.type().text() : "";
+    return std::string(to_text(g)).contains(value.type().text()) ? value.type().text() : "";
   };
   EXPECT_EQ(said(call("softmax", {x}, {{"axis", -1}})[0]), "f32[n, 4, 6, 8]");
   EXPECT_EQ(said(call("cast", {x}, {{"to", DType::i32}})[0]), "i32[n, 4, 6, 8]");

@@ -22,7 +22,7 @@ namespace {
 std::string optimized(const std::string& statements) {
   const Graph g = optimize(expand_ops(checked(statements)), {});
   verify(g);
-  return print(g);
+  return to_text(g);
 }
 
 TEST(ControlFlowPasses, AConstantConditionChoosesTheBranch) {
@@ -57,10 +57,10 @@ TEST(ControlFlowPasses, AnInlinedBranchReadsAndWritesTheNewestState) {
   const NamedTensors leaves = {{"u", floats({2}, {1, 2})}, {"s", floats({2}, {7, 7})}, {"d", boolean(true)}};
   const Graph after = optimize(g, {});
   verify(after);
-  EXPECT_FALSE(print(after).contains("%y = if(")) << print(after);
+  EXPECT_FALSE(to_text(after).contains("%y = if(")) << to_text(after);
   for (const Graph& graph : {g, after}) {
-    EXPECT_EQ(real(graph, leaves), (std::vector<double>{3, 6})) << print(graph);
-    EXPECT_EQ(real(graph, leaves, "z"), (std::vector<double>{30, 60})) << print(graph);
+    EXPECT_EQ(real(graph, leaves), (std::vector<double>{3, 6})) << to_text(graph);
+    EXPECT_EQ(real(graph, leaves, "z"), (std::vector<double>{30, 60})) << to_text(graph);
   }
 }
 
@@ -85,8 +85,8 @@ TEST(ControlFlowPasses, ResultsAreCopiesOfStates) {
   const NamedTensors leaves = {{"u", floats({2}, {1, 2})}, {"s", floats({2}, {7, 7})}};
   const Graph after = optimize(g, {});
   verify(after);
-  EXPECT_TRUE(find_schedule(after).has_value()) << print(after);
-  EXPECT_FALSE(print(after).contains("graph a")) << print(after);
+  EXPECT_TRUE(find_schedule(after).has_value()) << to_text(after);
+  EXPECT_FALSE(to_text(after).contains("graph a")) << to_text(after);
   EXPECT_EQ(real(after, leaves), (std::vector<double>{22, 23}));
 }
 
@@ -116,7 +116,7 @@ TEST(ControlFlowPasses, ALoopWithoutIterationsIsItsInitialValues) {
   EXPECT_FALSE(optimized(forbidden + " %y = exp(%a) output y = %y").contains("loop"));
   const Graph g = optimize(
       checked("%x = input : f32[3] %a = loop(none, none, %x) {exactly=0, " + body + " output y = %a"), {});
-  EXPECT_FALSE(print(g).contains("loop"));
+  EXPECT_FALSE(to_text(g).contains("loop"));
   EXPECT_EQ(run_reference(g, {{"x", floats({3}, {1, 2, 3})}}).at("y").dims, (std::vector<int64_t>{0, 3}));
 }
 
@@ -196,7 +196,7 @@ TEST(ControlFlowPasses, WritesInBodiesAreNeitherRemovedNorMerged) {
   const Graph after = optimize(g, {});
   verify(after);
   for (const Graph& graph : {g, after})
-    EXPECT_EQ(real(graph, {{"c", boolean(true)}}), (std::vector<double>{2, 2})) << print(graph);
+    EXPECT_EQ(real(graph, {{"c", boolean(true)}}), (std::vector<double>{2, 2})) << to_text(graph);
 }
 
 TEST(ControlFlowPasses, AnInputKeepsItsValueWhileTheBodyRuns) {
@@ -262,13 +262,14 @@ TEST(ControlFlowPasses, WeightsAreRearrangedOutsideOfBodies) {
   verify(after);
   for_each_graph(after, [&](const Graph& sub) {
     for (const Node& n : sub.nodes())
-      EXPECT_TRUE(&sub == &after || (n.op->name() != "neg" && n.op->name() != "exp")) << print(after);
+      EXPECT_TRUE(&sub == &after || (n.op->name() != "neg" && n.op->name() != "exp")) << to_text(after);
   });
   const Node& loop = after.node(after.find("r"));
-  ASSERT_EQ(loop.inputs.size(), 5u) << print(
+  ASSERT_EQ(loop.inputs.size(), 5u) << to_text(
       after);  // trips, condition, x, and two values that are passed in
   const std::vector<bool> loaded = in_load_phase(after);
-  for (const size_t i : {3, 4}) EXPECT_TRUE(loaded[static_cast<size_t>(loop.inputs[i].node)]) << print(after);
+  for (const size_t i : {3, 4})
+    EXPECT_TRUE(loaded[static_cast<size_t>(loop.inputs[i].node)]) << to_text(after);
   std::vector<float> w(16);
   for (size_t i = 0; i < w.size(); ++i) w[i] = 0.125F * static_cast<float>(i % 5);
   const NamedTensors leaves = {{"c", boolean(true)},
@@ -298,9 +299,9 @@ TEST(ControlFlowPasses, WeightsArePassedIntoALoopWithoutInputs) {
   const Graph after = optimize(g, {});
   verify(after);
   const Node& loop = after.node(after.find("y"));
-  ASSERT_EQ(loop.inputs.size(), 3u) << print(after);
-  EXPECT_TRUE(loop.inputs[0].is_absent() && loop.inputs[1].is_absent()) << print(after);
-  EXPECT_EQ(after.type(loop.inputs[2]).text(), "f32[2]") << print(after);
+  ASSERT_EQ(loop.inputs.size(), 3u) << to_text(after);
+  EXPECT_TRUE(loop.inputs[0].is_absent() && loop.inputs[1].is_absent()) << to_text(after);
+  EXPECT_EQ(after.type(loop.inputs[2]).text(), "f32[2]") << to_text(after);
   const NamedTensors leaves = {{"w", floats({2}, {0, 1})}};
   EXPECT_EQ(real(after, leaves), real(g, leaves));
   EXPECT_EQ(real(g, leaves).size(), 6u);

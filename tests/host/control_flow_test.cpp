@@ -60,7 +60,7 @@ const std::string kDoubling = R"(
 TEST(ControlFlow, TextsReadBack) {
   expect_round_trip(checked(kIf));
   expect_round_trip(checked(kDoubling));
-  EXPECT_TRUE(print(checked(kIf)).contains("{then=graph yes {\n    %x = input")) << print(checked(kIf));
+  EXPECT_TRUE(to_text(checked(kIf)).contains("{then=graph yes {\n    %x = input")) << to_text(checked(kIf));
 }
 
 TEST(ControlFlow, SamplesRunOnTheReference) {
@@ -265,8 +265,8 @@ TEST(ControlFlow, BodiesSeeTheWritesBeforeThem) {
   )");
   const NamedTensors leaves = {{"u", floats({2}, {1, 2})}, {"s", floats({2}, {10, 20})}};
   for (const Graph& graph : {g, optimize(g, {})}) {
-    EXPECT_EQ(real(graph, leaves, "before"), (std::vector<double>{10, 20})) << print(graph);
-    EXPECT_EQ(real(graph, leaves, "after"), (std::vector<double>{1, 2})) << print(graph);
+    EXPECT_EQ(real(graph, leaves, "before"), (std::vector<double>{10, 20})) << to_text(graph);
+    EXPECT_EQ(real(graph, leaves, "after"), (std::vector<double>{1, 2})) << to_text(graph);
     EXPECT_TRUE(find_schedule(graph).has_value());
   }
 }
@@ -289,8 +289,8 @@ TEST(ControlFlow, BodiesAroundAWriteAreNotTheSame) {
   const NamedTensors leaves = {
       {"u", floats({2}, {1, 2})}, {"s", floats({2}, {10, 20})}, {"c", Tensor::full(DType::bool_, {}, 1)}};
   for (const Graph& graph : {g, merge_common_subexpressions(g), optimize(g, {})}) {
-    EXPECT_EQ(real(graph, leaves, "before"), (std::vector<double>{10, 20})) << print(graph);
-    EXPECT_EQ(real(graph, leaves, "after"), (std::vector<double>{1, 2})) << print(graph);
+    EXPECT_EQ(real(graph, leaves, "before"), (std::vector<double>{10, 20})) << to_text(graph);
+    EXPECT_EQ(real(graph, leaves, "after"), (std::vector<double>{1, 2})) << to_text(graph);
     EXPECT_TRUE(find_schedule(graph).has_value());
   }
 }

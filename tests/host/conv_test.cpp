@@ -81,10 +81,10 @@ TEST(Conv, TextAndBuilderAgree) {
                       .layout = ConvLayout::channels_last})
                     .named("y"));
   EXPECT_TRUE(
-      print(g).contains("conv(%x, %w, %b) {strides=[2, 1], dilations=[1, 2], pads=[1, 0, 1, 0], "
-                        "groups=2, layout=\"channels_last\"} : f32[1, 3, 2, 6]"))
-      << print(g);
-  EXPECT_EQ(print(parse_graph(print(g))), print(g));
+      to_text(g).contains("conv(%x, %w, %b) {strides=[2, 1], dilations=[1, 2], pads=[1, 0, 1, 0], "
+                          "groups=2, layout=\"channels_last\"} : f32[1, 3, 2, 6]"))
+      << to_text(g);
+  EXPECT_EQ(to_text(parse_graph(to_text(g))), to_text(g));
 }
 
 TEST(Conv, SizesOfThreeAxes) {

@@ -133,7 +133,7 @@ TEST_P(Encodings, TheTextFormHasThem) {
                                        return hex;
                                      }());
   const Graph g = parse_graph(text);
-  EXPECT_EQ(print(g), text);
+  EXPECT_EQ(to_text(g), text);
   EXPECT_TRUE(op_cast<Constant>(*g.node(1).op)->value == ggml_tensor(dtype(), {block()}));
   verify(g);
   EXPECT_SAYS(parse_graph(formatted("graph g {{ %x = input : {}[3] output y = %x }}", to_string(dtype()))),

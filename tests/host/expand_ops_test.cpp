@@ -112,14 +112,14 @@ Graph graph_of(Shape shape = {3, 4}) {
 }
 
 TEST(ExpandOps, UntilNothingExpands) {
-  EXPECT_EQ(print(expand_ops(graph_of<Thrice>({"n", 4}))),
+  EXPECT_EQ(to_text(expand_ops(graph_of<Thrice>({"n", 4}))),
             "graph graph {\n"
             "  %x = input : f32[n, 4]\n"
             "  %y.two = add(%x, %x) : f32[n, 4]\n"
             "  %y = add(%y.two, %x) : f32[n, 4]\n"
             "  output y = %y\n"
             "}\n");
-  EXPECT_EQ(print(inline_calls(graph_of<Thrice>())), print(graph_of<Thrice>()));
+  EXPECT_EQ(to_text(inline_calls(graph_of<Thrice>())), to_text(graph_of<Thrice>()));
 }
 
 TEST(ExpandOps, AbsentInputsAreEmptyValues) {
@@ -127,7 +127,7 @@ TEST(ExpandOps, AbsentInputsAreEmptyValues) {
   const Value x = g.input("x", DType::f32, {2});
   g.output("a", g.add_value(std::make_shared<Maybe>(), {x, x}, "a"));
   g.output("b", g.add_value(std::make_shared<Maybe>(), {x, Value()}, "b"));
-  const std::string text = print(expand_ops(g));
+  const std::string text = to_text(expand_ops(g));
   EXPECT_TRUE(text.contains("%a = add(%x, %x)") && text.contains("%b = neg(%x)")) << text;
 }
 
@@ -178,9 +178,9 @@ TEST(ExpandOps, DotGeneralIsAMatmulThatFuses) {
     %y = add(%p, %b)
     output y = %y
   })");
-  const std::string plain = print(expand_ops(g));
+  const std::string plain = to_text(expand_ops(g));
   EXPECT_TRUE(plain.contains("matmul(")) << plain;
-  const std::string fused = print(optimize(expand_ops(g), {}));
+  const std::string fused = to_text(optimize(expand_ops(g), {}));
   EXPECT_TRUE(fused.contains("%y = matmul(") && fused.contains("{epilogue=\"add($0,$1)\"}")) << fused;
 }
 
@@ -194,7 +194,7 @@ TEST(ExpandOps, DotGeneralOverSeveralAxesStaysAndFuses) {
     %y = add(%p, %b)
     output y = %y
   })");
-  const std::string fused = print(optimize(expand_ops(g), {}));
+  const std::string fused = to_text(optimize(expand_ops(g), {}));
   EXPECT_TRUE(fused.contains("%y = dot_general(%x, %w, %b)") && fused.contains("epilogue=\"add($0,$1)\""))
       << fused;
 }

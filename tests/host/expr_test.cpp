@@ -101,7 +101,7 @@ TEST(Expressions, AConditionCanBeANumber) {
   Graph g;
   const Value x = g.input("x", DType::f32, {4});
   g.output("y", neg(where(g.scalar(DType::bool_, 1), x, exp(x))));
-  const std::string text = print(optimize(g, {}));
+  const std::string text = to_text(optimize(g, {}));
   EXPECT_TRUE(text.contains("{expr=\"t0=exp($0); t1=where(1,$0,t0); neg(t1)\"}")) << text;
 }
 

@@ -238,7 +238,7 @@ TEST(AttentionLayout, TakesHeadsWhereTheyLie) {
 }
 
 TEST(FuseAttention, KeepsTheNumberOfAMask) {
-  const std::string text = print(fuse_attention(graph_of(masked("bool[5, 7]"))));
+  const std::string text = to_text(fuse_attention(graph_of(masked("bool[5, 7]"))));
   EXPECT_TRUE(text.contains("{heads=3, scale=1.0, masked_score=-1e+09, empty_row=\"nan\"}")) << text;
   expect_same_values(parse_graph(text), graph_of(masked("bool[5, 7]")));
 }

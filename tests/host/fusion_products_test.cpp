@@ -60,8 +60,8 @@ TEST(FuseMatmulEpilogue, StopsAtTheNumberOfInputs) {
   const std::string body = product(
       "%c = input : f32[6]\n%d = add(%m, %c)\n%e = input : f32[4, 6]\n%y = mul(%d, %e)\n"
       "output y = %y");
-  EXPECT_TRUE(print(fuse_epilogue(graph_of(body), 4)).contains("mul(t0,$2)"));
-  EXPECT_TRUE(print(fuse_epilogue(graph_of(body), 3)).contains("%y = mul(%d, %e)"));
+  EXPECT_TRUE(to_text(fuse_epilogue(graph_of(body), 4)).contains("mul(t0,$2)"));
+  EXPECT_TRUE(to_text(fuse_epilogue(graph_of(body), 3)).contains("%y = mul(%d, %e)"));
 }
 
 // A convolution %m without a bias, and what follows it.
@@ -128,7 +128,7 @@ TEST(FuseConvEpilogue, TakesWhatHasTheShapeOfTheResult) {
 
 // What comes after the inputs of its own stays there, whether there is a bias or not.
 TEST(FuseConvEpilogue, AnAbsentBiasStaysAbsent) {
-  const auto fused = [](const std::string& body) { return print(fuse_epilogue(graph_of(body), 7)); };
+  const auto fused = [](const std::string& body) { return to_text(fuse_epilogue(graph_of(body), 7)); };
   const std::string residual = "%r = input : f32[2, 6, 5, 4]\n%y = add(%m, %r)\noutput y = %y";
   EXPECT_TRUE(fused(convolution(residual)).contains("conv(%x, %w, none, %r)"))
       << fused(convolution(residual));
@@ -146,8 +146,8 @@ TEST(FuseConvEpilogue, StopsAtTheNumberOfInputs) {
   const std::string body = biased(
       "%c = input : f32[6, 1, 1]\n%d = add(%m, %c)\n%r = input : f32[2, 6, 5, 4]\n%y = mul(%d, %r)\n"
       "output y = %y");
-  EXPECT_TRUE(print(fuse_epilogue(graph_of(body), 5)).contains("mul(t0,$2)"));
-  EXPECT_TRUE(print(fuse_epilogue(graph_of(body), 4)).contains("%y = mul(%d, %r)"));
+  EXPECT_TRUE(to_text(fuse_epilogue(graph_of(body), 5)).contains("mul(t0,$2)"));
+  EXPECT_TRUE(to_text(fuse_epilogue(graph_of(body), 4)).contains("%y = mul(%d, %r)"));
 }
 
 std::string two_products(const std::string& a, const std::string& b, const std::string& rest) {
@@ -266,13 +266,13 @@ TEST(EncodedWeights, AreNotRewritten) {
       "%b = transpose(%u)\n%c = slice(%u) {axis=0, start=1, length=3}\n%d = transpose(%c)\n"
       "%p = matmul(%x, %a)\n%q = matmul(%x, %b)\n%r = matmul(%x, %d)\n"
       "output p = %p\noutput q = %q\noutput r = %r";
-  EXPECT_FALSE(print(join_products(graph_of(body))).contains(".joined"));
-  EXPECT_FALSE(print(pack_weights(graph_of(body))).contains(".packed"));
-  const std::string all = print(materialize_views(optimize(graph_of(body), {})));
+  EXPECT_FALSE(to_text(join_products(graph_of(body))).contains(".joined"));
+  EXPECT_FALSE(to_text(pack_weights(graph_of(body))).contains(".packed"));
+  const std::string all = to_text(materialize_views(optimize(graph_of(body), {})));
   for (const char* word : {"contiguous", "concat", ".packed", ".joined"})
     EXPECT_FALSE(all.contains(word)) << all;
   // Of a convolution they are decoded, since it does not read blocks.
-  const std::string conv = print(materialize_views(optimize(
+  const std::string conv = to_text(materialize_views(optimize(
       graph_of("%x = input : f32[1, 2, 64]\n%w = param : q8_0[4, 2, 32]\n%u = param : q8_0[4, 2, 32]\n"
                "%y = conv(%x, %w)\n%z = conv(%x, %u)\noutput y = %y\noutput z = %z"),
       {})));
@@ -285,7 +285,7 @@ TEST(PackWeights, PacksFiltersOnceSideBySide) {
       "%z = conv(%n, %w)\noutput y = %y\noutput z = %z";
   const Graph packed = pack_weights(graph_of(body));
   expect_same_values(packed, graph_of(body));
-  EXPECT_EQ(print(packed), print(graph_of(R"(
+  EXPECT_EQ(to_text(packed), to_text(graph_of(R"(
     %x = input : f32[1, 4, 5, 6]
     %w = param : f32[3, 4, 3, 2]
     %w.packed_order = transpose(%w) {perm=[2, 3, 1, 0]}
@@ -297,7 +297,7 @@ TEST(PackWeights, PacksFiltersOnceSideBySide) {
     output y = %y
     output z = %z)")));
   // What is packed stays as it is.
-  EXPECT_EQ(print(pack_weights(packed)), print(packed));
+  EXPECT_EQ(to_text(pack_weights(packed)), to_text(packed));
 }
 
 TEST(PackWeights, OfConvolutions) {

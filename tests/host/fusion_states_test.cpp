@@ -114,7 +114,7 @@ TEST(JoinRopes, JoinsNeighboursWithTheSameTables) {
 
 // What is read before a write is not read after it.
 TEST(Fusions, DoNotMoveReadsPastAWrite) {
-  const auto expect_schedule = [](const Graph& g) { EXPECT_NO_THROW(schedule(g)) << print(g); };
+  const auto expect_schedule = [](const Graph& g) { EXPECT_NO_THROW(schedule(g)) << to_text(g); };
   expect_schedule(fuse_epilogue(graph_of("%s = state : f32[4, 4]\n%u = input : f32[4, 4]\n"
                                          "%m = matmul(%s, %u)\n%n = write_state(%s, %u) {start=0}\n"
                                          "%y = add(%m, %n)\noutput y = %y"),
@@ -158,7 +158,7 @@ struct WriteText {
 TEST(JoinWrites, JoinsTwoThatDoNotDependOnEachOther) {
   const auto pass = [](const Graph& g) {
     Graph joined = join_writes(g);
-    EXPECT_NO_THROW(schedule(joined)) << print(joined);
+    EXPECT_NO_THROW(schedule(joined)) << to_text(joined);
     return joined;
   };
   expect_cases(
@@ -248,7 +248,7 @@ struct CacheText {
 TEST(FuseRopeWrite, FusesWhatReadsNeighbouringColumns) {
   const auto pass = [](const Graph& g) {
     Graph fused = fuse_rope_write(g);
-    EXPECT_NO_THROW(schedule(fused)) << print(fused);
+    EXPECT_NO_THROW(schedule(fused)) << to_text(fused);
     return fused;
   };
   expect_cases(

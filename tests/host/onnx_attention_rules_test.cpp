@@ -41,7 +41,7 @@ TEST(OnnxAttention, IsOneNode) {
   const onnx::Model model = flat.load();
   EXPECT_EQ(output_shape(model, 0).text(), "[b, s, 32]");
   EXPECT_EQ(output_shape(model, 1).text(), "[b, 2, p+s, 8]");
-  EXPECT_TRUE(print(model.graph).contains(R"(mask="causal")")) << print(model.graph);
+  EXPECT_TRUE(to_text(model.graph).contains(R"(mask="causal")")) << to_text(model.graph);
   EXPECT_EQ(optimized(model), (std::vector<std::string>{"concat", "concat", "attention"}));
 }
 
@@ -269,7 +269,7 @@ OneNode group_query(const OnnxGraph::Dim& batch, const OnnxGraph::Attributes& mo
 TEST(OnnxGroupQueryAttention, OfOneSequenceNeedsNoMask) {
   const onnx::Model model = group_query(1, {{"local_window_size", 7}}).load();
   EXPECT_EQ(optimized(model), (std::vector<std::string>{"concat", "concat", "attention"}));
-  EXPECT_TRUE(print(model.graph).contains(R"(mask="sliding_window", window=7)")) << print(model.graph);
+  EXPECT_TRUE(to_text(model.graph).contains(R"(mask="sliding_window", window=7)")) << to_text(model.graph);
   EXPECT_EQ(output_shape(model, 2).text(), "[1, 2, p+s, 4]");
   EXPECT_SAYS(group_query(1, {{"qk_output", 1}}).load(), "the attribute qk_output is not supported");
 }

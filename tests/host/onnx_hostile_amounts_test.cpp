@@ -91,8 +91,8 @@ TEST(OnnxHostile, TheDeepestGraphHasAText) {
       {{"then_branch", inner}, {"else_branch", OnnxGraph().node("Neg", {"x"}, {"z"}).output("z")}});
   model.graph.output("y");
   const onnx::Model loaded = onnx::parse(model.bytes());
-  const std::string text = print(loaded.graph);
-  EXPECT_EQ(print(parse_graph(text)), text);
+  const std::string text = to_text(loaded.graph);
+  EXPECT_EQ(to_text(parse_graph(text)), text);
 }
 
 // Each node is looked at once, whether or not its value is computed while importing. (What is quadratic would

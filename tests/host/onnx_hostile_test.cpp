@@ -41,8 +41,8 @@ void expect_safe(std::vector<std::byte> bytes) {
   try {
     const onnx::Model model = onnx::parse(std::move(bytes));
     verify(model.graph);
-    const std::string text = print(model.graph);
-    EXPECT_EQ(print(parse_graph(text)), text);
+    const std::string text = to_text(model.graph);
+    EXPECT_EQ(to_text(parse_graph(text)), text);
   } catch (const Error& e) {
     EXPECT_NE(e.kind(), ErrorKind::internal) << e.what();
     EXPECT_FALSE(std::string_view(e.what()).empty());
@@ -310,8 +310,8 @@ TEST(OnnxHostile, NamesThatAreNoWords) {
   const onnx::Model loaded = onnx::parse(model.bytes());
   EXPECT_EQ(loaded.graph.outputs().size(), names.size());
   EXPECT_EQ(loaded.graph.outputs()[0].name, "a\nb ");
-  const std::string text = print(loaded.graph);
-  EXPECT_EQ(print(parse_graph(text)), text);
+  const std::string text = to_text(loaded.graph);
+  EXPECT_EQ(to_text(parse_graph(text)), text);
   // Names of sizes that are no symbols become different ones, and a number is a number.
   EXPECT_EQ(loaded.graph.symbols().size(), names.size() - 1) << text;
 }
@@ -323,7 +323,7 @@ TEST(OnnxHostile, SizesWithoutANameAreUnlikeThoseWithOne) {
   pbf_writer(field).add_message(11, type);
   model.graph.fields(field).input("y", {"x_0", "a b", "a_b", "a-"}).output("x").output("y");
   const onnx::Model loaded = onnx::parse(model.bytes());
-  EXPECT_EQ(loaded.graph.symbols().size(), 6u) << print(loaded.graph);
+  EXPECT_EQ(loaded.graph.symbols().size(), 6u) << to_text(loaded.graph);
 }
 
 TEST(OnnxHostile, EmptyAndLongNames) {

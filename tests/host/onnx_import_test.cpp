@@ -24,7 +24,7 @@ TEST(OnnxImport, NodesBecomeNodesAndKeepTheirNames) {
   model.graph.input("x", {2, "n"}).node("Relu", {"x"}, {"y"}).output("y");
   const onnx::Model loaded = onnx::parse(model.bytes());
   EXPECT_EQ(loaded.graph.outputs()[0].name, "y");
-  EXPECT_EQ(print(loaded.graph), R"(graph test {
+  EXPECT_EQ(to_text(loaded.graph), R"(graph test {
   %x = input : f32[2, n]
   %y = relu(%x) : f32[2, n]
   output y = %y

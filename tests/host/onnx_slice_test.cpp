@@ -99,7 +99,7 @@ TEST(OnnxSlice, ATableOfPositionsHasTheLengthOfWhatItIsAddedTo) {
   model.graph.node("Add", {"x", "positions"}, {"y"});
   const Graph g = onnx::parse(model.bytes()).graph;
   EXPECT_EQ(g.type(g.outputs()[0].value).shape.text(), "[batch, n, 2]");
-  EXPECT_EQ(g.size(), 4) << print(g);  // x, table, slice, add
+  EXPECT_EQ(g.size(), 4) << to_text(g);  // x, table, slice, add
   EXPECT_SAYS(bind_symbols(g, {{"batch", 1}, {"n", 513}}), "outside the axis, which has length 512");
   // Where nothing needs that length, it is clamped.
   OnnxModel alone;

@@ -55,11 +55,11 @@ TEST(OnnxText, EveryImportedGraphIsReadAgain) {
     const std::optional<Graph> graph = imported(entry.path());
     if (!graph) continue;
     ++count;
-    const std::string text = print(*graph);
+    const std::string text = to_text(*graph);
     try {
       const Graph again = parse_graph(text);
       verify(again);
-      EXPECT_EQ(print(again), text);
+      EXPECT_EQ(to_text(again), text);
     } catch (const Error& e) {
       ADD_FAILURE() << e.what() << "\n" << text;
     }

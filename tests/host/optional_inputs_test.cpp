@@ -28,8 +28,8 @@ TEST(OptionalInputs, TextAndBuilderAgree) {
   output y = %y
 }
 )";
-  EXPECT_EQ(print(g), text);
-  EXPECT_EQ(print(parse_graph(text)), text);
+  EXPECT_EQ(to_text(g), text);
+  EXPECT_EQ(to_text(parse_graph(text)), text);
   verify(g);
 }
 
@@ -96,11 +96,11 @@ TEST(OptionalInputs, PassesKeepWhatIsComputed) {
   const std::vector<double> want = run_reference(g, leaves).at("y").real;
   Graph optimized = optimize(inline_calls(g), {});
   verify(optimized);
-  EXPECT_NE(print(optimized).find("residual_layer_norm(%x, %k, none, none, %beta)"), std::string::npos)
-      << print(optimized);
+  EXPECT_NE(to_text(optimized).find("residual_layer_norm(%x, %k, none, none, %beta)"), std::string::npos)
+      << to_text(optimized);
   EXPECT_EQ(optimized.find("dead"), -1);
   EXPECT_TRUE(op_cast<Constant>(*optimized.node(optimized.find("k")).op));  // folded
-  optimized = parse_graph(print(materialize_views(optimized)));
+  optimized = parse_graph(to_text(materialize_views(optimized)));
   const std::vector<double> got = run_reference(optimized, leaves).at("y").real;
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-6);  // %k is an f32 now

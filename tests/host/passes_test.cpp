@@ -24,7 +24,7 @@ void expect_pass(const std::function<Graph(const Graph&)>& pass, const std::stri
                  const std::string& after) {
   const Graph result = pass(parse_graph("graph g {\n" + before + "}"));
   verify(result);
-  EXPECT_EQ(squeeze(print(result)), squeeze("graph g {\n" + after + "}\n"));
+  EXPECT_EQ(squeeze(to_text(result)), squeeze("graph g {\n" + after + "}\n"));
 }
 
 TEST(RemoveDeadCode, KeepsInputsAndWhatOutputsNeed) {
@@ -109,9 +109,9 @@ TEST(FoldConstants, ComputesSmallOnesOnly) {
 // The device refuses such a number when it is uploaded; what is made of it must not pass for a result.
 TEST(FoldConstants, LeavesNumbersThatTheDeviceCannotHold) {
   const auto folded = [](const std::string& number) {
-    return print(fold_constants(parse_graph("graph g {\n%c = constant {value=tensor i64[2] (" + number +
-                                            ", 4)}\n%y = div(%c, 4)\noutput y = %y\n}"),
-                                4));
+    return to_text(fold_constants(parse_graph("graph g {\n%c = constant {value=tensor i64[2] (" + number +
+                                              ", 4)}\n%y = div(%c, 4)\noutput y = %y\n}"),
+                                  4));
   };
   EXPECT_FALSE(folded("2147483647").contains("div(")) << folded("2147483647");
   EXPECT_FALSE(folded("-2147483648").contains("div(")) << folded("-2147483648");
@@ -200,7 +200,7 @@ TEST(Canonicalize, OtherReshapesStayWhereTheyAre) {
   };
   for (const std::string& body : graphs) {
     const Graph g = parse_graph("graph g {\n" + body + "\n}");
-    EXPECT_FALSE(print(canonicalize(g)).contains(".reshape")) << print(g);
+    EXPECT_FALSE(to_text(canonicalize(g)).contains(".reshape")) << to_text(g);
   }
 }
 
@@ -375,8 +375,8 @@ TEST(Optimize, AttentionReadsPackedProjectionsUnlessToldNotTo) {
     %y = attention(%q, %k, %v) {heads=2, layout="bsd"}
     output y = %y
   })g");
-  EXPECT_EQ(print(optimize(g, {})).find("contiguous"), std::string::npos);
-  EXPECT_TRUE(print(optimize(g, {.packed_attention = false})).contains("contiguous"));
+  EXPECT_EQ(to_text(optimize(g, {})).find("contiguous"), std::string::npos);
+  EXPECT_TRUE(to_text(optimize(g, {.packed_attention = false})).contains("contiguous"));
 }
 
 TEST(PackWeights, WritesOutAWeightThatLiesAlongItsBatches) {
@@ -401,7 +401,7 @@ TEST(PackWeights, WritesOutAWeightThatLiesAlongItsBatches) {
     %y = matmul(%x, %t)
     output y = %y
   })g");
-  EXPECT_EQ(print(pack_weights(along_k)), print(along_k));
+  EXPECT_EQ(to_text(pack_weights(along_k)), to_text(along_k));
 }
 
 TEST(MaterializeViews, CopiesOnlyWhereStridesCanNotSayIt) {

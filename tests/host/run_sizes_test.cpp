@@ -84,7 +84,7 @@ TEST(NonZero, WhatFollowsHasTheTrueSize) {
     verify(graph);
     const auto got =
         run_reference(bind_symbols(graph, {{"batch", 2}}), {{"x", floats({2, 3}, {1, -1, 2, -2, 6, -3})}});
-    EXPECT_EQ(got.at("mean").real, std::vector<double>{3}) << print(graph);
+    EXPECT_EQ(got.at("mean").real, std::vector<double>{3}) << to_text(graph);
     EXPECT_EQ(got.at("y").real, (std::vector<double>{2, 4, 12}));
     EXPECT_EQ(got.at("row").dims, std::vector<int64_t>{3});
   }

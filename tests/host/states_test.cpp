@@ -20,8 +20,8 @@ std::string optimized(const std::string& body) {
   EXPECT_TRUE(find_schedule(graph).has_value()) << "the test itself: " << body;
   const Graph result = optimize(graph, {});
   verify(result);
-  EXPECT_TRUE(find_schedule(result).has_value()) << print(result);
-  return print(result);
+  EXPECT_TRUE(find_schedule(result).has_value()) << to_text(result);
+  return to_text(result);
 }
 
 TEST(States, AReadIsNotFusedPastTheWrite) {
@@ -198,18 +198,18 @@ TEST(States, RandomGraphsKeepTheirMeaningAndAnOrder) {
     const Graph graph = parse_graph("graph g {\n" + random_body(random) + "}");
     if (!find_schedule(graph)) continue;
     ++with_order;
-    SCOPED_TRACE(print(graph));
+    SCOPED_TRACE(to_text(graph));
     const Graph result = optimize(graph, {});
     verify(result);
-    ASSERT_TRUE(find_schedule(result).has_value()) << print(result);
-    joined += print(result).contains("states=2");
+    ASSERT_TRUE(find_schedule(result).has_value()) << to_text(result);
+    joined += to_text(result).contains("states=2");
     NamedTensors leaves;
     for (const char* name : {"x", "s0", "s1", "s2"})
       leaves[name] = random_tensor(DType::i32, {4}, -9, 9, random);
     const auto want = run_reference(graph, leaves);
     const auto got = run_reference(result, leaves);
     for (const auto& [name, value] : want)
-      ASSERT_EQ(got.at(name).ints, value.ints) << name << "\n" << print(result);
+      ASSERT_EQ(got.at(name).ints, value.ints) << name << "\n" << to_text(result);
   }
   EXPECT_GT(with_order, 100);
   EXPECT_GT(joined, 25);

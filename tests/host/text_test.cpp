@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ir/reference.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/rlx.h"
@@ -66,7 +67,7 @@ TEST(Literals, KeepAll64Bits) {
   const Graph g = parse_graph(with_inputs("add(%l, 9007199254740993)"));
   const Node& n = g.node(g.find("y"));
   EXPECT_EQ(op_cast<Constant>(*g.producer(n.inputs[1]).op)->value.integer(0), 9007199254740993);
-  EXPECT_EQ(print(parse_graph(print(g))), print(g));
+  EXPECT_EQ(to_text(parse_graph(to_text(g))), to_text(g));
 }
 
 TEST(Literals, TakeNoNameFromTheText) {
@@ -74,7 +75,7 @@ TEST(Literals, TakeNoNameFromTheText) {
       "graph g { %x = input : f32[3] %a = add(%x, 1) %constant.1 = neg(%a) %constant.1.number = neg(%x) "
       "output y = %constant.1 }");
   EXPECT_EQ(g.producer(g.outputs()[0].value).op->name(), "neg");
-  EXPECT_EQ(print(parse_graph(print(g))), print(g));
+  EXPECT_EQ(to_text(parse_graph(to_text(g))), to_text(g));
 }
 
 TEST(Literals, InTensorsAreChecked) {
@@ -94,8 +95,8 @@ TEST(Literals, UniformTensorsOfEveryTypeSurviveTheText) {
   for (DType t : kAllDTypes) {
     Graph g;
     g.output("y", g.constant(Tensor::full(t, {2, 3}, 1)));
-    const Graph back = parse_graph(print(g));
-    EXPECT_EQ(print(back), print(g));
+    const Graph back = parse_graph(to_text(g));
+    EXPECT_EQ(to_text(back), to_text(g));
     EXPECT_TRUE(op_cast<Constant>(*back.node(0).op)->value == Tensor::full(t, {2, 3}, 1)) << to_string(t);
   }
 }
@@ -224,8 +225,8 @@ TEST(Attributes, AttentionScaleZeroIsZero) {
   const Graph g = parse_graph(
       shapes +
       "%y = attention(%q, %q, %v) {scale=0} %z = attention(%q, %q, %v) output y = %y output z = %z }");
-  EXPECT_NE(print(g).find("{scale=0.0}"), std::string::npos);
-  EXPECT_EQ(print(parse_graph(print(g))), print(g));
+  EXPECT_NE(to_text(g).find("{scale=0.0}"), std::string::npos);
+  EXPECT_EQ(to_text(parse_graph(to_text(g))), to_text(g));
   const auto out = run_reference(g, {{"q", Tensor::of<float>({1, 1, 2, 2}, {9, 0, 0, 9})},
                                      {"v", Tensor::of<float>({1, 1, 2, 2}, {1, 2, 3, 6})}});
   EXPECT_EQ(out.at("y").real, (std::vector<double>{2, 4, 2, 4}));  // all scores are 0
@@ -234,7 +235,7 @@ TEST(Attributes, AttentionScaleZeroIsZero) {
   Graph built;
   const Value q = built.input("q", DType::f32, {1, 1, 2, 2});
   built.output("y", attention(q, q, q, {.scale = 0.0}));
-  EXPECT_NE(print(built).find("{scale=0.0}"), std::string::npos);
+  EXPECT_NE(to_text(built).find("{scale=0.0}"), std::string::npos);
   EXPECT_EQ(message([&] { parse_graph(shapes + "%y = attention(%q, %q, %v) {soft_cap=0} }"); }),
             "line 1: node 'y': attention: the soft cap is 0; it must be positive");
 }
@@ -277,8 +278,9 @@ TEST(Names, UnknownOpsGetNearOnes) {
   EXPECT_EQ(said("frobnicate(%x)"), "line 3: there is no op named 'frobnicate' (`rlx ops` lists all)");
   Graph g;
   const Value x = g.input("x", DType::f32, {2});
-  EXPECT_EQ(message([&] { apply("eq", {x, x}); }), "the op 'eq' is named 'equal' now");
-  EXPECT_EQ(message([&] { apply("softmax", {x}); }), "the op 'softmax' is not an element-wise function");
+  EXPECT_EQ(message([&] { apply_function("eq", {x, x}); }), "the op 'eq' is named 'equal' now");
+  EXPECT_EQ(message([&] { apply_function("softmax", {x}); }),
+            "the op 'softmax' is not an element-wise function");
 }
 
 TEST(Names, EmptyOrTwiceAreErrors) {
@@ -493,8 +495,8 @@ std::vector<std::string> code_blocks(const std::string& document) {
 
 TEST(Operands, MayHaveNames) {
   const auto parsed = [](const std::string& operands) {
-    return print(parse_graph("graph g { %x = input : f32[3, 4] %b = input : f32[4] %y = layer_norm(" +
-                             operands + ") output y = %y }"));
+    return to_text(parse_graph("graph g { %x = input : f32[3, 4] %b = input : f32[4] %y = layer_norm(" +
+                               operands + ") output y = %y }"));
   };
   EXPECT_EQ(parsed("%x, beta=%b"), parsed("%x, none, %b"));
   EXPECT_EQ(parsed("x = %x, gamma=%b, beta=%b"), parsed("%x, %b, %b"));
@@ -504,7 +506,7 @@ TEST(Operands, MayHaveNames) {
   EXPECT_SAYS(parsed("%x, x=%x"), "the operand 'x' comes twice, or after a later one");
   EXPECT_SAYS(parsed("%x, beta=%b, %b"), "an operand without a name follows one with a name");
   const auto numbers = [](const std::string& operands) {
-    return print(parse_graph("graph g { %x = input : f32[3] %y = clamp(" + operands + ") output y = %y }"));
+    return to_text(parse_graph("graph g { %x = input : f32[3] %y = clamp(" + operands + ") output y = %y }"));
   };
   EXPECT_EQ(numbers("%x, low=-inf, high=2"), numbers("%x, -inf, 2"));
   EXPECT_SAYS(parse_graph("graph g { %x = input : f32[3] %y = concat(parts=%x) {axis=0} output y = %y }"),
@@ -517,7 +519,7 @@ TEST(Document, ExamplesParse) {
   for (const std::string& text : examples) {
     const Graph g = parse_graph(text);
     verify(g);
-    EXPECT_EQ(print(parse_graph(print(g))), print(g));
+    EXPECT_EQ(to_text(parse_graph(to_text(g))), to_text(g));
   }
 }
 
@@ -612,7 +614,7 @@ std::string without_types(const std::string& text) {
 std::vector<std::string> seed_texts() {
   std::vector<std::string> texts = code_blocks(read_file("docs/text-form.md"));
   for (uint32_t seed = 0; seed < 8; ++seed)
-    texts.push_back(without_types(print(testing::random_graph(seed).graph)));
+    texts.push_back(without_types(to_text(testing::random_graph(seed).graph)));
   for (const char* op :
        {"concat", "pad", "residual_layer_norm", "attention", "rope", "call", "split", "dot_general"}) {
     const OpInfo& info = op_table().at(op);
@@ -630,7 +632,7 @@ TEST(Mutations, EitherParseAndPrintBackOrAreErrors) {
     std::string printed;
     try {
       const Graph g = parse_graph(text);
-      printed = print(g);
+      printed = to_text(g);
       verify(g);
     } catch (const Error& e) {
       ASSERT_NE(e.kind(), ErrorKind::internal) << e.what() << "\n" << text;
@@ -638,7 +640,8 @@ TEST(Mutations, EitherParseAndPrintBackOrAreErrors) {
       if (printed.empty()) continue;
     }
     ++good;
-    ASSERT_EQ(message([&] { ASSERT_EQ(print(parse_graph(printed)), printed) << text; }), "no error") << text;
+    ASSERT_EQ(message([&] { ASSERT_EQ(to_text(parse_graph(printed)), printed) << text; }), "no error")
+        << text;
   }
   EXPECT_GT(good, 300);  // else nothing was tried
 }

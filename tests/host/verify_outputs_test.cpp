@@ -56,7 +56,7 @@ TEST(VerifyOutputs, FindsAFusionThatChangesTheMeaning) {
   const auto checks = verify_outputs(written, leaves, run_rounded(fused, leaves));
   ASSERT_EQ(checks.size(), 1u);
   EXPECT_GT(checks[0].wrong, 100);
-  const std::string text = print(checks[0]);
+  const std::string text = to_text(checks[0]);
   EXPECT_TRUE(text.starts_with("output 'y' is wrong: element 0 of f32[2, 3, 5, 4] is ")) << text;
   EXPECT_EQ(wrong(verify_outputs(written, leaves, run_rounded(written, leaves))), 0);
 }
@@ -83,7 +83,7 @@ TEST(VerifyOutputs, AllowsWhatOverflowDecides) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto check =
       verify_outputs(g, leaves, {{"y", Tensor::of<float>({2}, {nan, 1})}})[0];  // infinity by infinity
-  EXPECT_EQ(check.wrong, 0) << print(check);
+  EXPECT_EQ(check.wrong, 0) << to_text(check);
   EXPECT_EQ(check.unclear, 1);
 }
 
@@ -106,7 +106,8 @@ TEST(VerifyOutputs, IntegersAreEqualUnlessRoundingDecides) {
 TEST(VerifyOutputs, WantsTheShapeOfTheReference) {
   const Graph g = parse_graph("graph g { %x = input : f32[2] %y = neg(%x) output y = %y }");
   const NamedTensors leaves = {{"x", Tensor::of<float>({2}, {1, 2})}};
-  EXPECT_TRUE(print(verify_outputs(g, leaves, {{"y", Tensor::of<float>({1}, {-1})}})[0]).contains("f32[1]"));
+  EXPECT_TRUE(
+      to_text(verify_outputs(g, leaves, {{"y", Tensor::of<float>({1}, {-1})}})[0]).contains("f32[1]"));
   EXPECT_THROW(verify_outputs(g, leaves, {}), Error);
 }
 
@@ -155,7 +156,7 @@ TEST(VerifyOutputs, AgreesWithRandomGraphsAndSeesOneWrongElement) {
     int64_t nodes = 0;
     for (const OutputCheck& c :
          verify_outputs(r.graph, r.leaves, outputs, [&](int64_t done, int64_t all) { nodes = all - done; })) {
-      EXPECT_EQ(c.wrong, 0) << print(c) << "\n" << print(r.graph, 8);
+      EXPECT_EQ(c.wrong, 0) << to_text(c) << "\n" << to_text(r.graph, 8);
       EXPECT_EQ(c.unclear, 0);
     }
     EXPECT_EQ(nodes, 0);
@@ -165,7 +166,7 @@ TEST(VerifyOutputs, AgreesWithRandomGraphsAndSeesOneWrongElement) {
     values.back() += 0.1 * (1 + std::fabs(values.back()));
     outputs["y"] = Tensor::from_doubles(y.dtype(), y.shape(), values);
     const auto checks = verify_outputs(r.graph, r.leaves, outputs);
-    EXPECT_EQ(wrong(checks) > 0, true) << print(r.graph, 8);
+    EXPECT_EQ(wrong(checks) > 0, true) << to_text(r.graph, 8);
   }
 }
 
@@ -175,7 +176,7 @@ TEST(VerifyOutputs, LooksIntoBranchesAndLoops) {
     const RandomGraph r = random_graph(seed, {.control_flow = true});
     const NamedTensors outputs = run_rounded(optimize(expand_ops(r.graph), {}), r.leaves);
     for (const OutputCheck& c : verify_outputs(r.graph, r.leaves, outputs))
-      EXPECT_EQ(c.wrong, 0) << print(c) << "\n" << print(r.graph, 8);
+      EXPECT_EQ(c.wrong, 0) << to_text(c) << "\n" << to_text(r.graph, 8);
   }
 }
 

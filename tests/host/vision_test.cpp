@@ -205,7 +205,7 @@ TEST(ImageLayout, TransposesOnBothSidesVanish) {
           {"indices", between(first, "max_pool(%x) {kernel=[2, 2], indices=\"plane\"}", last), false},
       });
   const std::string back = between(last, "conv(%x, %l) {layout=\"channels_last\"}", first);
-  EXPECT_FALSE(print(image_layout(graph_of(back))).contains("transpose"));
+  EXPECT_FALSE(to_text(image_layout(graph_of(back))).contains("transpose"));
   expect_same_values(image_layout(graph_of(back)), graph_of(back));
 }
 

@@ -81,7 +81,7 @@ void expect_cases(const std::function<Graph(const Graph&)>& pass, std::string_vi
     const Graph before = graph_of(c.body);
     const Graph after = pass(before);
     verify(after);
-    EXPECT_EQ(print(after).contains(sign), c.fuses) << print(after);
+    EXPECT_EQ(to_text(after).contains(sign), c.fuses) << to_text(after);
     if (before.symbols().empty()) expect_same_values(after, before);
     verify(optimize(before, {}));
     if (before.symbols().empty()) expect_same_values(optimize(before, {}), before);

@@ -27,10 +27,10 @@ inline Tensor boolean(bool value) { return Tensor::from_ints(DType::bool_, {}, s
 
 // Whatever the graph is, printing and parsing it changes nothing.
 inline void expect_round_trip(const Graph& g) {
-  const std::string text = print(g);
+  const std::string text = to_text(g);
   const Graph again = parse_graph(text);
   verify(again);
-  EXPECT_EQ(print(again), text);
+  EXPECT_EQ(to_text(again), text);
 }
 
 // Adds x to a state in each iteration and returns what the state holds.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "ops/elementwise/elementwise.h"
 #include "rlx/ops/control_flow.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
@@ -170,7 +171,7 @@ class Generator {
       g.name = function;
       const Value a = g.input("a", dtype_, x.shape());
       const Value b = g.input("b", dtype_, y.shape());
-      g.output("r", apply(function, {a, b}) * 0.5);
+      g.output("r", apply_function(function, {a, b}) * 0.5);
       return g;
     };
     return if_else(integers({}, 1), {x, y}, body("add"), body("sub"))[0];
@@ -258,12 +259,12 @@ class Generator {
       case 1: {
         static constexpr std::string_view kUnary[] = {"tanh", "sigmoid", "relu", "neg", "abs",
                                                       "gelu", "silu",    "sin",  "cos", "erf"};
-        return apply(kUnary[pick(std::size(kUnary))], {x});
+        return apply_function(kUnary[pick(std::size(kUnary))], {x});
       }
       case 2:
       case 3: {
         static constexpr std::string_view kBinary[] = {"add", "sub", "maximum", "minimum"};
-        return apply(kBinary[pick(std::size(kBinary))], {x, partner(x)}) * 0.5;
+        return apply_function(kBinary[pick(std::size(kBinary))], {x, partner(x)}) * 0.5;
       }
       case 4:
         return tanh(x) * tanh(partner(x));

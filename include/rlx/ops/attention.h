@@ -6,8 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 enum class AttentionLayout {
@@ -81,3 +83,4 @@ Value rope(Value x, Value cos, Value sin, int64_t head_dim, bool interleaved = f
            Value positions = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // A body is a graph of its own. Its inputs, in order, are given the values that the function passes in, and
@@ -48,3 +50,4 @@ std::vector<Value> scan(const std::vector<Value>& carried, const std::vector<Val
                         const std::vector<Value>& captured = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

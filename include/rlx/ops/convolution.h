@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 enum class ConvLayout {
@@ -63,3 +65,4 @@ Value col2im(Value columns, std::vector<int64_t> image, std::vector<int64_t> ker
              const WindowOptions& options = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

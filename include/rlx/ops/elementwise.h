@@ -1,17 +1,16 @@
 // Functions of each element; inputs broadcast as in NumPy.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <utility>
-#include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
-
-// A scalar function by its name: apply("hard_swish", {x}).
-Value apply(std::string_view function, const std::vector<Value>& inputs);
 
 Value operator+(Value a, Value b);
 Value operator-(Value a, Value b);
@@ -57,6 +56,7 @@ Value pow(Argument a, Argument b);
 Value mod(Argument a, Argument b);   // has the sign of b, like Python's %
 Value fmod(Argument a, Argument b);  // has the sign of a, like C's
 Value clamp(Argument x, Argument low, Argument high);
+// Two numbers are f32: where(mask, 1, 0).
 Value where(Value condition, Argument if_true, Argument if_false);
 Value abs(Value x);
 Value sign(Value x);
@@ -70,6 +70,47 @@ Value less(Argument a, Argument b);
 Value less_equal(Argument a, Argument b);
 Value greater(Argument a, Argument b);
 Value greater_equal(Argument a, Argument b);
+// The result of a comparison operator: a Value for each element. It cannot be asked whether it is true, so
+// that `if (a == b)` is an error of the compiler.
+class Comparison : public Value {
+ public:
+  explicit Comparison(Value value) : Value(std::move(value)) {}
+  explicit operator bool() const = delete;
+};
+// At least one of the two is a tensor.
+template <class A, class B>
+concept Comparable = (std::derived_from<A, Value> || std::derived_from<B, Value>) &&
+                     std::convertible_to<A, Argument> && std::convertible_to<B, Argument>;
+template <class A, class B>
+  requires Comparable<A, B>
+Comparison operator==(const A& a, const B& b) {
+  return Comparison(equal(a, b));
+}
+template <class A, class B>
+  requires Comparable<A, B>
+Comparison operator!=(const A& a, const B& b) {
+  return Comparison(not_equal(a, b));
+}
+template <class A, class B>
+  requires Comparable<A, B>
+Comparison operator<(const A& a, const B& b) {
+  return Comparison(less(a, b));
+}
+template <class A, class B>
+  requires Comparable<A, B>
+Comparison operator<=(const A& a, const B& b) {
+  return Comparison(less_equal(a, b));
+}
+template <class A, class B>
+  requires Comparable<A, B>
+Comparison operator>(const A& a, const B& b) {
+  return Comparison(greater(a, b));
+}
+template <class A, class B>
+  requires Comparable<A, B>
+Comparison operator>=(const A& a, const B& b) {
+  return Comparison(greater_equal(a, b));
+}
 Value is_nan(Value x);
 Value is_inf(Value x);
 Value logical_and(Argument a, Argument b);
@@ -142,3 +183,4 @@ Value bitcast(Value x, DType to);
 Value range(Graph& graph, Dim length, Dim start = 0, int64_t step = 1, DType dtype = DType::i64);
 
 }  // namespace rlx
+RLX_EXPORT_END

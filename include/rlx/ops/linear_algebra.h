@@ -5,8 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // NumPy's matmul: batches broadcast, rank-1 operands are vectors. A transposed operand is read in place.
@@ -68,3 +70,4 @@ struct TriangleOptions {
 Value triangular_solve(Value t, Value b, const TriangleOptions& options = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

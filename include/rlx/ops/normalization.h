@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // --- Normalisation over the trailing axes from `axis` on ---
@@ -37,3 +39,4 @@ Value mean_variance_norm(Value x, std::vector<int64_t> axes, double eps = 1e-9);
 Value local_response_norm(Value x, int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // Elements in another order, and where each was along the axis (i64).
@@ -49,3 +51,4 @@ Value bincount(Value x, int64_t size, Value weights = {});
 Value histogram(Value x, int64_t bins, double low, double high);
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 struct PoolOptions {
@@ -61,3 +63,4 @@ struct RoiAlignOptions {
 Value roi_align(Value x, Value rois, Value images, const RoiAlignOptions& options);
 
 }  // namespace rlx
+RLX_EXPORT_END

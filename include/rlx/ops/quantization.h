@@ -5,10 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // The tensor in an encoding (docs/encodings.md), with the scales that give the smallest squared error of
@@ -106,3 +108,4 @@ Value dequant_matmul(Value x, const PackedWeight& w);
 Value dequant_grouped_matmul(Value x, const PackedWeight& w, Value expert);
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // What random numbers depend on: the seed, the stream and the place of the element, and nothing else, so that
@@ -72,3 +74,4 @@ struct SampleOptions {
 Value sample(Value logits, const Seed& seed, const SampleOptions& options = {}, Value previous = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

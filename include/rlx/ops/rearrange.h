@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 Value reshape(Value x, Shape shape);                       // one dim may be -1
@@ -69,3 +71,4 @@ Value pixel_unshuffle(Value x, int64_t factor);
 Value write_state(Value state, Value update, int64_t axis, Dim start);
 
 }  // namespace rlx
+RLX_EXPORT_END

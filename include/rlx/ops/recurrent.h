@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 enum class RecurrentDirection { forward, reverse, bidirectional };
@@ -50,3 +52,4 @@ RecurrentOutputs gru(Value x, Value w, Value r, const RecurrentOptions& options 
 RecurrentOutputs rnn(Value x, Value w, Value r, const RecurrentOptions& options = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // --- Reductions ---
@@ -48,3 +50,4 @@ Value cummax(Value x, int64_t axis = -1, bool exclusive = false, bool reverse = 
 Value cummin(Value x, int64_t axis = -1, bool exclusive = false, bool reverse = false);
 
 }  // namespace rlx
+RLX_EXPORT_END

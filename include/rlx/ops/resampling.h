@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 enum class ResizeMode { nearest, linear, cubic };
@@ -61,3 +63,4 @@ Value grid_sample(Value x, Value grid, const GridSampleOptions& options = {});
 Value affine_grid(Value theta, Shape size, bool align_corners = false);
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 struct FoundIndices {
@@ -58,3 +60,4 @@ struct ChosenBoxes {
 ChosenBoxes non_max_suppression(Value boxes, Value scores, const SuppressionOptions& options);
 
 }  // namespace rlx
+RLX_EXPORT_END

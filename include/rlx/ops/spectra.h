@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // c64 as f32 with a last axis of 2 (real, imaginary), and back. Views: they cost nothing where strides allow.
@@ -137,3 +139,4 @@ struct FftConvOptions {
 Value fft_conv(Value a, Value b, const FftConvOptions& options = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 enum class SplatOpacity { linear, logit };
@@ -58,3 +60,4 @@ RenderedSplats gaussian_splat_render(Value positions, Value log_scales, Value ro
                                      Value colors, Value camera, const SplatOptions& options);
 
 }  // namespace rlx
+RLX_EXPORT_END

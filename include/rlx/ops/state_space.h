@@ -9,8 +9,10 @@
 #include <optional>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // What the functions of this page return: a result for each step, and what the next step begins with, which
@@ -73,3 +75,4 @@ struct CausalConvOptions {
 Scanned causal_conv(Value x, Value w, const CausalConvOptions& options = {});
 
 }  // namespace rlx
+RLX_EXPORT_END

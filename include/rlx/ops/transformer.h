@@ -7,9 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "rlx/export.h"
 #include "rlx/tensor.h"
 #include "rlx/value.h"
 
+RLX_EXPORT_BEGIN
 namespace rlx {
 
 // --- Rotary tables ---
@@ -135,3 +137,4 @@ struct TransformerLayerWeights {
 Value transformer_layer(Value x, const TransformerLayerWeights& w, const TransformerLayerOptions& options);
 
 }  // namespace rlx
+RLX_EXPORT_END

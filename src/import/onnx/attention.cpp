@@ -1,4 +1,8 @@
 #include "import/onnx/attention.h"
+#include "rlx/ops/attention.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
 
 #include <cmath>
 #include <limits>

@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "import/onnx/call.h"
+#include "rlx/ops/attention.h"
+#include "rlx/ops/elementwise.h"
 
 namespace rlx::onnx {
 

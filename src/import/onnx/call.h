@@ -13,7 +13,7 @@
 #include "import/onnx/problem.h"
 #include "import/onnx/proto.h"
 #include "ir/dim_choices.h"
-#include "rlx/ops.h"
+#include "rlx/value.h"
 
 namespace rlx::onnx {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/fail.h"
+#include "rlx/ops/order.h"
 
 namespace rlx::onnx {
 namespace {

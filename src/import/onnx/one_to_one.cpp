@@ -3,7 +3,9 @@
 #include <map>
 #include <sstream>
 
+#include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/scalar.h"
+#include "rlx/ops/elementwise.h"
 
 namespace rlx::onnx {
 namespace {
@@ -49,7 +51,7 @@ void import_one_to_one(const OneToOne& same, Call& c) {
   const ElementType type = c.type(c.input_count() - 1);
   for (const auto& [name, otherwise] : same.numbers)
     inputs.push_back(c.like(inputs[0], c.real(name, otherwise)));
-  const Value made = apply(same.op, inputs);
+  const Value made = apply_function(same.op, inputs);
   if (same.to_bool) return c.out(0, made, ElementType::boolean);
   c.out(0, c.wrapped(made, type), type);
 }

@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "import/onnx/node_order.h"
+#include "rlx/ops/spectra.h"
 
 namespace rlx::onnx {
 namespace {

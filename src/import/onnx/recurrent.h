@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "import/onnx/call.h"
+#include "rlx/ops/recurrent.h"
 
 namespace rlx::onnx {
 

@@ -6,6 +6,7 @@
 
 #include "import/onnx/importer.h"
 #include "ir/infer.h"
+#include "rlx/ops/elementwise.h"
 
 namespace rlx::onnx {
 namespace {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "import/onnx/call.h"
+#include "rlx/ops/convolution.h"
 
 namespace rlx::onnx {
 

@@ -74,4 +74,17 @@ std::vector<Value> CompositeOp::made(Graph& graph, std::vector<Value> inputs) co
   }
 }
 
+OpInfo composite_info(std::string_view op, std::string_view formula, const CompositeLines& lines,
+                      std::string_view types, std::initializer_list<std::string_view> samples) {
+  std::vector<std::string> calls;
+  for (const std::string_view sample : samples) calls.push_back(std::string(op) + std::string(sample));
+  return {.formula = std::string(formula),
+          .operands = lines.operands,
+          .attributes = lines.attributes,
+          .outputs = lines.outputs,
+          .types = std::string(types),
+          .variants = {"expanded"},
+          .samples = std::move(calls)};
+}
+
 }  // namespace rlx

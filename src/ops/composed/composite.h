@@ -2,12 +2,14 @@
 // graph texts and `rlx ops` know it. Calling the C++ function gives its nodes at once.
 #pragma once
 
-#include <algorithm>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "ops/machinery/op_of.h"
+#include "ops/machinery/op_table.h"
 
 namespace rlx {
 
@@ -54,5 +56,22 @@ struct Composite : CompositeOp {
     return static_cast<const Self&>(*this).make(graph, inputs);
   }
 };
+
+// What the table says about one; samples are written without the name of the op.
+struct CompositeLines {
+  std::string_view operands;
+  std::string_view attributes = "";
+  std::string_view outputs = "y: the result";
+};
+OpInfo composite_info(std::string_view op, std::string_view formula, const CompositeLines& lines,
+                      std::string_view types, std::initializer_list<std::string_view> samples);
+inline constexpr std::string_view kAnyType = "f32 f16 bf16 i32 u32 i64 i8 u8";
+inline constexpr std::string_view kFloatTypes = "f32 f16 bf16";
+
+template <class T>
+void add_composite(OpTable& table, std::string_view formula, const CompositeLines& lines,
+                   std::string_view types, std::initializer_list<std::string_view> samples) {
+  table.add<T>(composite_info(T::kName, formula, lines, types, samples));
+}
 
 }  // namespace rlx

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/fail.h"
+#include "ops/composed/composite.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/rearrange.h"
@@ -198,5 +199,36 @@ Value einsum(std::string_view equation, const std::vector<Value>& inputs) {
   }
   return transposed(summed(all, e.result), e.result).value;
 }
+
+namespace {
+
+struct Einsum final : Composite<Einsum> {
+  static constexpr auto kName = "einsum";
+  static constexpr int64_t kLeast = 1, kMost = kMany;
+  std::string equation;
+  void visit_attributes(AttributeVisitor& v) override { v("equation", equation); }
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const { return {einsum(equation, in)}; }
+  Tolerance tolerance(std::span<const TensorType> inputs) const override {
+    double terms = 1;
+    for (const TensorType& t : inputs)
+      terms = std::max(terms, static_cast<double>(t.shape.elements().value()));
+    return {.ulps = 4, .terms = terms, .scale = 4 * std::sqrt(terms)};
+  }
+};
+
+}  // namespace
+
+namespace ops {
+void register_einsum(OpTable& table) {
+  add_composite<Einsum>(
+      table, "Einstein's summation: equation=\"bij,bjk->bik\"",
+      {.operands = "inputs...: a tensor for each term of the equation",
+       .attributes = "equation: a letter for each axis of the inputs and of the result; letters "
+                     "that the result lacks are summed over, and `...` stands for axes that broadcast"},
+      kFloatTypes,
+      {"(T[2,5,7], T[2,7,3]) {equation=\"bij,bjk->bik\"}", "(T[5,5]) {equation=\"ii->i\"}",
+       "(T[4], T[3]) {equation=\"i,j\"}"});
+}
+}  // namespace ops
 
 }  // namespace rlx

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/composed/composite.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/scalar.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/elementwise.h"
@@ -17,8 +18,8 @@ namespace {
 // act(x gate) * (x up), or act(x up) without a gate, where `product` multiplies with weights.
 template <class Product>
 Value gated(const Value& gate, const Value& up, std::string_view activation, const Product& product) {
-  if (!gate) return apply(activation, {product(up)});
-  return apply(activation, {product(gate)}) * product(up);
+  if (!gate) return apply_function(activation, {product(up)});
+  return apply_function(activation, {product(gate)}) * product(up);
 }
 
 // Experts of one part and not of another would be left out in silence.

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/fail.h"
+#include "ops/composed/composite.h"
 #include "rlx/ops/rearrange.h"
 
 namespace rlx {
@@ -164,5 +165,142 @@ Value center_crop_pad(Value x, std::vector<Dim> sizes, std::vector<int64_t> axes
   };
   return some(before) || some(after) ? pad(x, before, after) : x;
 }
+
+namespace {
+
+struct Flip final : Composite<Flip> {
+  static constexpr auto kName = "flip";
+  static constexpr int64_t kLeast = 1, kMost = 1;
+  std::vector<int64_t> axes;
+  void visit_attributes(AttributeVisitor& v) override { v("axes", axes); }
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const { return {flip(in[0], axes)}; }
+};
+struct Roll final : Composite<Roll> {
+  static constexpr auto kName = "roll";
+  static constexpr int64_t kLeast = 1, kMost = 1;
+  std::vector<int64_t> shifts, axes;
+  void visit_attributes(AttributeVisitor& v) override {
+    v("shifts", shifts);
+    v("axes", axes);
+  }
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const { return {roll(in[0], shifts, axes)}; }
+};
+struct Tile final : Composite<Tile> {
+  static constexpr auto kName = "tile";
+  static constexpr int64_t kLeast = 1, kMost = 1;
+  Shape repeats;
+  void visit_attributes(AttributeVisitor& v) override { v("repeats", repeats); }
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
+    return {tile(in[0], {repeats.begin(), repeats.end()})};
+  }
+};
+struct CenterCropPad final : Composite<CenterCropPad> {
+  static constexpr auto kName = "center_crop_pad";
+  static constexpr int64_t kLeast = 1, kMost = 1;
+  Shape sizes;
+  std::vector<int64_t> axes;
+  void visit_attributes(AttributeVisitor& v) override {
+    v("sizes", sizes);
+    v("axes", axes, {});
+  }
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
+    return {center_crop_pad(in[0], {sizes.begin(), sizes.end()}, axes)};
+  }
+};
+
+template <class Self>
+struct Blocks : Composite<Self> {
+  static constexpr int64_t kLeast = 1, kMost = 1;
+  int64_t block = 2;
+  DepthOrder order = DepthOrder::dcr;
+  void visit_attributes(AttributeVisitor& v) override {
+    v("block", block);
+    v.choice("order", order, {"dcr", "crd"}, std::optional(DepthOrder::dcr));
+  }
+};
+struct DepthToSpace final : Blocks<DepthToSpace> {
+  static constexpr auto kName = "depth_to_space";
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
+    return {depth_to_space(in[0], block, order)};
+  }
+};
+struct SpaceToDepth final : Blocks<SpaceToDepth> {
+  static constexpr auto kName = "space_to_depth";
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
+    return {space_to_depth(in[0], block, order)};
+  }
+};
+template <class Self>
+struct Shuffled : Composite<Self> {
+  static constexpr int64_t kLeast = 1, kMost = 1;
+  int64_t factor = 2;
+  void visit_attributes(AttributeVisitor& v) override { v("factor", factor); }
+};
+struct PixelShuffle final : Shuffled<PixelShuffle> {
+  static constexpr auto kName = "pixel_shuffle";
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
+    return {pixel_shuffle(in[0], factor)};
+  }
+};
+struct PixelUnshuffle final : Shuffled<PixelUnshuffle> {
+  static constexpr auto kName = "pixel_unshuffle";
+  std::vector<Value> make(Graph&, const std::vector<Value>& in) const {
+    return {pixel_unshuffle(in[0], factor)};
+  }
+};
+
+}  // namespace
+
+namespace ops {
+void register_rearrangements(OpTable& table) {
+  add_composite<Flip>(
+      table, "x in reverse order along the axes",
+      {.operands = "x: what is reversed", .attributes = "axes: along which to reverse the order"}, kAnyType,
+      {"(T[3,17]) {axes=[-1]}", "(T[2,5,7]) {axes=[0,2]}", "(T[0,4]) {axes=[1]}"});
+  add_composite<Roll>(
+      table, "x moved towards the end of the axes; what leaves an end comes back at the other",
+      {.operands = "x: what is moved",
+       .attributes = "shifts: how far, for each of the axes; negative: towards the beginning\n"
+                     "axes: along which to move"},
+      kAnyType, {"(T[3,17]) {shifts=[5], axes=[1]}", "(T[2,5,7]) {shifts=[-1,9], axes=[0,2]}"});
+  add_composite<Tile>(
+      table, "x again and again along each axis",
+      {.operands = "x: what is repeated",
+       .attributes = "repeats: how often along each axis, aligned at the last; more numbers than "
+                     "axes give x new leading axes"},
+      kAnyType, {"(T[3,5]) {repeats=[2,3]}", "(T[4]) {repeats=[2,1,3]}", "(T[2,3]) {repeats=[2]}"});
+  add_composite<CenterCropPad>(table, "the middle of x, or x in the middle of zeros",
+                               {.operands = "x: what is cropped or padded",
+                                .attributes = "sizes: those of the result, for each of the axes\n"
+                                              "axes: which have new sizes; empty: all"},
+                               kAnyType, {"(T[5,8]) {sizes=[3,11]}", "(T[2,9,4]) {sizes=[4], axes=[1]}"});
+  add_composite<DepthToSpace>(
+      table, "channels of x [batch, channels, height, width] as blocks of pixels",
+      {.operands = "x: [batch, channels, height, width]",
+       .attributes = "block: the height and width of a block\n"
+                     "order: what channels consist of: [block, block, depth] (dcr) or [depth, "
+                     "block, block] (crd)",
+       .outputs = "y: [batch, channels / block^2, height * block, width * block]"},
+      kAnyType, {"(T[2,8,3,5]) {block=2}", "(T[1,18,2,2]) {block=3, order=\"crd\"}"});
+  add_composite<SpaceToDepth>(
+      table, "blocks of pixels of x [batch, channels, height, width] as channels",
+      {.operands = "x: [batch, channels, height, width]",
+       .attributes = "block: the height and width of a block\n"
+                     "order: what channels consist of: [block, block, depth] (dcr) or [depth, "
+                     "block, block] (crd)",
+       .outputs = "y: [batch, channels * block^2, height / block, width / block]"},
+      kAnyType, {"(T[2,3,4,6]) {block=2}", "(T[1,2,6,3]) {block=3, order=\"crd\"}"});
+  add_composite<PixelShuffle>(table, "depth_to_space in PyTorch's order, for any leading axes",
+                              {.operands = "x: [.., channels, height, width]",
+                               .attributes = "factor: how many times as high and wide the result is",
+                               .outputs = "y: [.., channels / factor^2, height * factor, width * factor]"},
+                              kAnyType, {"(T[3,8,3,5]) {factor=2}", "(T[4,2,2]) {factor=2}"});
+  add_composite<PixelUnshuffle>(table, "space_to_depth in PyTorch's order, for any leading axes",
+                                {.operands = "x: [.., channels, height, width]",
+                                 .attributes = "factor: how many times as high and wide x is",
+                                 .outputs = "y: [.., channels * factor^2, height / factor, width / factor]"},
+                                kAnyType, {"(T[3,2,4,6]) {factor=2}"});
+}
+}  // namespace ops
 
 }  // namespace rlx

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/composed/composite.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/attention.h"
 #include "rlx/ops/elementwise.h"
@@ -57,7 +58,7 @@ Value transformer_layer(Value x, const TransformerLayerWeights& w, const Transfo
       .qkv = w.qkv, .out = w.out, .mask = w.mask, .qkv_bias = w.qkv_bias, .out_bias = w.out_bias};
   const Value seen = attention_block(x, own, {.heads = options.heads});
   const Value h = layer_norm(seen + x, w.gamma1, w.beta1, options.eps1);
-  const Value inner = apply(options.activation, {linear(h, w.w1, w.bias1)});
+  const Value inner = apply_function(options.activation, {linear(h, w.w1, w.bias1)});
   return layer_norm(linear(inner, w.w2, w.bias2) + h, w.gamma2, w.beta2, options.eps2);
 }
 

@@ -57,4 +57,7 @@ OpPtr elementwise(std::string_view function);
 // Emits y = expr(inputs), each input broadcast to y.
 void lower_expr(Lowering& l, const Expr& expr, const OperandList& inputs, const Operand& y);
 
+// A scalar function by its name: apply_function("hard_swish", {x}).
+Value apply_function(std::string_view function, const std::vector<Value>& inputs);
+
 }  // namespace rlx

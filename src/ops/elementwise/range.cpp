@@ -12,7 +12,7 @@
 namespace rlx {
 namespace {
 
-struct Range final : OpOf<Range> {
+struct RangeOp final : OpOf<RangeOp> {
   static constexpr auto kName = "range";
   Dim length;
   Dim start;
@@ -59,7 +59,7 @@ struct Range final : OpOf<Range> {
 }  // namespace
 
 Value range(Graph& graph, Dim length, Dim start, int64_t step, DType dtype) {
-  auto op = std::make_shared<Range>();
+  auto op = std::make_shared<RangeOp>();
   op->length = std::move(length);
   op->start = std::move(start);
   op->step = step;
@@ -69,18 +69,18 @@ Value range(Graph& graph, Dim length, Dim start, int64_t step, DType dtype) {
 
 namespace ops {
 void register_range(OpTable& table) {
-  table.add<Range>({.formula = "y[i] = start + i step, for i < length",
-                    .operands = "",
-                    .attributes = "length: how many numbers\n"
-                                  "start: the first number\n"
-                                  "step: the difference between neighbours\n"
-                                  "dtype: the type of y, a float or integer type",
-                    .outputs = "y (float integer): [length]",
-                    .types = "i64",
-                    .variants = {"range"},
-                    .samples = {"range() {length=17, start=-3, step=2}", "range() {length=0}",
-                                "range() {length=257, dtype=f16}", "range() {length=5, dtype=u8}",
-                                "range() {length=3, start=7, step=-7, dtype=i8}"}});
+  table.add<RangeOp>({.formula = "y[i] = start + i step, for i < length",
+                      .operands = "",
+                      .attributes = "length: how many numbers\n"
+                                    "start: the first number\n"
+                                    "step: the difference between neighbours\n"
+                                    "dtype: the type of y, a float or integer type",
+                      .outputs = "y (float integer): [length]",
+                      .types = "i64",
+                      .variants = {"range"},
+                      .samples = {"range() {length=17, start=-3, step=2}", "range() {length=0}",
+                                  "range() {length=257, dtype=f16}", "range() {length=5, dtype=u8}",
+                                  "range() {length=3, start=7, step=-7, dtype=i8}"}});
 }
 }  // namespace ops
 

@@ -5,6 +5,8 @@
 #include "base/similar.h"
 
 namespace rlx {
+
+Texts::Texts(std::initializer_list<std::string_view> texts) : list_(texts.begin(), texts.end()) {}
 namespace {
 
 // Ops that once had another name.

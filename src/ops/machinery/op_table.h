@@ -1,8 +1,10 @@
-// The table of all ops. Each ops/*.cpp has a function register_<name>(OpTable&); the build collects them in a
-// generated register_all, since objects that register themselves are dropped when a static library is linked.
+// The table of all ops. A source of an op has a function register_<name>(OpTable&); the build collects them
+// in a generated register_all, since objects that register themselves are dropped when a static library is
+// linked.
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <shared_mutex>
@@ -15,6 +17,26 @@
 
 namespace rlx {
 
+// A list of texts. From constants it is made in one call: a std::vector<std::string> of them would be built
+// by code at each of the places that have one, which takes a compiler long.
+class Texts {
+ public:
+  Texts() = default;
+  Texts(std::initializer_list<std::string_view> texts);
+  Texts(std::vector<std::string> texts) : list_(std::move(texts)) {}
+
+  void push_back(std::string text) { list_.push_back(std::move(text)); }
+  const std::vector<std::string>& list() const { return list_; }
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+  size_t size() const { return list_.size(); }
+  bool empty() const { return list_.empty(); }
+  const std::string& operator[](size_t i) const { return list_[i]; }
+
+ private:
+  std::vector<std::string> list_;
+};
+
 struct OpInfo {
   std::string name;
   std::string formula;  // what it computes, in one line
@@ -25,10 +47,10 @@ struct OpInfo {
   std::string_view outputs = "y: the result";
   std::string types;  // element types of the data input, T, as in "f32 f16 bf16"
   // Rows of its kernel table; "view", "expanded" or "control_flow" if it has no kernel.
-  std::vector<std::string> variants;
+  Texts variants;
   // What the sweep runs, as one call each: "softmax(T[4,17]) {axis=1}". T takes every type above; "i32[3] in
   // 0..9" bounds the random values of an input, "state T[3]" makes a state of it, and "none" leaves it out.
-  std::vector<std::string> samples;
+  Texts samples;
   // Only passes and the text form make it: users have no function for it in rlx/ops.h.
   bool internal = false;
   bool custom = false;  // registered by a program (rlx/custom_op.h)

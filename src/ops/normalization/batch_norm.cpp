@@ -5,6 +5,7 @@
 #include "ir/reference.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/elementwise.h"
+#include "rlx/ops/normalization.h"
 #include "rlx/ops/rearrange.h"
 
 namespace rlx {

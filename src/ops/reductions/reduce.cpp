@@ -10,6 +10,7 @@
 #include "ops/machinery/integer_range.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx {
 

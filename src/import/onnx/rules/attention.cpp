@@ -4,6 +4,10 @@
 #include <limits>
 
 #include "import/onnx/rules.h"
+#include "rlx/ops/attention.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 namespace {

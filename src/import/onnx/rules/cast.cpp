@@ -1,5 +1,6 @@
 // Cast, CastLike and BitCast.
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
 
 namespace rlx::onnx {
 namespace {

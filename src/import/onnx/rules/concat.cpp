@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "import/onnx/rules.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

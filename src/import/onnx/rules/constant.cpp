@@ -4,6 +4,8 @@
 
 #include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

@@ -1,7 +1,10 @@
 // If, Loop and Scan.
+#include "rlx/ops/control_flow.h"
 #include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
 #include "import/onnx/unrolled.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/state_space.h"
 
 namespace rlx::onnx {
 namespace {

@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
+#include "rlx/ops/convolution.h"
 
 namespace rlx::onnx {
 namespace {

@@ -1,4 +1,5 @@
 #include "import/onnx/rules.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 namespace {

@@ -6,6 +6,11 @@
 #include "import/onnx/recurrent.h"
 #include "import/onnx/rules.h"
 #include "ops/elementwise/elementwise.h"
+#include "rlx/ops/control_flow.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/quantization.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/recurrent.h"
 
 namespace rlx::onnx {
 namespace {
@@ -35,7 +40,7 @@ Value part(Value v, int64_t d) {
 }
 
 Value activated(const std::string& function, Value x) {
-  if (!function.contains('(')) return apply(function, {x});
+  if (!function.contains('(')) return apply_function(function, {x});
   auto op = std::make_shared<FusedElementwise>();
   op->expression = ExprAttr::parse(function);
   return x.graph().add_value(op, {x});

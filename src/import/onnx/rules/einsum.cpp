@@ -1,5 +1,6 @@
 // Einsum and Det.
 #include "import/onnx/rules.h"
+#include "rlx/ops/linear_algebra.h"
 
 namespace rlx::onnx {
 namespace {

@@ -2,6 +2,12 @@
 // words, positions and segments.
 #include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/quantization.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/spectra.h"
 
 namespace rlx::onnx {
 namespace {

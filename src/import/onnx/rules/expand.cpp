@@ -1,5 +1,6 @@
 // Expand and Tile: elements that are repeated.
 #include "import/onnx/rules.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

@@ -1,5 +1,7 @@
 // GridSample and AffineGrid.
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/resampling.h"
 
 namespace rlx::onnx {
 namespace {

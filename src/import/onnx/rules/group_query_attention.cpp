@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include "import/onnx/rules.h"
+#include "rlx/ops/attention.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

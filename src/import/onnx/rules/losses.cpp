@@ -1,6 +1,9 @@
 // NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: the input is [batch, classes, ...], the target
 // [batch, ...].
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 namespace {

@@ -3,6 +3,10 @@
 
 #include "import/onnx/products.h"
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 

@@ -2,6 +2,8 @@
 #include "base/checked.h"
 #include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
+#include "rlx/ops/quantization.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

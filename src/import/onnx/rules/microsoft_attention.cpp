@@ -3,6 +3,10 @@
 
 #include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
+#include "rlx/ops/attention.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

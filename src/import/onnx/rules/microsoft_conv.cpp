@@ -1,6 +1,10 @@
 // FusedConv and NhwcConv of com.microsoft.
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
+#include "ops/elementwise/elementwise.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {
@@ -19,7 +23,7 @@ Value activated(const Call& c, Value y) {
   if (name == "Sigmoid") return sigmoid(y);
   if (name == "LeakyRelu") {
     expect(1);
-    return apply("leaky_relu", {y, c.like(y, numbers[0])});
+    return apply_function("leaky_relu", {y, c.like(y, numbers[0])});
   }
   if (name == "Clip") {
     expect(2);
@@ -27,7 +31,7 @@ Value activated(const Call& c, Value y) {
   }
   if (name == "HardSigmoid") {
     expect(2);
-    return apply("hard_sigmoid", {y, c.like(y, numbers[0]), c.like(y, numbers[1])});
+    return apply_function("hard_sigmoid", {y, c.like(y, numbers[0]), c.like(y, numbers[1])});
   }
   fail("its activation '{}' is none of Relu, Tanh, Sigmoid, LeakyRelu, Clip, HardSigmoid", excerpt(name));
 }

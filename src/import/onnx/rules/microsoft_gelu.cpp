@@ -1,5 +1,6 @@
 // Gelu, FastGelu, BiasGelu and QuickGelu of com.microsoft.
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
 
 namespace rlx::onnx {
 namespace {

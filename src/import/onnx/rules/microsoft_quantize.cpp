@@ -3,6 +3,11 @@
 #include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/pooling.h"
+#include "rlx/ops/quantization.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 namespace {

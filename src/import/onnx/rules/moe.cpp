@@ -7,6 +7,14 @@
 #include "base/checked.h"
 #include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
+#include "ops/elementwise/elementwise.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/quantization.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/transformer.h"
 
 namespace rlx::onnx {
 namespace {
@@ -143,8 +151,8 @@ Value swiglu(const Call& c, Value gate, Value linear) {
 
 Value activated(const Call& c, std::string_view activation, Value x) {
   if (activation == "relu") return relu(x);
-  if (activation == "gelu") return apply("gelu_approx", {x});
-  if (activation == "silu") return apply("silu", {x});
+  if (activation == "gelu") return apply_function("gelu_approx", {x});
+  if (activation == "silu") return apply_function("silu", {x});
   if (activation == "identity") return x;
   c.refuse(Refusal::other, "activation_type='{}' is not supported", activation);
 }

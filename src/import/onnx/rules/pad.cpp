@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "import/onnx/rules.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

@@ -2,6 +2,10 @@
 // RoiAlign.
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/pooling.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 namespace {

@@ -5,6 +5,11 @@
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
 #include "ops/quantization/byte_product.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/quantization.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

@@ -1,4 +1,5 @@
 // DepthToSpace, SpaceToDepth and CenterCropPad.
+#include "rlx/ops/rearrange.h"
 #include "import/onnx/rules.h"
 
 namespace rlx::onnx {

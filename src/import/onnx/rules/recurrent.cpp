@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "import/onnx/rules.h"
+#include "rlx/ops/recurrent.h"
 
 namespace rlx::onnx {
 namespace {

@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 namespace {

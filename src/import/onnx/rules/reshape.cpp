@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "import/onnx/rules.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

@@ -3,6 +3,8 @@
 #include <array>
 
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/resampling.h"
 
 namespace rlx::onnx {
 namespace {

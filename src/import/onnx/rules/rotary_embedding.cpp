@@ -1,5 +1,8 @@
 // RotaryEmbedding of ONNX and of com.microsoft.
 #include "import/onnx/rules.h"
+#include "rlx/ops/attention.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

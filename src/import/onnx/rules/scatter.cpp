@@ -1,5 +1,7 @@
 // Scatter, ScatterElements, ScatterND and TensorScatter.
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {
 namespace {

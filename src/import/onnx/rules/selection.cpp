@@ -3,6 +3,9 @@
 
 #include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/run_sizes.h"
 
 namespace rlx::onnx {
 namespace {

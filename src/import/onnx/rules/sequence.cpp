@@ -5,6 +5,8 @@
 #include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
 #include "import/onnx/unrolled.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 namespace {

@@ -1,5 +1,8 @@
 // Spectra and what belongs to them.
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/spectra.h"
 
 namespace rlx::onnx {
 namespace {

@@ -1,5 +1,8 @@
 // SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: norms of sums.
 #include "import/onnx/rules.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 namespace {

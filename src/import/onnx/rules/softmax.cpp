@@ -1,5 +1,7 @@
 // Softmax and LogSoftmax. Before opset 13 the input counts as a matrix, cut in two at the axis.
 #include "import/onnx/rules.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 
 namespace rlx::onnx {
 namespace {

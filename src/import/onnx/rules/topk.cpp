@@ -1,4 +1,5 @@
 #include "import/onnx/rules.h"
+#include "rlx/ops/order.h"
 
 namespace rlx::onnx {
 namespace {
