@@ -10,7 +10,5 @@
 #include <thread>
 
 #include "base/precompiled.h"
-#include "rlx/compile.h"
 #include "rlx/executable.h"
-#include "rlx/graph.h"
 #include "rlx/tensor.h"

@@ -44,7 +44,8 @@ struct ValueId {
 };
 
 // Elements first, first + step, ... before last, as first:last:step in Python: numbers below 0 count from the
-// end, and what is not given is the end in the direction of the step.
+// end, and what is not given is the end in the direction of the step. On an axis whose size is a symbol, a
+// step below 0 goes with neither of them.
 struct Range {
   std::optional<int64_t> first = {};
   std::optional<int64_t> last = {};
@@ -61,7 +62,8 @@ class Index {
   enum class Kind { number, range, ellipsis, new_axis };
 
   template <std::integral T>
-  Index(T number) : number_(static_cast<int64_t>(number)) {}
+    requires(!std::same_as<T, bool>)
+  Index(T number) : number_(std::in_range<int64_t>(number) ? static_cast<int64_t>(number) : INT64_MAX) {}
   Index(Range range) : kind_(Kind::range), range_(range) {}
   Index(Ellipsis) : kind_(Kind::ellipsis) {}
   Index(NewAxis) : kind_(Kind::new_axis) {}

@@ -6,7 +6,19 @@
 
 #include "base/fail.h"
 #include "rlx/compile.h"
-#include "rlx/ops.h"
+#include "rlx/device.h"
+#include "rlx/dtype.h"
+#include "rlx/error.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/spectra.h"
+#include "rlx/sound.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 
 namespace rlx::audio {
 namespace {

@@ -245,6 +245,9 @@ Transcriber::Transcriber(const Device& device, const SpeechModels& models) try
 Transcriber::~Transcriber() = default;
 
 Transcript Transcriber::transcribe(const Sound& sound, const Listener& listener, const Heard& heard) try {
+  if (sound.rate <= 0)
+    fail(ErrorKind::invalid_argument, "the sound has {} samples per second; it must have at least 1",
+         sound.rate);
   return impl_->transcribe(sound, listener, heard);
 } catch (...) {
   throw_as_error("writing down speech");

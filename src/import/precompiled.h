@@ -7,4 +7,4 @@
 #include "import/onnx/call.h"
 #include "import/onnx/rules.h"
 #include "ir/op.h"
-#include "rlx/graph.h"
+#include "rlx/value.h"

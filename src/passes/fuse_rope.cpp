@@ -15,7 +15,13 @@
 #include "ops/rearrange/transpose.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
-#include "rlx/ops.h"
+#include "rlx/dtype.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 
 namespace rlx {
 namespace {

@@ -3,4 +3,4 @@
 #pragma once
 
 #include "ops/precompiled.h"
-#include "rlx/graph.h"
+#include "rlx/executable.h"

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "base/border.h"
+#include "base/fail.h"
 #include "base/flags.h"
 #include "rlx/ocr.h"
 #include "vision/text_networks.h"
@@ -39,6 +40,9 @@ TextReader::~TextReader() = default;
 
 std::vector<TextLine> TextReader::read(const Image& image, const ReadOptions& options,
                                        const Listener& listener) try {
+  if (image.width < 0 || image.height < 0 || std::ssize(image.rgb) / 3 != image.width * image.height)
+    fail(ErrorKind::invalid_argument, "a picture of {} x {} pixels was given with {} bytes of colours",
+         image.width, image.height, image.rgb.size());
   const auto tell = [&](TextStep step) {
     return [&listener, step](int64_t done, int64_t all) {
       if (listener) listener({step, done, all});

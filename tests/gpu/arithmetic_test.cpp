@@ -7,7 +7,18 @@
 #include <limits>
 #include <random>
 
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/dtype.h"
+#include "rlx/error.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/run_sizes.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/attention.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "ir/reference.h"
+#include "rlx/compile.h"
 #include "rlx/diagnostics.h"
+#include "rlx/graph.h"
 #include "rlx/models.h"
 #include "rlx/safetensors.h"
 #include "tests/support/compare.h"

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/onnx.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"

@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "ir/reference.h"
+#include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "tests/support/compare.h"
 #include "tests/support/counters.h"

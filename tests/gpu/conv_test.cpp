@@ -7,7 +7,17 @@
 #include <limits>
 
 #include "ops/products/product.h"
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/device.h"
+#include "rlx/dtype.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/report.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/compare.h"
 #include "tests/support/conv_cases.h"
 #include "tests/support/devices.h"

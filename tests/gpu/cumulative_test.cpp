@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/control_flow.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/reductions.h"

@@ -8,8 +8,21 @@
 #include <vector>
 
 #include "ir/reference.h"
+#include "rlx/call.h"
+#include "rlx/compile.h"
 #include "rlx/custom_op.h"
-#include "rlx/rlx.h"
+#include "rlx/device.h"
+#include "rlx/diagnostics.h"
+#include "rlx/dtype.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/schema.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
 

@@ -1,7 +1,9 @@
 // A decoder with a growing cache: what a step with a new length costs to prepare.
 #include <gtest/gtest.h>
 
+#include "rlx/compile.h"
 #include "rlx/diagnostics.h"
+#include "rlx/graph.h"
 #include "rlx/models.h"
 #include "rlx/ops/elementwise.h"
 #include "tests/support/allocations.h"

@@ -5,7 +5,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/dtype.h"
+#include "rlx/error.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/tensor.h"
 #include "tests/support/devices.h"
 #include "tests/support/sample.h"
 

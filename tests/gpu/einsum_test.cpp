@@ -5,6 +5,7 @@
 #include <map>
 
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "tests/support/devices.h"

@@ -10,7 +10,17 @@
 #include <thread>
 
 #include "ir/reference.h"
-#include "rlx/rlx.h"
+#include "rlx/device.h"
+#include "rlx/dtype.h"
+#include "rlx/error.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/allocations.h"
 #include "tests/support/counters.h"
 #include "tests/support/devices.h"

@@ -5,9 +5,17 @@
 #include <sstream>
 
 #include "base/format.h"
+#include "rlx/compile.h"
 #include "rlx/custom_op.h"
+#include "rlx/device.h"
+#include "rlx/dtype.h"
+#include "rlx/executable.h"
 #include "rlx/extras.h"
-#include "rlx/rlx.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/fixture_cases.h"

@@ -4,7 +4,17 @@
 
 #include <optional>
 
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/dtype.h"
+#include "rlx/error.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/allocations.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"

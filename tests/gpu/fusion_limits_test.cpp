@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
+#include "rlx/compile.h"
 #include "rlx/diagnostics.h"
+#include "rlx/graph.h"
 #include "tests/support/devices.h"
 #include "tests/support/sample.h"
 

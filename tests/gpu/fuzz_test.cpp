@@ -4,7 +4,9 @@
 #include <cmath>
 #include <random>
 
+#include "rlx/compile.h"
 #include "rlx/diagnostics.h"
+#include "rlx/graph.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/full.h"

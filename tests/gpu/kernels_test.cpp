@@ -8,6 +8,7 @@
 #include "gpu/device.h"
 #include "kernels/binder.h"
 #include "kernels/registry.h"
+#include "rlx/compile.h"
 #include "rlx/error.h"
 
 namespace rlx {

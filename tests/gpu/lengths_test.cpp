@@ -5,7 +5,14 @@
 
 #include "base/format.h"
 #include "ir/reference.h"
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/dtype.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

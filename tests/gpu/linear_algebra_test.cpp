@@ -8,7 +8,16 @@
 #include <random>
 
 #include "base/format.h"
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/device.h"
+#include "rlx/dtype.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/fixture_cases.h"

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/reductions.h"

@@ -8,6 +8,7 @@
 #include "ops/machinery/op_table.h"
 #include "ops/normalization/norm.h"
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 

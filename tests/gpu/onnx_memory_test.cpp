@@ -10,8 +10,11 @@
 #include <protozero/pbf_writer.hpp>
 #include <thread>
 
+#include "rlx/compile.h"
+#include "rlx/device.h"
+#include "rlx/executable.h"
 #include "rlx/onnx.h"
-#include "rlx/rlx.h"
+#include "rlx/tensor.h"
 #include "tests/support/devices.h"
 #include "tests/support/full.h"
 #include "tests/support/onnx_model.h"

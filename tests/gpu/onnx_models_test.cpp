@@ -6,8 +6,13 @@
 #include <filesystem>
 
 #include "import/onnx/model_file.h"
+#include "rlx/compile.h"
+#include "rlx/device.h"
+#include "rlx/dtype.h"
+#include "rlx/executable.h"
 #include "rlx/onnx.h"
-#include "rlx/rlx.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
 #include "tests/support/compare.h"
 #include "tests/support/full.h"
 #include "tests/support/paths.h"

@@ -2,7 +2,12 @@
 // never a number that has wrapped.
 #include <gtest/gtest.h>
 
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/control_flow.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/tensor.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
 

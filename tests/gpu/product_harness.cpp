@@ -11,6 +11,8 @@
 #include "ops/machinery/op_of.h"
 #include "ops/products/store_strided.h"
 #include "ops/reductions/reduce.h"
+#include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "tests/support/compare.h"
 
 namespace rlx::testing::product {

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "rlx/rlx.h"
+#include "rlx/device.h"
+#include "rlx/dtype.h"
+#include "rlx/report.h"
 #include "tests/gpu/product_parts.h"
 #include "tests/support/devices.h"
 

@@ -3,7 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/device.h"
+#include "rlx/dtype.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/control_flow.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/tensor.h"
 #include "tests/support/devices.h"
 
 namespace rlx::testing {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/quantization.h"

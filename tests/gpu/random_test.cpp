@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "ir/reference.h"
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/random.h"
 #include "rlx/ops/rearrange.h"

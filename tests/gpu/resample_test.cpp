@@ -4,8 +4,16 @@
 #include <limits>
 
 #include "base/format.h"
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/dtype.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/resampling.h"
 #include "rlx/safetensors.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/paths.h"

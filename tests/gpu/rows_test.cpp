@@ -6,7 +6,9 @@
 #include <limits>
 
 #include "ops/machinery/op_table.h"
+#include "rlx/compile.h"
 #include "rlx/error.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/normalization.h"
 #include "rlx/ops/reductions.h"

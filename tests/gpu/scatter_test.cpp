@@ -6,6 +6,7 @@
 #include <random>
 
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/rearrange.h"
 #include "tests/support/devices.h"
 

@@ -9,6 +9,7 @@
 
 #include "ir/reference.h"
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/order.h"
 #include "rlx/ops/rearrange.h"

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/order.h"
 #include "tests/support/devices.h"

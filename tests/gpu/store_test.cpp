@@ -3,7 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/context.h"
+#include "rlx/device.h"
+#include "rlx/device_tensor.h"
+#include "rlx/dtype.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/tensor.h"
 #include "tests/support/counters.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"

@@ -12,7 +12,9 @@
 #include <sstream>
 #include <tuple>
 
+#include "rlx/compile.h"
 #include "rlx/extras.h"
+#include "rlx/graph.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/full.h"

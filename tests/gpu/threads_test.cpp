@@ -4,7 +4,21 @@
 #include <atomic>
 #include <thread>
 
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/context.h"
+#include "rlx/dtype.h"
+#include "rlx/error.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/control_flow.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/report.h"
+#include "rlx/store.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/counters.h"
 #include "tests/support/devices.h"
 

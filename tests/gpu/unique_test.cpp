@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/run_sizes.h"
 #include "tests/support/devices.h"
 

@@ -6,7 +6,17 @@
 #include <random>
 
 #include "ir/reference.h"
-#include "rlx/rlx.h"
+#include "rlx/compile.h"
+#include "rlx/device.h"
+#include "rlx/dtype.h"
+#include "rlx/executable.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/pooling.h"
+#include "rlx/report.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/sample.h"

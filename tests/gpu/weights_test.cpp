@@ -6,6 +6,8 @@
 #include <random>
 
 #include "ir/reference.h"
+#include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "tests/support/compare.h"

@@ -9,6 +9,7 @@
 
 #include "ir/op.h"
 #include "ops/machinery/op_table.h"
+#include "rlx/graph.h"
 #include "rlx/schema.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"

@@ -8,6 +8,7 @@
 #include "passes/region.h"
 #include "plan/arena.h"
 #include "plan/plan.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/rearrange.h"

@@ -10,6 +10,7 @@
 #include "ir/subgraphs.h"
 #include "passes/pass_order.h"
 #include "passes/passes.h"
+#include "rlx/graph.h"
 #include "rlx/ops/control_flow.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"

@@ -10,6 +10,7 @@
 #include "ir/reference.h"
 #include "ir/tolerance.h"
 #include "ops/machinery/op_table.h"
+#include "rlx/graph.h"
 #include "rlx/ops/rearrange.h"
 #include "tests/support/compare.h"
 #include "tests/support/conv_cases.h"

@@ -7,7 +7,16 @@
 #include "ir/op.h"
 #include "passes/passes.h"
 #include "rlx/graph.h"
-#include "rlx/ops.h"
+#include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/order.h"
+#include "rlx/ops/pooling.h"
+#include "rlx/ops/quantization.h"
+#include "rlx/ops/random.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
+#include "rlx/ops/resampling.h"
 
 namespace rlx {
 namespace {

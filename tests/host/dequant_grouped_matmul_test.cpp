@@ -3,6 +3,7 @@
 
 #include "ir/reference.h"
 #include "ops/machinery/op_table.h"
+#include "rlx/graph.h"
 #include "rlx/ops/quantization.h"
 #include "tests/support/message.h"
 #include "tests/support/one_node.h"

@@ -8,6 +8,7 @@
 #include "passes/passes.h"
 #include "plan/program.h"
 #include "rlx/diagnostics.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/reductions.h"

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "ops/linear_algebra/matmul.h"
 #include "passes/pass_order.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "tests/support/message.h"

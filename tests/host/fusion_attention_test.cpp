@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "passes/passes.h"
+#include "rlx/graph.h"
 #include "tests/support/fusion_cases.h"
 
 namespace rlx::testing {

@@ -4,6 +4,7 @@
 #include "ir/states.h"
 #include "passes/passes.h"
 #include "plan/program.h"
+#include "rlx/graph.h"
 #include "tests/support/fusion_cases.h"
 
 namespace rlx::testing {

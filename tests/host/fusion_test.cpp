@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "passes/passes.h"
+#include "rlx/graph.h"
 #include "tests/support/fusion_cases.h"
 
 namespace rlx::testing {

@@ -4,6 +4,7 @@
 #include "ir/reference.h"
 #include "passes/pass_order.h"
 #include "passes/passes.h"
+#include "rlx/graph.h"
 #include "tests/support/compare.h"
 #include "tests/support/random_graph.h"
 

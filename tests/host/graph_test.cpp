@@ -2,7 +2,15 @@
 #include <gtest/gtest.h>
 
 #include "ir/reference.h"
-#include "rlx/rlx.h"
+#include "rlx/call.h"
+#include "rlx/dtype.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/message.h"
 
 namespace rlx {

@@ -1,6 +1,8 @@
 // Comparison operators, where with numbers, and parts of values.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "ir/reference.h"
 #include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
@@ -47,6 +49,11 @@ TEST_F(Indexing, BackwardsFromTheEnd) {
   expect(x_[0, Range{.step = -3}, Range{.first = 3, .last = 0, .step = -2}], {2, 2}, {18, 16, 3, 1});
 }
 
+TEST_F(Indexing, FarPlacesAndLongSteps) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  expect(x_[0, Range{-most - 1, most, most}, Range{.step = -most - 1}], {1, 1}, {4});
+}
+
 TEST_F(Indexing, EllipsisStandsForTheOtherAxes) { expect(x_[ellipsis, 4][0], {4}, {4, 9, 14, 19}); }
 
 TEST_F(Indexing, NewAxesAreOfSizeOne) { expect(x_[new_axis, 0, new_axis, 1], {1, 1, 5}, {5, 6, 7, 8, 9}); }
@@ -62,7 +69,9 @@ TEST_F(Indexing, SymbolsStayOpen) {
   const Value s = g_.input("s", DType::f32, {"n", 2});
   EXPECT_EQ((s[Range{1}].shape()), (Shape{Dim("n") - Dim::min(1, Dim("n")), 2}));
   EXPECT_EQ((s[-1].shape()), (Shape{2}));
-  EXPECT_SAYS((s[Range{.step = 2}]), "needs a size that is known; axis 0 of [n, 2] has none");
+  EXPECT_EQ((s[Range{.step = 2}].shape()), (Shape{Dim("n").ceil_div(2), 2}));
+  EXPECT_EQ((s[Range{.step = -1}].shape()), (Shape{"n", 2}));
+  EXPECT_SAYS((s[Range{.last = 0, .step = -1}]), "needs a size that is known; axis 0 of [n, 2] has none");
 }
 
 TEST_F(Indexing, Comparisons) {
@@ -79,6 +88,9 @@ TEST_F(Indexing, TheOtherComparisons) {
 TEST_F(Indexing, ComparisonsAreNoConditions) {
   static_assert(!std::constructible_from<bool, Comparison>);
   EXPECT_EQ((x_ == x_).dtype(), DType::bool_);
+  auto mask = x_ < 1;
+  mask = logical_not(mask);
+  static_assert(!std::constructible_from<Index, bool>);
 }
 
 TEST_F(Indexing, WhereTakesTwoNumbers) {

@@ -7,7 +7,9 @@
 #include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
 #include "rlx/graph.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/rearrange.h"
 
 namespace rlx {
 namespace {

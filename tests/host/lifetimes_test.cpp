@@ -11,6 +11,7 @@
 #include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "plan/cones.h"
+#include "rlx/graph.h"
 #include "tests/support/graph_texts.h"
 #include "tests/support/random_graph.h"
 

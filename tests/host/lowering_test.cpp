@@ -10,6 +10,8 @@
 #include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "plan/program.h"
+#include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/models.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"

@@ -9,6 +9,7 @@
 #include "ir/op.h"
 #include "ir/reference.h"
 #include "passes/passes.h"
+#include "rlx/graph.h"
 #include "rlx/onnx.h"
 #include "rlx/ops/attention.h"
 #include "tests/support/message.h"

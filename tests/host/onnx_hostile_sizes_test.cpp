@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "rlx/graph.h"
 #include "rlx/onnx.h"
 #include "tests/host/onnx_hostile.h"
 #include "tests/support/onnx_model.h"

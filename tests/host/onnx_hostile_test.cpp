@@ -13,6 +13,7 @@
 #include <random>
 #include <span>
 
+#include "rlx/graph.h"
 #include "rlx/onnx.h"
 #include "tests/host/onnx_hostile.h"
 #include "tests/support/message.h"

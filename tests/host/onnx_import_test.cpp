@@ -7,6 +7,7 @@
 
 #include "ir/op.h"
 #include "ir/reference.h"
+#include "rlx/graph.h"
 #include "rlx/onnx.h"
 #include "tests/support/message.h"
 #include "tests/support/onnx_model.h"

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "ir/op.h"
 #include "ir/reference.h"
+#include "rlx/graph.h"
 #include "rlx/onnx.h"
 #include "tests/host/onnx_hostile.h"
 #include "tests/support/message.h"

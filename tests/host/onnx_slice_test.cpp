@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/run_sizes.h"
+#include "rlx/graph.h"
 #include "tests/support/message.h"
 #include "tests/support/one_node.h"
 

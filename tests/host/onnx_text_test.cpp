@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "import/onnx/model_file.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 namespace {

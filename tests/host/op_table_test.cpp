@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/machinery/operand_name.h"
+#include "rlx/graph.h"
 #include "rlx/schema.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"

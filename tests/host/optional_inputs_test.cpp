@@ -8,7 +8,14 @@
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "plan/program.h"
-#include "rlx/rlx.h"
+#include "rlx/call.h"
+#include "rlx/dtype.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/normalization.h"
+#include "rlx/ops/rearrange.h"
+#include "rlx/tensor.h"
+#include "rlx/value.h"
 #include "tests/support/message.h"
 
 namespace rlx {

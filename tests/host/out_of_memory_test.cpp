@@ -9,9 +9,15 @@
 #include <optional>
 
 #include "base/format.h"
+#include "rlx/dtype.h"
+#include "rlx/error.h"
+#include "rlx/graph.h"
+#include "rlx/models.h"
 #include "rlx/npy.h"
 #include "rlx/onnx.h"
-#include "rlx/rlx.h"
+#include "rlx/safetensors.h"
+#include "rlx/shape.h"
+#include "rlx/tensor.h"
 #include "tests/support/allocations.h"
 #include "tests/support/message.h"
 #include "tests/support/onnx_seeds.h"

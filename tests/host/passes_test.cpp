@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "passes/pass_order.h"
+#include "rlx/graph.h"
 
 namespace rlx {
 namespace {

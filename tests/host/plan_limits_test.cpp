@@ -6,7 +6,13 @@
 #include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
-#include "rlx/rlx.h"
+#include "rlx/caps.h"
+#include "rlx/dtype.h"
+#include "rlx/graph.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/recurrent.h"
+#include "rlx/ops/run_sizes.h"
+#include "rlx/value.h"
 #include "tests/support/message.h"
 
 namespace rlx::testing {

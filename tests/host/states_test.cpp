@@ -8,6 +8,7 @@
 
 #include "ir/reference.h"
 #include "passes/pass_order.h"
+#include "rlx/graph.h"
 #include "tests/support/message.h"
 #include "tests/support/sample.h"
 

@@ -10,6 +10,7 @@
 #include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "rlx/diagnostics.h"
+#include "rlx/graph.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/sample.h"
 

@@ -5,6 +5,7 @@
 
 #include "ir/reference.h"
 #include "passes/passes.h"
+#include "rlx/graph.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/normalization.h"

@@ -6,6 +6,8 @@
 #include "base/fail.h"
 #include "ir/op.h"
 #include "ir/reference.h"
+#include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "rlx/safetensors.h"
 #include "tests/support/paths.h"
 

@@ -9,6 +9,7 @@
 #include "ir/op.h"
 #include "ir/reference.h"
 #include "passes/pass_order.h"
+#include "rlx/graph.h"
 #include "tests/support/compare.h"
 #include "tests/support/sample.h"
 

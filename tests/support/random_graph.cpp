@@ -4,6 +4,7 @@
 #include <random>
 
 #include "ops/elementwise/elementwise.h"
+#include "rlx/graph.h"
 #include "rlx/ops/control_flow.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"

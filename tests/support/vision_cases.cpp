@@ -1,6 +1,7 @@
 #include "tests/support/vision_cases.h"
 
 #include "base/format.h"
+#include "rlx/graph.h"
 #include "rlx/safetensors.h"
 #include "tests/support/paths.h"
 

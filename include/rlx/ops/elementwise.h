@@ -27,7 +27,7 @@ Value operator-(double a, Value b);
 Value operator*(double a, Value b);
 Value operator/(double a, Value b);
 
-// A tensor, or a number of the type of the tensor next to it: maximum(x, 0), where(mask, x, -1e9).
+// A tensor, or a number of the type of the tensor next to it: maximum(x, 0), where(mask, x, 0).
 class Argument {
  public:
   Argument(Value value) : value_(std::move(value)) {}
@@ -71,10 +71,10 @@ Value less_equal(Argument a, Argument b);
 Value greater(Argument a, Argument b);
 Value greater_equal(Argument a, Argument b);
 // The result of a comparison operator: a Value for each element. It cannot be asked whether it is true, so
-// that `if (a == b)` is an error of the compiler.
+// that `if (a == b)` is an error of the compiler. (Whether two Values are the same one, their id() tells.)
 class Comparison : public Value {
  public:
-  explicit Comparison(Value value) : Value(std::move(value)) {}
+  Comparison(Value value) : Value(std::move(value)) {}
   explicit operator bool() const = delete;
 };
 // At least one of the two is a tensor.

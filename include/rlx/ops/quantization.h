@@ -8,6 +8,7 @@
 #include "rlx/export.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
+#include "rlx/tensor.h"
 #include "rlx/value.h"
 
 RLX_EXPORT_BEGIN

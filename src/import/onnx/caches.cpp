@@ -5,6 +5,7 @@
 
 #include "base/fail.h"
 #include "ops/rearrange/concat.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 

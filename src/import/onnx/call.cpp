@@ -6,6 +6,7 @@
 
 #include "base/similar.h"
 #include "import/onnx/importer.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/reductions.h"

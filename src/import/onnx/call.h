@@ -13,6 +13,7 @@
 #include "import/onnx/problem.h"
 #include "import/onnx/proto.h"
 #include "ir/dim_choices.h"
+#include "rlx/tensor.h"
 #include "rlx/value.h"
 
 namespace rlx::onnx {

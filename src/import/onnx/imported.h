@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "import/onnx/element_type.h"
-#include "rlx/graph.h"
+#include "rlx/value.h"
 
 namespace rlx::onnx {
 

@@ -11,6 +11,7 @@
 #include "import/onnx/rules.h"
 #include "import/onnx/shape_arithmetic.h"
 #include "ir/op.h"
+#include "rlx/graph.h"
 
 namespace rlx::onnx {
 namespace {

@@ -7,6 +7,7 @@
 #include "import/onnx/importer.h"
 #include "import/onnx/importer_parts.h"
 #include "ir/op.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 
 namespace rlx::onnx {

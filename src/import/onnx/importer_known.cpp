@@ -8,6 +8,7 @@
 #include "import/onnx/importer.h"
 #include "ir/op.h"
 #include "ir/reference.h"
+#include "rlx/graph.h"
 #include "rlx/ops/rearrange.h"
 
 namespace rlx::onnx {

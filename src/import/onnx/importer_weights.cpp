@@ -2,6 +2,7 @@
 #include "base/fail.h"
 #include "import/onnx/importer.h"
 #include "import/onnx/importer_parts.h"
+#include "rlx/graph.h"
 
 namespace rlx::onnx {
 namespace {

@@ -11,6 +11,7 @@
 #include "import/onnx/caches.h"
 #include "import/onnx/model_file.h"
 #include "ir/op.h"
+#include "rlx/graph.h"
 
 namespace rlx::onnx {
 

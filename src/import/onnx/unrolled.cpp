@@ -1,4 +1,5 @@
 #include "import/onnx/unrolled.h"
+#include "rlx/graph.h"
 #include "rlx/ops/rearrange.h"
 
 #include <algorithm>

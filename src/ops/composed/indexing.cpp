@@ -10,22 +10,29 @@ namespace {
 
 // A place in a range, for an axis of this size: at most at its end, and one below 0 counted from there.
 Dim place(int64_t given, const Dim& size) {
-  return given >= 0 ? Dim::min(given, size) : size - Dim::min(-given, size);
+  return given >= 0 ? Dim::min(given, size) : size - Dim::min(-std::max(given, -INT64_MAX), size);
 }
 
 Value slice_of(Value x, int64_t axis, const Range& range) {
   const Dim size = x.shape()[axis];
   if (range.step == 0)
     fail(ErrorKind::invalid_argument, "a Range has the step 0 (axis {} of {})", axis, x.shape().text());
-  if (range.step == 1) {
+  if (range.step > 0) {
     const Dim first = place(range.first.value_or(0), size);
     const Dim last = range.last ? place(*range.last, size) : size;
-    return slice(x, axis, first, last - Dim::min(first, last));
+    const Dim distance = last - Dim::min(first, last);
+    if (range.step == 1) return slice(x, axis, first, distance);
+    if (!size.is_static()) return slice(x, axis, first, distance.ceil_div(range.step), range.step);
+  } else if (!size.is_static()) {
+    if (range.first || range.last) {
+      fail(ErrorKind::unsupported,
+           "a Range with the step {} and with ends needs a size that is known; axis {} of {} has none (use "
+           "slice)",
+           range.step, axis, x.shape().text());
+    }
+    return slice(x, axis, size - Dim::min(1, size), size.ceil_div(-std::max(range.step, -INT64_MAX)),
+                 range.step);
   }
-  if (!size.is_static())
-    fail(ErrorKind::unsupported,
-         "a Range with the step {} needs a size that is known; axis {} of {} has none", range.step, axis,
-         x.shape().text());
   // Backwards, the places before the first and after the last are -1 and size - 1.
   const bool backwards = range.step < 0;
   const int64_t lowest = backwards ? -1 : 0, highest = size.value() - (backwards ? 1 : 0);
@@ -36,9 +43,10 @@ Value slice_of(Value x, int64_t axis, const Range& range) {
   const int64_t first = at(range.first, backwards ? highest : lowest);
   const int64_t last = at(range.last, backwards ? lowest : highest);
   const int64_t distance = backwards ? first - last : last - first;
-  const int64_t step = backwards ? -range.step : range.step;
-  const int64_t count = distance <= 0 ? 0 : (distance + step - 1) / step;
-  return slice(x, axis, count == 0 ? 0 : first, count, range.step);
+  // No step need be longer than the axis.
+  const int64_t step = std::clamp(range.step, -size.value() - 1, size.value() + 1);
+  const int64_t count = distance <= 0 ? 0 : (distance - 1) / (backwards ? -step : step) + 1;
+  return slice(x, axis, count == 0 ? 0 : first, count, step);
 }
 
 Value element_of(Value x, int64_t axis, int64_t number) {
@@ -58,8 +66,8 @@ Value Value::part(const std::vector<Index>& indices) const {
     return i.kind() == Index::Kind::number || i.kind() == Index::Kind::range;
   });
   if (indexed > rank)
-    fail(ErrorKind::invalid_argument, "{} indices were given for {}, which has {} axes", indexed,
-         shape().text(), rank);
+    fail(ErrorKind::invalid_argument, "{} {} given for {}, which has {} axes", indexed,
+         indexed == 1 ? "index was" : "indices were", shape().text(), rank);
   const auto ellipses = std::ranges::count_if(indices, is(Index::Kind::ellipsis));
   if (ellipses > 1)
     fail(ErrorKind::invalid_argument, "{} times `ellipsis` in one index; once is the most", ellipses);

@@ -4,7 +4,8 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/graph.h"
-#include "rlx/ops.h"
+#include "rlx/ops/elementwise.h"
+#include "rlx/ops/quantization.h"
 
 namespace rlx {
 

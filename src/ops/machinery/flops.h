@@ -3,10 +3,11 @@
 
 #include <span>
 
-#include "rlx/graph.h"
 #include "rlx/value.h"
 
 namespace rlx {
+
+struct Node;
 
 // What Op::flops says, whatever kernel computes the node; masks save nothing. 0 where sizes are not known.
 double node_flops(const Graph& graph, const Node& node);

@@ -3,6 +3,7 @@
 #include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
 #include "import/onnx/unrolled.h"
+#include "rlx/graph.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/state_space.h"
 

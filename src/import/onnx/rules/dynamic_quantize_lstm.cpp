@@ -6,6 +6,7 @@
 #include "import/onnx/recurrent.h"
 #include "import/onnx/rules.h"
 #include "ops/elementwise/elementwise.h"
+#include "rlx/graph.h"
 #include "rlx/ops/control_flow.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/quantization.h"

@@ -2,6 +2,7 @@
 // words, positions and segments.
 #include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/normalization.h"
 #include "rlx/ops/quantization.h"

@@ -2,6 +2,7 @@
 // taken is decoded.
 #include "import/onnx/quantized.h"
 #include "import/onnx/rules.h"
+#include "rlx/graph.h"
 #include "rlx/ops/quantization.h"
 #include "rlx/ops/rearrange.h"
 

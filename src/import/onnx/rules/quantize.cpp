@@ -5,6 +5,7 @@
 #include "import/onnx/rules.h"
 #include "import/onnx/windows.h"
 #include "ops/quantization/byte_product.h"
+#include "rlx/graph.h"
 #include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"

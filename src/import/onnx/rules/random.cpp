@@ -3,6 +3,7 @@
 
 #include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/random.h"
 #include "rlx/ops/rearrange.h"

@@ -5,6 +5,7 @@
 #include "import/onnx/importer.h"
 #include "import/onnx/rules.h"
 #include "ir/op.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/rearrange.h"
 
