@@ -40,7 +40,9 @@ TextReader::~TextReader() = default;
 
 std::vector<TextLine> TextReader::read(const Image& image, const ReadOptions& options,
                                        const Listener& listener) try {
-  if (image.width < 0 || image.height < 0 || std::ssize(image.rgb) / 3 != image.width * image.height)
+  const bool has_size =
+      image.width >= 0 && image.height >= 0 && image.width <= kMaxPixels && image.height <= kMaxPixels;
+  if (!has_size || std::ssize(image.rgb) != 3 * image.width * image.height)
     fail(ErrorKind::invalid_argument, "a picture of {} x {} pixels was given with {} bytes of colours",
          image.width, image.height, image.rgb.size());
   const auto tell = [&](TextStep step) {

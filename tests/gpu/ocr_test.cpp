@@ -8,6 +8,7 @@
 
 #include "rlx/compile.h"
 #include "rlx/npy.h"
+#include "rlx/ocr.h"
 #include "rlx/onnx.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
@@ -171,6 +172,13 @@ TEST_F(Ocr, FindsTheFootnoteOfALargePage) {
 }
 
 // Whatever is in the place of a network is named.
+TEST_F(Ocr, PicturesComeWithTheirColours) {
+  TextReader reader(testing::full_device(), models_);
+  EXPECT_SAYS(reader.read({.width = 800, .height = 560}), "800 x 560 pixels was given with 0 bytes");
+  EXPECT_SAYS(reader.read({.width = -5, .height = -5, .rgb = std::vector<uint8_t>(75)}), "-5 x -5 pixels");
+  EXPECT_SAYS(reader.read({.width = int64_t{1} << 62, .height = 4}), "with 0 bytes");
+}
+
 TEST_F(Ocr, OtherFilesInThePlaceOfANetworkAreNamed) {
   const auto with = [&](auto change) {
     TextModels changed = models_;

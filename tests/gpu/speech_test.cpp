@@ -9,6 +9,7 @@
 #include "base/flags.h"
 #include "rlx/speech.h"
 #include "tests/support/devices.h"
+#include "tests/support/message.h"
 
 namespace rlx::testing {
 namespace {
@@ -81,6 +82,9 @@ TEST_F(Speech, WritesDownWhatIsSaid) {
   // Nobody speaks.
   slow.samples.assign(100, 0.0f);
   EXPECT_TRUE(transcriber.transcribe(slow).utterances.empty());
+
+  EXPECT_SAYS(transcriber.transcribe({0, {0.5F}}),
+              "the sound has 0 samples per second; it must have at least 1");
 }
 
 }  // namespace
