@@ -20,6 +20,7 @@ Rates cpu_rates(const Caps& caps) {
           .exchange_steps = 0,
           .group_ns = 10000,
           .subgroup_ns = 1000,
+          .cores = 2,
           .group_lanes = 8};
 }
 

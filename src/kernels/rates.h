@@ -21,6 +21,7 @@ struct Rates {
   double group_ns = 0;        // extra for each workgroup with barriers
   double subgroup_ns = 0;     // extra for each subgroup that exchanges values
 
+  double cores = 1;        // of a CPU: a workgroup has one. Times are those of all of them
   double group_lanes = 0;  // of a workgroup whose lanes need not meet
 };
 Rates rates_of(const Caps& caps);

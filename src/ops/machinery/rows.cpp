@@ -71,21 +71,30 @@ double walk_ns(const Rates& r, double tasks, double steps, bool near, const RowP
   return p.passes * steps * (near ? r.step_ns : r.far_step_ns) * std::max(1.0, tasks / r.lanes);
 }
 
+// What fewer workgroups than cores cost, as a factor of the time that all cores would take.
+double idle_cores(const Rates& r, double groups) { return std::max(1.0, r.cores / groups); }
+
 double serial_ns(const Rates& r, const RowProblem& p) {
   const auto tasks = static_cast<double>(std::max(p.rows, kSerialRowsPerGroup));
   const bool near = !p.side_by_side || p.length < 8;
-  return r.dispatch_ns + walk_ns(r, tasks, static_cast<double>(p.length) / 4, near, p);
+  return r.dispatch_ns + idle_cores(r, tasks / kSerialRowsPerGroup) *
+                             walk_ns(r, tasks, static_cast<double>(p.length) / 4, near, p);
 }
 
 double team_ns(const Rates& r, const RowProblem& p, double team, double steps_to_meet, double ns_to_meet) {
   const auto rows = static_cast<double>(p.rows);
   const double steps = std::ceil(static_cast<double>(p.length) / team / 4);
   return r.dispatch_ns + rows * ns_to_meet +
-         walk_ns(r, rows * team, steps + steps_to_meet * std::log2(team), p.side_by_side, p);
+         idle_cores(r, rows) *
+             walk_ns(r, rows * team, steps + steps_to_meet * std::log2(team), p.side_by_side, p);
 }
 
 double workgroup_ns(const Rates& r, const RowProblem& p) {
   return team_ns(r, p, static_cast<double>(workgroup_team(p.length)), r.barrier_steps, r.group_ns);
+}
+
+double subgroup_ns(const Rates& r, const Caps& caps, const RowProblem& p) {
+  return team_ns(r, p, static_cast<double>(caps.subgroup_max_size), r.exchange_steps, r.subgroup_ns);
 }
 
 }  // namespace
@@ -109,9 +118,7 @@ std::vector<Candidate> workgroup_candidates(const Target& target, const RowProbl
 }
 
 std::vector<Candidate> subgroup_candidates(const Target& target, const RowProblem& p) {
-  const Rates r = rates_of(target.caps);
-  const auto team = static_cast<double>(target.caps.subgroup_max_size);
-  return one_candidate(team_ns(r, p, team, r.exchange_steps, r.subgroup_ns));
+  return one_candidate(subgroup_ns(rates_of(target.caps), target.caps, p));
 }
 
 std::vector<Candidate> split_candidates(const Target& target, const RowProblem& p) {
@@ -123,7 +130,11 @@ std::vector<Candidate> split_candidates(const Target& target, const RowProblem& 
   RowProblem second{
       .rows = p.rows, .length = ceil_div(p.length, chunk), .side_by_side = false, .passes = p.passes};
   const Rates r = rates_of(target.caps);
-  const auto best = [&](const RowProblem& q) { return std::min(serial_ns(r, q), workgroup_ns(r, q)); };
+  const auto best = [&](const RowProblem& q) {
+    double ns = std::min(serial_ns(r, q), workgroup_ns(r, q));
+    if (subgroup_applies(target, q)) ns = std::min(ns, subgroup_ns(r, target.caps, q));
+    return ns;
+  };
   return one_candidate(best(first) + best(second));
 }
 
@@ -131,7 +142,9 @@ int64_t split_chunk(const Caps& caps, const RowProblem& p) {
   // Enough tasks to keep the device busy, each for a team or a single invocation, but none too short to be
   // worth its place in scratch memory.
   const Rates r = rates_of(caps);
-  const double busy = r.cpu ? 256 : p.side_by_side ? r.lanes / kSerialRowsPerGroup : r.lanes;
+  const double busy = r.cpu            ? (p.side_by_side ? 64 : 256)
+                      : p.side_by_side ? r.lanes / kSerialRowsPerGroup
+                                       : r.lanes;
   const int64_t parts = std::max<int64_t>(1, static_cast<int64_t>(busy) / std::max<int64_t>(1, p.rows));
   return round_up(std::max<int64_t>(ceil_div(p.length, parts), p.side_by_side ? 256 : 16), 4);
 }
