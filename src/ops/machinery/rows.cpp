@@ -173,7 +173,7 @@ DType accumulator(DType dtype) {
 }
 
 bool emit_rows(Lowering& l, std::string_view op, const RowProblem& p) {
-  return l.choose(op, kRowVariants, p).make(l, p) || l.choose(op, kWorkgroupRows, p).make(l, p);
+  return l.choose(op, kSplittableRows, p).make(l, p) || l.choose(op, kWorkgroupRows, p).make(l, p);
 }
 
 void fail_to_bind(const Caps& caps) {

@@ -61,6 +61,7 @@ inline constexpr RowVariant kWorkgroupRows{"workgroup", always, workgroup_candid
 inline constexpr RowVariant kSubgroupRows{"subgroup", subgroup_applies, subgroup_candidates, run_subgroup};
 inline constexpr RowVariant kSplitRows{"split", split_applies, split_candidates, run_split};
 inline constexpr RowVariant kRowVariants[] = {kSerialRows, kWorkgroupRows, kSubgroupRows};
+inline constexpr RowVariant kSplittableRows[] = {kSerialRows, kWorkgroupRows, kSubgroupRows, kSplitRows};
 
 // Whether all operands that the kernel declares x4 can be read that way; else they are bound as single
 // elements.

@@ -138,6 +138,37 @@ void lower_staged(Lowering& l, const GroupNorm& op) {
   staged.store(s, l.out().with_view(dims));
 }
 
+using Kernel = kernels::group_norm;
+
+// Statistics of parts of rows, then the parts themselves. False, and nothing emitted, if the device cannot
+// bind all parts at once.
+bool lower_in_parts(Lowering& l, const RowProblem& p, Kernel::Operands operands, Kernel::Params params,
+                    Kernel::Spec spec) {
+  const int64_t chunk = split_chunk(l.caps(), p);
+  RowProblem parts = p;
+  parts.rows = p.rows * ceil_div(p.length, chunk);
+  parts.length = chunk;
+  parts.split = nullptr;
+  params.chunk = to_u32(chunk);
+  operands.moments = l.scratch(DType::f32, {parts.rows, 4});
+  parts.run = [&](const Team& team) {
+    spec.PHASE = Kernel::MOMENTS;
+    Dispatch moments = row_dispatch<Kernel>(l, team, parts.rows,
+                                            {.x = operands.x, .moments = operands.moments}, params, spec);
+    spec.PHASE = Kernel::APPLY;
+    Dispatch apply = row_dispatch<Kernel>(l, team, parts.rows, operands, params, spec);
+    allow_in_place(apply);
+    for (Dispatch* d : {&moments, &apply}) {
+      d->variant = {.row = kSplitRows.name};  // whichever team it has
+      if (!fits(*d, l.caps())) return false;
+    }
+    l.emit(std::move(moments));
+    l.emit(std::move(apply));
+    return true;
+  };
+  return l.choose("group_norm", kRowVariants, parts).make(l, parts);
+}
+
 void GroupNorm::lower(Lowering& l) const {
   if (l.out().view.elements() == 0) return;
   const auto rows = [&](const Operand& o) {
@@ -147,18 +178,19 @@ void GroupNorm::lower(Lowering& l) const {
   const Operand x = rows(l.in(0));
   const int64_t batch = x.view.dims[0];
   const int64_t each = l.in(0).view.dims[static_cast<size_t>(channel_axis(l.in(0).view.rank()))] / groups;
-  const RowProblem p = row_problem(x, 2);
-  if (!lower_rows<kernels::group_norm>(l, name(), p,
-                                       {.x = x,
-                                        .gamma = by_group(l.optional_in(1), batch, groups),
-                                        .beta = by_group(l.optional_in(2), batch, groups),
-                                        .y = rows(l.out())},
-                                       {.length = to_u32(p.length),
-                                        .run = to_u32(last() ? each : p.length / each),
-                                        .eps = static_cast<float>(eps)},
-                                       {.LAST = last()})) {
-    lower_staged(l, *this);
-  }
+  RowProblem p = row_problem(x, 2);
+  const Kernel::Operands operands{.x = x,
+                                  .gamma = by_group(l.optional_in(1), batch, groups),
+                                  .beta = by_group(l.optional_in(2), batch, groups),
+                                  .y = rows(l.out())};
+  const Kernel::Params params{.rows = to_u32(p.rows),
+                              .length = to_u32(p.length),
+                              .chunk = to_u32(p.length),
+                              .run = to_u32(last() ? each : p.length / each),
+                              .eps = static_cast<float>(eps)};
+  const Kernel::Spec spec{.LAST = last()};
+  p.split = [&] { return lower_in_parts(l, p, operands, params, spec); };
+  if (!lower_rows<Kernel>(l, name(), p, operands, params, spec)) lower_staged(l, *this);
 }
 
 }  // namespace
@@ -193,7 +225,7 @@ void register_group_norm(OpTable& table) {
                      "eps: added to the variance\n"
                      "layout: the order of axes of x and the result",
        .types = "f32 f16 bf16",
-       .variants = names_of(kRowVariants),
+       .variants = names_of(kSplittableRows),
        .samples = {"group_norm(T[2,6,3,5], T[6], T[6]) {groups=3}",
                    "group_norm(T[2,8,4,4], T[8], T[8]) {groups=2, eps=0.001}",
                    "group_norm(T[1,3,257], T[3]) {groups=3}", "group_norm(T[3,20], none, T[20]) {groups=4}",

@@ -2,20 +2,31 @@
 // by `run`, or if LAST what remains. Mean and variance come from one walk: those of sixteen elements are joined to those
 // before (Chan, Golub, LeVeque 1979). All are differences from the first element of the row, so that a mean of 1e5, which an
 // f32 holds to 1/256, costs no digits.
+//
+// Few long rows are cut into parts of `chunk` elements, so that all of the device has work: one dispatch (PHASE MOMENTS) finds
+// the statistics of every part, another (APPLY) joins those of a row and writes its parts. Task t is part t / rows of row
+// t % rows.
 //@ in x float x4
 //@ in gamma float
 //@ in beta float
+//@ out moments float
 //@ out y float x4
 //@ use team_serial
 
 const TEAM: u32 = 1u;  //@ spec
 const FOUR: bool = false;  //@ spec
 const LAST: bool = false;  //@ spec
+const PHASE: u32 = 0u;  //@ spec
+const WHOLE: u32 = 0u;
+const MOMENTS: u32 = 1u;
+const APPLY: u32 = 2u;
 
 struct Params {
   first: u32,
   end: u32,
+  rows: u32,
   length: u32,
+  chunk: u32,  // a multiple of 4, or the length
   run: u32,
   eps: f32,
 }
@@ -45,11 +56,11 @@ fn four(row: Row, j: u32) -> vec4f {
 
 fn total(v: vec4f) -> f32 { return (v.x + v.y) + (v.z + v.w); }
 
-fn statistics(row: Row, lane: u32) -> vec4f {
-  let end4 = params.length & ~3u;
+fn statistics(row: Row, begin: u32, end: u32, lane: u32) -> vec4f {
+  let end4 = end & ~3u;
   let step = 4u * TEAM;
   var all = vec4f();
-  var j = 4u * lane;
+  var j = begin + 4u * lane;
   // Written so that nothing overflows: j + 3 steps < end4.
   while (j < end4 && end4 - j > 3u * step) {
     let a = four(row, j);
@@ -66,7 +77,7 @@ fn statistics(row: Row, lane: u32) -> vec4f {
     let mean = total(a) / 4.0;
     all = merge(all, vec4f(4.0, mean, total((a - mean) * (a - mean)), 0.0));
   }
-  for (var k = end4 + lane; k < params.length; k += TEAM) { all = merge(all, vec4f(1.0, one(row, k), 0.0, 0.0)); }
+  for (var k = end4 + lane; k < end; k += TEAM) { all = merge(all, vec4f(1.0, one(row, k), 0.0, 0.0)); }
   return all;
 }
 
@@ -90,18 +101,46 @@ fn terms(row: u32, p: Place, scale: f32) -> vec2f {
   return vec2f(factor, beta_get(beta_base(row) + beta_step(channel)));
 }
 
-fn row_task(index: u32, lane: u32, width: u32) {
-  let start = x_base(index);
-  let row = Row(start, x_get(start + x_step(0u)));
-  let all = team_all(statistics(row, lane), lane, width);
+// What MOMENTS leaves of a part: count, mean, sum of squares, and the row's pivot, so that APPLY reads no element of x that
+// another invocation may have written over.
+fn put_moments(task: u32, v: vec4f) {
+  for (var i = 0u; i < 4u; i++) { moments_put(moments_flat(4u * task + i), v[i]); }
+}
+fn moment(task: u32, i: u32) -> f32 { return moments_get(moments_flat(4u * task + i)); }
+fn joined_moments(index: u32) -> vec4f {
+  var all = vec4f();
+  for (var task = index; task < params.end; task += params.rows) {
+    all = merge(all, vec4f(moment(task, 0u), moment(task, 1u), moment(task, 2u), 0.0));
+  }
+  return all;
+}
+
+fn row_task(task: u32, lane: u32, width: u32) {
+  let part = task / params.rows;
+  let index = task - part * params.rows;
+  let begin = part * params.chunk;
+  let end = min(params.length, begin + params.chunk);
+  var row = Row(x_base(index), 0.0);
+  var all: vec4f;
+  if (PHASE == APPLY) {
+    row.pivot = moment(index, 3u);
+    all = joined_moments(index);
+  } else {
+    row.pivot = x_get(row.x + x_step(0u));
+    all = team_all(statistics(row, begin, end, lane), lane, width);
+  }
+  if (PHASE == MOMENTS) {
+    if (lane == 0u) { put_moments(task, vec4f(all.xyz, row.pivot)); }
+    return;
+  }
   let mean = all.y;
   let scale = 1.0 / sqrt(all.z / f32(params.length) + params.eps);
   let to = y_base(index);
-  let end4 = params.length & ~3u;
+  let end4 = end & ~3u;
   let step = place(4u * TEAM);
   let next = place(1u);
-  var p = place(4u * lane);
-  for (var j = 4u * lane; j < end4; j += 4u * TEAM) {
+  var p = place(begin + 4u * lane);
+  for (var j = begin + 4u * lane; j < end4; j += 4u * TEAM) {
     let d = four(row, j) - mean;
     let p1 = ahead(p, next);
     let p2 = ahead(p1, next);
@@ -127,7 +166,7 @@ fn row_task(index: u32, lane: u32, width: u32) {
     }
     p = ahead(p, step);
   }
-  for (var j = end4 + lane; j < params.length; j += TEAM) {
+  for (var j = end4 + lane; j < end; j += TEAM) {
     let t = terms(index, place(j), scale);
     y_put(to + y_step(j), fma(one(row, j) - mean, t.x, t.y));
   }

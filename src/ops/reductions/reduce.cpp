@@ -156,8 +156,6 @@ uint32_t identity_bits(ReduceKind kind, DType t) {
   return static_cast<uint32_t>(start.integer);
 }
 
-constexpr RowVariant kVariants[] = {kSerialRows, kWorkgroupRows, kSubgroupRows, kSplitRows};
-
 class ReduceLowering {
  public:
   // `count` is what a mean divides by. Partial results have the accumulator's type, but start from the
@@ -173,7 +171,7 @@ class ReduceLowering {
     };
     if (may_split) {
       p.split = [&] { return split(x, y, p, last); };
-      if (l_.choose(reduce_name(kind_), kVariants, p).make(l_, p)) return;
+      if (l_.choose(reduce_name(kind_), kSplittableRows, p).make(l_, p)) return;
       p.split = nullptr;
     }
     if (!emit_rows(l_, reduce_name(kind_), p)) in_pieces(x, y, last);
@@ -325,7 +323,7 @@ void register_reduce(OpTable& table) {
         "keepdims: reduced axes stay, with length 1";
     info.outputs = "y: of the shape of x without the reduced axes";
     info.types = row.kind == ReduceKind::mean ? "f32 f16 bf16" : "f32 f16 bf16 i32 u32 i64 i8 u8";
-    info.variants = names_of(kVariants);
+    info.variants = names_of(kSplittableRows);
     const std::string op = info.name;
     // Long products of random numbers leave the range of every type.
     const std::string tame = row.kind == ReduceKind::prod ? " in 0.9..1.1" : "";
