@@ -1,6 +1,7 @@
 // Chains, trees and diamonds of element-wise ops become one generated kernel. A node joins when all its
-// readers are in the region and it has the region's shape, so nothing is computed twice; scalars become
-// parameters of the kernel. A region above kRegionBudget becomes several kernels.
+// readers are in the region and it has the region's shape, so nothing is computed twice, or if it has a
+// single element and costs little; constants become parameters of the kernel. A region above kRegionBudget
+// becomes several kernels.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -105,6 +106,15 @@ class Fuser {
     return graph_.type(v).shape.rank() == 0 && scalar_constant(graph_, v).has_value();
   }
 
+  // One element, of few operations. Its shape must not come from constants, which leave no input behind.
+  bool is_cheap_number(int32_t id) const {
+    const Node& n = graph_.node(id);
+    const Shape& shape = n.outputs[0].shape;
+    return shape.elements().is(1) && expr(id).cost() <= kBroadcastBudget &&
+           std::ranges::any_of(n.inputs,
+                               [&](ValueId v) { return !is_number(v) && graph_.type(v).shape == shape; });
+  }
+
   void add_inputs(Growth& g, int32_t id) const {
     for (ValueId v : graph_.node(id).inputs) {
       if (!is_number(v)) ++g.inputs[v];
@@ -113,7 +123,9 @@ class Fuser {
 
   bool may_join(ValueId v, int32_t used, const Growth& g) const {
     const Node& n = graph_.node(v.node);
-    if (!as_elementwise(*n.op) || !(n.outputs[0].shape == graph_.node(g.root).outputs[0].shape)) return false;
+    if (!as_elementwise(*n.op)) return false;
+    if (!(n.outputs[0].shape == graph_.node(g.root).outputs[0].shape) && !is_cheap_number(v.node))
+      return false;
     // What the load phase computes once must not be computed in each run.
     if (weights_[static_cast<size_t>(v.node)] != weights_[static_cast<size_t>(g.root)]) return false;
     if (use_count_[static_cast<size_t>(v.node)] != used || g.cost + expr(v.node).cost() > kRegionBudget)

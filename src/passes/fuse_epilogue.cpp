@@ -1,5 +1,6 @@
-// Element-wise ops on a product move into it: bias, activation, scale, residual. The product takes the place
-// of the last of them, where all their inputs exist.
+// Element-wise ops on a product move into it: bias, activation, scale, residual, and what little is computed
+// for their operands where those broadcast (a zero point times the sum of each column). The product takes the
+// place of the last of them, where all their inputs exist.
 #include <algorithm>
 #include <set>
 
@@ -37,7 +38,7 @@ class Fuser {
   bool fuse(int32_t id) {
     const Node& n = rewriter_.source().node(id);
     const auto* op = dynamic_cast<const ElementwiseOp*>(n.op.get());
-    if (!op || !is_float(n.outputs[0].dtype)) return false;
+    if (!op || !may_be_stored(n.outputs[0].dtype)) return false;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Node& producer = rewriter_.target().producer(rewriter_.mapped(n.inputs[i]));
       const ProductOp* const product = as_product(*producer.op);
@@ -49,13 +50,42 @@ class Fuser {
       if (in_load(n.inputs[i].node) && !in_load(id)) continue;
       // The product now reads its inputs later, perhaps after a write.
       if (std::ranges::any_of(producer.inputs, [&](ValueId v) { return overwritten_.contains(v); })) continue;
-      return merge(id, *op, n, i, *product, producer);
+      return merge(id, *op, n, i, *product, producer, /*with_operands=*/true) ||
+             merge(id, *op, n, i, *product, producer, /*with_operands=*/false);
     }
     return false;
   }
 
+  static bool may_be_stored(DType t) { return is_float(t) || t == DType::i32; }
+
+  // The element-wise node that computes a value of the source for `reader` alone, if that is so little for
+  // each element of the result that it can be done there; else null.
+  const Node* cheap_operand(ValueId v, int32_t reader) const {
+    const Node& n = rewriter_.source().producer(v);
+    const Node& copied = rewriter_.target().producer(rewriter_.mapped(v));
+    const auto* op = dynamic_cast<const ElementwiseOp*>(copied.op.get());
+    if (!op || in_load(v.node) || uses_.at(v).size() != 1) return nullptr;
+    if (n.outputs[0].shape == rewriter_.source().node(reader).outputs[0].shape) return nullptr;
+    if (std::ranges::any_of(copied.inputs, [&](ValueId in) { return overwritten_.contains(in); }))
+      return nullptr;
+    const Expr expr = op->expr(input_dtypes(input_types(rewriter_.target(), copied)));
+    return expr.cost() <= kBroadcastBudget && !expr.may_overflow() ? &n : nullptr;
+  }
+
+  // A value of the source as an argument: what computes it, or what stands for it in the new graph.
+  Expr::Arg operand(Region& region, ValueId v, int32_t reader, bool with_operands) const {
+    const ValueId mapped = rewriter_.mapped(v);
+    const Node* const n = with_operands && !v.is_absent() ? cheap_operand(v, reader) : nullptr;
+    if (!n) return region.use(mapped);
+    std::vector<Expr::Arg> args;
+    for (const ValueId in : n->inputs) args.push_back(operand(region, in, reader, true));
+    const Node& copied = rewriter_.target().producer(mapped);
+    const auto& op = dynamic_cast<const ElementwiseOp&>(*copied.op);
+    return region.splice(op.expr(input_dtypes(input_types(rewriter_.target(), copied))), args);
+  }
+
   bool merge(int32_t id, const ElementwiseOp& op, const Node& n, size_t at, const ProductOp& product,
-             const Node& producer) {
+             const Node& producer, bool with_operands) {
     const Graph& target = rewriter_.target();
     const std::vector<DType> producer_types = input_dtypes(input_types(target, producer));
     const auto own = static_cast<size_t>(product.own_inputs());
@@ -72,7 +102,7 @@ class Fuser {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = rewriter_.mapped(n.inputs[i]);
       types.push_back(target.type(v).dtype);
-      args.push_back(i == at ? value : region.use(v));
+      args.push_back(i == at ? value : operand(region, n.inputs[i], id, with_operands));
     }
     region.splice(op.expr(types), args);
     // Its own inputs and y are bound besides the extra inputs.

@@ -29,6 +29,10 @@ class Region {
 // in several.
 inline constexpr int64_t kRegionBudget = 128;
 
+// What is computed again for every element of a region instead of in a dispatch of its own costs at most
+// this: a few operations on what broadcasts.
+inline constexpr int64_t kBroadcastBudget = 4;
+
 // The value of a constant with one element (real types), or nothing.
 std::optional<double> scalar_constant(const Graph& graph, ValueId value);
 

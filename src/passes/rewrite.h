@@ -15,6 +15,7 @@ class Rewriter {
 
   const Graph& source() const { return source_; }
   Graph& target() { return target_; }
+  const Graph& target() const { return target_; }
 
   // The value in the new graph that replaces one of the old; the old value must have been handled. What is
   // absent stays absent.

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "ir/reference.h"
+#include "ops/quantization/byte_product.h"
 #include "rlx/compile.h"
 #include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
@@ -76,6 +78,50 @@ TEST(Quantize, RoundsTiesToEvenAndSaturates) {
 }
 
 // What follows a product of integers is computed with it.
+TEST(Quantize, ANaNAnywhereIsInTheScale) {
+  for (const int64_t n : {1, 7, 70001}) {
+    Graph g;
+    const auto [scale, zero] = dynamic_scale(g.input("x", DType::f32, {n}));
+    g.output("scale", scale);
+    g.output("zero", zero);
+    Executable exe = rlx::compile(g, full_device());
+    for (const int64_t at : {int64_t{-1}, int64_t{0}, n / 2, n - 1}) {
+      std::vector<float> x(static_cast<size_t>(n), -51);
+      if (at >= 0) x[static_cast<size_t>(at)] = NAN;
+      const NamedTensors out = exe.run({{"x", Tensor::of({n}, x)}});
+      EXPECT_EQ(std::isnan(out.at("scale").real(0)), at >= 0) << at << " of " << n;
+      EXPECT_EQ(out.at("zero").integer(0), at >= 0 ? 0 : 255);
+      if (at < 0) EXPECT_NEAR(out.at("scale").real(0), 0.2, 1e-7);
+    }
+  }
+}
+
+// One that finds the range, one that quantises, and the product with its scales, zero points and bias.
+TEST(Quantize, ADynamicallyQuantisedLayerIsThreeDispatches) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {5, 36});
+  const Value w = g.param("w", DType::i8, {36, 12});
+  const auto [bytes, scale, zero] = dynamic_quantize(x);
+  const Value sums = byte_product(bytes, cast(zero, DType::i32), w, {});
+  g.output("y", cast(sums, DType::f32) * (scale * g.param("w_scale", DType::f32, {})) +
+                    g.param("b", DType::f32, {12}));
+  Executable exe = rlx::compile(g, full_device());
+  EXPECT_EQ(exe.dispatch_count(), 3);
+  std::vector<int64_t> bytes_of_weight;
+  for (int64_t i = 0; i < 36 * 12; ++i) bytes_of_weight.push_back(i * 37 % 255 - 127);
+  NamedTensors leaves = {
+      {"w", Tensor::from_ints(DType::i8, {36, 12}, bytes_of_weight)},
+      {"w_scale", Tensor::of({}, {0.01F})},
+      {"b", Tensor::full(DType::f32, {12}, 3)},
+  };
+  std::vector<double> values;
+  for (int i = 0; i < 180; ++i) values.push_back(std::sin(i) + 0.3);
+  leaves["x"] = Tensor::from_doubles(DType::f32, {5, 36}, values);
+  for (const char* name : {"w", "w_scale", "b"}) exe.set_param(name, leaves.at(name));
+  EXPECT_TRUE(within(exe.run({{"x", leaves.at("x")}}).at("y").doubles(),
+                     run_reference(g, leaves).at("y").real, 1e-5));
+}
+
 TEST(Quantize, AProductOfBytesAndItsScaleAreOneDispatch) {
   Graph g;
   const Value a = g.input("a", DType::u8, {17, 33});

@@ -46,15 +46,63 @@ TEST(FuseMatmulEpilogue, TakesWhatHasTheShapeOfTheProduct) {
           {"the product gets an axis", product("%c = input : f32[1, 4, 6]\n%y = add(%m, %c)\noutput y = %y"),
            false},
           {"a comparison", product("%c = input : f32[6]\n%y = less(%m, %c)\noutput y = %y"), false},
-          {"a cast to integers", product("%y = cast(%m) {to=i32}\noutput y = %y"), false},
+          {"a cast to integers", product("%y = cast(%m) {to=i32}\noutput y = %y"), true},
+          {"a cast to bytes", product("%y = cast(%m) {to=u8}\noutput y = %y"), false},
           {"integers",
            "%a = input : i32[4, 8]\n%b = input : i32[8, 6]\n%m = matmul(%a, %b)\n%y = neg(%m)\noutput y = %y",
-           false},
+           true},
           {"a product of weights",
            "%a = param : f32[4, 8]\n%b = param : f32[8, 6]\n%c = input : f32[6]\n"
            "%m = matmul(%a, %b)\n%y = add(%m, %c)\noutput y = %y",
            false},
       });
+}
+
+TEST(FuseMatmulEpilogue, ComputesSmallOperandsForEachElement) {
+  const auto fuse = [](const Graph& g) { return fuse_epilogue(g, 7); };
+  const std::string numbers = "%s = input : f32[]\n%t = input : f32[]\n";
+  const std::string end = "%y = sub(%m, %u)\noutput y = %y";
+  expect_cases(
+      fuse, "epilogue=\"t0=",
+      {
+          {"a number times a number", product(numbers + "%u = mul(%s, %t)\n" + end), true},
+          {"a number times a row", product(numbers + "%c = param : f32[6]\n%u = mul(%s, %c)\n" + end), true},
+          {"the operand of an operand",
+           product(numbers + "%c = param : f32[1, 6]\n%v = add(%s, %t)\n%u = mul(%v, %c)\n" + end), true},
+          {"a zero point times the sums of columns",
+           "%a = input : i8[4, 8]\n%b = param : i8[8, 6]\n%c = param : i32[1, 6]\n%z = input : u8[]\n"
+           "%m = matmul(%a, %b)\n%w = cast(%z) {to=i32}\n%u = mul(%w, %c)\n" +
+               end,
+           true},
+          {"it has the shape of the product",
+           product(numbers + "%c = input : f32[4, 6]\n%u = mul(%s, %c)\n" + end), false},
+          {"it is read twice", product(numbers + "%u = mul(%s, %t)\noutput u = %u\n" + end), false},
+          {"it is made of weights",
+           product("%c = param : f32[6]\n%d = param : f32[6]\n%u = mul(%c, %d)\n" + end), false},
+          {"it is much work", product(numbers + "%u = pow(%s, %t)\n" + end), false},
+          {"it is a product itself",
+           product("%c = input : f32[1, 3]\n%d = param : f32[3, 6]\n%u = matmul(%c, %d)\n" + end), false},
+          {"too many bindings",
+           product(numbers +
+                   "%c = input : f32[6]\n%d = input : f32[6]\n%e = input : f32[6]\n%f = input : f32[6]\n"
+                   "%u1 = add(%s, %t)\n%u2 = add(%c, %d)\n%u3 = add(%e, %f)\n%u4 = mul(%u1, %u2)\n"
+                   "%u = mul(%u3, %u4)\n" +
+                   end),
+           false},
+      });
+}
+
+TEST(FuseElementwise, ComputesSingleNumbersForEachElement) {
+  const auto fuse = [](const Graph& g) { return fuse_elementwise(g, 7); };
+  const std::string inputs = "%x = input : f32[4, 6]\n%s = input : f32[]\n%t = input : f32[1]\n";
+  const std::string end = "%y = sub(%x, %u)\noutput y = %y";
+  expect_cases(fuse, "fused_elementwise",
+               {
+                   {"two numbers", inputs + "%u = mul(%s, %t)\n" + end, true},
+                   {"it is read twice", inputs + "%u = mul(%s, %t)\noutput u = %u\n" + end, false},
+                   {"it is much work", inputs + "%u = pow(%s, %t)\n" + end, false},
+                   {"it is a row", inputs + "%c = input : f32[6]\n%u = mul(%s, %c)\n" + end, false},
+               });
 }
 
 TEST(FuseMatmulEpilogue, StopsAtTheNumberOfInputs) {

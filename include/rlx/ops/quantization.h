@@ -44,6 +44,12 @@ struct DynamicQuantized {
 };
 // x as u8 with a scale and a zero point of its own, for the range of its elements and 0.
 DynamicQuantized dynamic_quantize(Value x);
+struct DynamicScaling {
+  Value scale;
+  Value zero_point;  // u8
+};
+// The scale and the zero point of `dynamic_quantize` alone.
+DynamicScaling dynamic_scale(Value x);
 
 // How the i32 sums of a product of bytes become bytes again: clamp(round(sum * multiplier) + zero).
 struct Requantize {

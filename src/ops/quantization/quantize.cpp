@@ -217,13 +217,9 @@ struct DynamicQuantize final : OpOf<DynamicQuantize> {
   }
 
   std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
-    const Value low = minimum(min(in[0]), 0);
-    const Value high = maximum(max(in[0]), 0);
-    const Value width = (high - low) / 255;
-    const Value scale = where(equal(width, 0), 1, width);
-    const Value zero = clamp(round_div(-low, scale), 0, 255);
-    const Value y = clamp(round_div(in[0], scale) + zero, 0, 255);
-    return {{cast(y, DType::u8), scale, cast(zero, DType::u8)}};
+    const auto [scale, zero] = dynamic_scale(in[0]);
+    const Value y = clamp(round_div(in[0], scale) + cast(zero, DType::f32), 0, 255);
+    return {{cast(y, DType::u8), scale, zero}};
   }
   // The width is divided, and a quotient by a scale that is a unit off may round to the next integer.
   Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 4}; }
