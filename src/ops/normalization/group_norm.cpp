@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "ir/reference.h"
+#include "kernels/binder.h"
 #include "kernels/group_norm.wgsl.h"
 #include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
