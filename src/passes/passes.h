@@ -40,7 +40,8 @@ Graph join_ropes(const Graph& graph);
 Graph fuse_diamonds(const Graph& graph);
 Graph fuse_epilogue(const Graph& graph, int64_t max_inputs);
 Graph fuse_split(const Graph& graph);
-Graph pack_weights(const Graph& graph);
+// With weights of matrix products in panels of `panel_columns` columns, if that is not 0.
+Graph pack_weights(const Graph& graph, int64_t panel_columns = 0);
 // Moves what bodies compute from params and constants alone into the graph around them.
 Graph hoist_weights(const Graph& graph);
 Graph fuse_norms(const Graph& graph);

@@ -328,6 +328,9 @@ TEST(EncodedWeights, AreNotRewritten) {
   EXPECT_FALSE(conv.contains(".joined")) << conv;
 }
 
+Graph pack_as_they_lie(const Graph& graph) { return pack_weights(graph); }
+Graph pack_in_panels(const Graph& graph) { return pack_weights(graph, 8); }
+
 TEST(PackWeights, PacksFiltersOnceSideBySide) {
   const std::string body =
       "%x = input : f32[1, 4, 5, 6]\n%w = param : f32[3, 4, 3, 2]\n%y = conv(%x, %w)\n%n = neg(%x)\n"
@@ -351,7 +354,7 @@ TEST(PackWeights, PacksFiltersOnceSideBySide) {
 
 TEST(PackWeights, OfConvolutions) {
   expect_cases(
-      pack_weights, ".packed",
+      pack_as_they_lie, ".packed",
       {
           {"one axis",
            "%x = input : f32[2, 3, 7]\n%w = param : f32[4, 3, 2]\n%y = conv(%x, %w)\noutput y = %y", true},
@@ -374,7 +377,7 @@ TEST(PackWeights, OfConvolutions) {
 
 TEST(PackWeights, PacksWeightsThatLieAlongTheirBatches) {
   expect_cases(
-      pack_weights, ".packed",
+      pack_as_they_lie, ".packed",
       {
           {"two readers",
            "%x = input : f32[2, 3, 8]\n%w = param : f32[8, 4, 2]\n%t = transpose(%w) {perm=[2, 0, 1]}\n"
@@ -396,6 +399,49 @@ TEST(PackWeights, PacksWeightsThatLieAlongTheirBatches) {
           {"on the left",
            "%x = input : f32[8, 3]\n%w = param : f32[8, 4]\n%t = transpose(%w)\n%y = matmul(%t, %x)\n"
            "output y = %y",
+           false},
+      });
+}
+
+TEST(PackWeights, PutsMatricesInPanels) {
+  const std::string x = "%x = input : f32[3, 6]\n";
+  expect_cases(
+      pack_in_panels, "panels=8",
+      {
+          {"along n", x + "%w = param : f32[6, 24]\n%y = matmul(%x, %w)\noutput y = %y", true},
+          {"along k", x + "%w = param : f32[24, 6]\n%t = transpose(%w)\n%y = matmul(%x, %t)\noutput y = %y",
+           true},
+          {"batches, an epilogue and splits",
+           "%x = input : f32[2, 3, 6]\n%w = param : f32[6, 24]\n%b = param : f32[24]\n"
+           "%y = matmul(%x, %w, %b) {epilogue=\"add($0,$1)\", splits=[8,16]}\noutput y = %y\n"
+           "output z = %y:1",
+           true},
+          {"a vector", "%x = input : f32[6]\n%w = param : f32[6, 24]\n%y = matmul(%x, %w)\noutput y = %y",
+           true},
+          {"two readers, both products",
+           x + "%w = param : f32[6, 24]\n%y = matmul(%x, %w)\n%n = neg(%x)\n%z = matmul(%n, %w)\n"
+               "output y = %y\noutput z = %z",
+           true},
+          {"columns that are left over", x + "%w = param : f32[6, 20]\n%y = matmul(%x, %w)\noutput y = %y",
+           false},
+          {"no columns", x + "%w = param : f32[6, 0]\n%y = matmul(%x, %w)\noutput y = %y", false},
+          {"splits that cut a panel",
+           x + "%w = param : f32[6, 24]\n%y = matmul(%x, %w) {splits=[12,12]}\noutput y = %y\n"
+               "output z = %y:1",
+           false},
+          {"something else reads the weight",
+           x + "%w = param : f32[24, 6]\n%i = input : i32[2]\n%e = gather(%w, %i)\n%t = transpose(%w)\n"
+               "%y = matmul(%x, %t)\noutput y = %y\noutput e = %e",
+           false},
+          {"the weight is on both sides",
+           "%w = param : f32[8, 8]\n%y = matmul(%w, %w)\n%x = input : f32[8]\n%z = add(%y, %x)\noutput z = "
+           "%z",
+           false},
+          {"an output", x + "%w = param : f32[6, 24]\n%y = matmul(%x, %w)\noutput y = %y\noutput w = %w",
+           false},
+          {"an input", x + "%w = input : f32[6, 24]\n%y = matmul(%x, %w)\noutput y = %y", false},
+          {"batches of weights",
+           "%x = input : f32[2, 3, 6]\n%w = param : f32[2, 6, 24]\n%y = matmul(%x, %w)\noutput y = %y",
            false},
       });
 }

@@ -381,7 +381,7 @@ TEST(Optimize, AttentionReadsPackedProjectionsUnlessToldNotTo) {
 }
 
 TEST(PackWeights, WritesOutAWeightThatLiesAlongItsBatches) {
-  expect_pass(pack_weights,
+  expect_pass([](const Graph& graph) { return pack_weights(graph); },
               R"g(%x = input : f32[5, 3, 8]
                  %w = param : f32[8, 4, 5]
                  %t = transpose(%w) {perm=[2, 0, 1]}

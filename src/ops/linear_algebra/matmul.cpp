@@ -42,6 +42,17 @@ std::shared_ptr<Op> MatMul::with_splits(std::vector<int64_t> sizes) const {
   return op;
 }
 
+std::shared_ptr<Op> MatMul::with_panels(std::span<const TensorType> inputs, int64_t width) const {
+  const Shape& b = inputs[1].shape;
+  const auto whole = [&](int64_t columns) { return columns > 0 && columns % width == 0; };
+  if (panels != 0 || b.rank() != 2 || !b.is_static() || !is_float(inputs[1].dtype) || !whole(b[1].value()))
+    return nullptr;
+  if (!std::ranges::all_of(splits, whole)) return nullptr;  // parts are cut between panels
+  auto op = std::make_shared<MatMul>(*this);
+  op->panels = width;
+  return op;
+}
+
 // A matrix of weights, and in the epilogue only vectors with a number for each column.
 std::optional<ProductOp::Join> MatMul::join(std::span<const TensorType> inputs) const {
   const Shape& b = inputs[1].shape;
@@ -74,6 +85,15 @@ std::vector<TensorType> MatMul::infer(const InferArgs& in) const {
   Shape a = in.shape(0);
   Shape b = in.shape(1);
   if (a.rank() == 0 || b.rank() == 0) fail("matmul: {} is a scalar; use mul", a.rank() == 0 ? "a" : "b");
+  if (panels != 0) {
+    if (panels < 0 || b.rank() != 3 || !(b[2] == Dim(panels))) {
+      fail("matmul: b {} does not lie in panels of {} columns, as [n / {}, k, {}]", b.text(), panels, panels,
+           panels);
+    }
+    if (!std::ranges::all_of(splits, [&](int64_t columns) { return columns % panels == 0; }))
+      fail("matmul: the splits [{}] cut panels of {} columns", joined(splits), panels);
+    b = Shape{b[1], b[0] * b[2]};
+  }
   const bool a_vector = a.rank() == 1;
   const bool b_vector = b.rank() == 1;
   if (a_vector) a.insert(0, 1);
@@ -138,6 +158,19 @@ void fold_batches(products::Product& p, products::Grouped& a, products::Grouped&
   p.size.m *= std::exchange(p.size.batch, 1);
 }
 
+// b, which is [.., k, n] or in panels [n / panels, k, panels], with n.
+int64_t column_count(const std::vector<int64_t>& b, int64_t panels) {
+  return panels != 0 ? b[0] * b[2] : b.size() == 1 ? 1 : b.back();
+}
+
+// Panels as [batch.., panel, column, k].
+products::Grouped by_panels(const Operand& b, const std::vector<int64_t>& batch) {
+  const View v = b.view.permute({0, 2, 1});
+  std::vector<int64_t> dims = batch;
+  dims.insert(dims.end(), v.dims.begin(), v.dims.end());
+  return {b.with_view(v.broadcast_to(dims)), std::ssize(batch), 2};
+}
+
 // b as [batch.., columns, k].
 products::Grouped by_columns(const Operand& b) {
   std::vector<int64_t> order(static_cast<size_t>(b.view.rank()));
@@ -146,9 +179,9 @@ products::Grouped by_columns(const Operand& b) {
   return {b.with_view(b.view.permute(order)), b.view.rank() - 2, 1};
 }
 
-// y = expr(a x b, extra..) for operands [batch.., m, k], [batch.., k, n] and [batch.., m, n].
-products::Product make_product(const Operand& a, const Operand& b, const Operand& y, const OperandList& extra,
-                               const Expr& expr) {
+// y = expr(a x b, extra..) for operands [batch.., m, k], columns [batch.., n.., k] and [batch.., m, n].
+products::Product make_product(const Operand& a, products::Grouped right, const Operand& y,
+                               const OperandList& extra, const Expr& expr) {
   const int64_t axes = y.view.rank() - 2;
   products::Product p;
   const Dims& dims = y.view.dims;
@@ -156,7 +189,6 @@ products::Product make_product(const Operand& a, const Operand& b, const Operand
   p.expr = expr;
   for (const Operand& e : extra) p.extra.push_back({e, axes, 1});
   products::Grouped left{a, axes, 1};
-  products::Grouped right = by_columns(b);
   products::Grouped out{y, axes, 1};
   fold_batches(p, left, right, out);
   p.a = std::make_shared<products::LoadStrided>(left);
@@ -174,12 +206,12 @@ bool MatMul::reads_encoded(int64_t input, DType encoding, const View& view) cons
 
 void MatMul::lower(Lowering& l) const {
   std::vector<int64_t> out = l.out().view.dims;
-  if (!splits.empty()) out.back() = l.in(1).view.dims.back();
+  if (!splits.empty()) out.back() = column_count(l.in(1).view.dims, panels);
   if (product(out) == 0) return;
   const bool a_vector = l.in(0).view.rank() == 1;
   const bool b_vector = l.in(1).view.rank() == 1;
   const int64_t m = a_vector ? 1 : l.in(0).view.dims[l.in(0).view.dims.size() - 2];
-  const int64_t n = b_vector ? 1 : l.in(1).view.dims.back();
+  const int64_t n = column_count(l.in(1).view.dims, panels);
   const std::vector<int64_t> dims = matrix_dims(out, a_vector, b_vector, m, n);
   const std::vector<int64_t> batch(dims.begin(), dims.end() - 2);
   std::vector<DType> types = {l.in(0).dtype, l.in(1).dtype};
@@ -190,10 +222,17 @@ void MatMul::lower(Lowering& l) const {
     extra.push_back(l.in(i).with_view(*as_matrix));
   }
   const Operand a = l.in(0).with_view(matrix_view(l.in(0).view, true, batch));
-  const Operand b = l.in(1).with_view(matrix_view(l.in(1).view, false, batch));
+  // The columns from `begin` on.
+  const auto columns_of_b = [&](int64_t begin, int64_t length) {
+    const Operand& b = l.in(1);
+    if (panels != 0) return by_panels(b.with_view(b.view.slice(0, begin / panels, length / panels)), batch);
+    const View v = matrix_view(b.view, false, batch);
+    return by_columns(b.with_view(v.slice(v.rank() - 1, begin, length)));
+  };
   const Expr tail = typed_epilogue(types);
   if (splits.empty()) {
-    products::lower(l, kName, make_product(a, b, l.out().with_view(View::contiguous(dims)), extra, tail));
+    const Operand y = l.out().with_view(View::contiguous(dims));
+    products::lower(l, kName, make_product(a, columns_of_b(0, n), y, extra, tail));
     return;
   }
   // One store to all outputs or, if they cannot be bound together, a product for each.
@@ -204,24 +243,22 @@ void MatMul::lower(Lowering& l) const {
     if (splits[i] > 0) outputs.push_back(l.out(static_cast<int64_t>(i)).with_view(View::contiguous(part)));
   }
   const Operand shape{.dtype = outputs[0].dtype, .view = View::contiguous(dims)};
-  products::Product whole = make_product(a, b, shape, extra, tail);
+  products::Product whole = make_product(a, columns_of_b(0, n), shape, extra, tail);
   whole.y = std::make_shared<products::StoreSplit>(outputs);
   if (products::lower_bound(l, kName, std::move(whole))) return;
   int64_t begin = 0;
   for (const Operand& y : outputs) {
     const int64_t length = y.view.dims.back();
-    const auto columns = [&](const Operand& o) {
-      return o.with_view(o.view.slice(o.view.rank() - 1, begin, length));
-    };
     OperandList some;
-    for (const Operand& e : extra) some.push_back(columns(e));
-    products::lower(l, kName, make_product(a, columns(b), y, some, tail));
+    for (const Operand& e : extra)
+      some.push_back(e.with_view(e.view.slice(e.view.rank() - 1, begin, length)));
+    products::lower(l, kName, make_product(a, columns_of_b(begin, length), y, some, tail));
     begin += length;
   }
 }
 
 void lower_product(Lowering& l, const Operand& a, const Operand& b, const Operand& y) {
-  if (y.view.elements() > 0) products::lower(l, MatMul::kName, make_product(a, b, y, {}, {}));
+  if (y.view.elements() > 0) products::lower(l, MatMul::kName, make_product(a, by_columns(b), y, {}, {}));
 }
 
 // All columns, then those of each output.
@@ -229,7 +266,7 @@ void MatMul::reference_splits(RefContext& r) const {
   std::vector<const RefTensor*> inputs;
   for (int64_t i = 0; i < r.input_count(); ++i) inputs.push_back(&r.in(i));
   std::vector<int64_t> dims = r.out().dims;
-  dims.back() = r.in(1).dims.back();
+  dims.back() = column_count(r.in(1).dims, panels);
   const TensorType type{r.out().dtype, Shape(dims)};
   RefContext whole(inputs, std::span(&type, 1));
   MatMul unsplit = *this;
@@ -245,13 +282,24 @@ void MatMul::reference_splits(RefContext& r) const {
   }
 }
 
+namespace {
+
+// [n / panels, k, panels] as [k, n].
+RefTensor without_panels(const RefTensor& b) {
+  RefTensor out = RefTensor::zeros(b.dtype, {b.dims[1], b.dims[0] * b.dims[2]});
+  out.real = gather_view(b.real, View::contiguous(b.dims).permute({1, 0, 2}));
+  return out;
+}
+
+}  // namespace
+
 void MatMul::reference(RefContext& r) const {
   if (!splits.empty()) {
     reference_splits(r);
     return;
   }
   const RefTensor& a = r.in(0);
-  const RefTensor& b = r.in(1);
+  const RefTensor b = panels != 0 ? without_panels(r.in(1)) : r.in(1);
   const std::vector<int64_t>& out = r.out().dims;
   const bool a_vector = a.dims.size() == 1;
   const bool b_vector = b.dims.size() == 1;
@@ -333,9 +381,11 @@ void register_matmul(OpTable& table) {
        .operands = "a (T i32 u32 i8 u8): [.., m, k], or a vector [k]\n"
                    "b (T i32 u32 i8 u8): [.., k, n], or a vector [k]; batches broadcast\n"
                    "extra... (any): further inputs of the epilogue, which broadcast to the result",
-       .attributes = "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
-                     "$2, ..; empty: none\n"
-                     "splits: how many columns each output has; empty: one output has all",
+       .attributes =
+           "epilogue: a scalar expression of the result $0 and the extra inputs $1, "
+           "$2, ..; empty: none\n"
+           "splits: how many columns each output has; empty: one output has all\n"
+           "panels: how many columns of b lie together, in [n / panels, k, panels]; 0: b is [.., k, n]",
        .outputs = "y (any): [.., m, n], or its first columns; of the type of a, i32 for "
                   "bytes, or of the epilogue\n"
                   "parts... (any): the other columns, if there are splits",
@@ -357,6 +407,10 @@ void register_matmul(OpTable& table) {
            "{epilogue=\"t0=cast_f32($0); mul(t0,0.5)\"}",
            "matmul(T[2,5,20], T[20,27], T[27]) {epilogue=\"add($0,$1)\", splits=[8,16,3]}",
            "matmul(T[6,8], T[8,12]) {splits=[4,8]}",
+           // Columns in panels.
+           "matmul(T[33,70], T[5,70,32], T[160]) {epilogue=\"add($0,$1)\", panels=32}",
+           "matmul(T[2,3,5], T[4,5,8], T[3,32]) {epilogue=\"add($0,$1)\", panels=8, splits=[8,0,24]}",
+           "matmul(T[300], T[2,300,32]) {panels=32}", "matmul(T[3,7], T[3,7,3]) {panels=3}",
            // Fours of columns that would reach into the next part, of which some are fours.
            "matmul(T[5,8], T[8,8]) {splits=[4,3,1]}", "matmul(T[3,8], T[8,7]) {splits=[0,7]}",
            "matmul(T[300,70], T[70,200]) {splits=[100,0,36,64]}",

@@ -14,10 +14,12 @@ struct MatMul final : ProductOpOf<MatMul> {
   static constexpr auto kName = "matmul";
 
   std::vector<int64_t> splits;  // the columns of several outputs; empty: one output with all of them
+  int64_t panels = 0;  // how many columns of b lie together: b is [n / panels, k, panels]; 0: [.., k, n]
 
   void visit_attributes(AttributeVisitor& v) override {
     v("epilogue", epilogue, {});
     v("splits", splits, {});
+    v("panels", panels, int64_t{0});
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
@@ -32,7 +34,8 @@ struct MatMul final : ProductOpOf<MatMul> {
   double terms(std::span<const TensorType> inputs) const override;
   std::shared_ptr<Op> with_epilogue(ExprAttr other) const override;
   std::shared_ptr<Op> with_splits(std::vector<int64_t> sizes) const override;
-  bool is_plain_matmul() const override { return epilogue.empty() && splits.empty(); }
+  std::shared_ptr<Op> with_panels(std::span<const TensorType> inputs, int64_t width) const override;
+  bool is_plain_matmul() const override { return epilogue.empty() && splits.empty() && panels == 0; }
   std::optional<Join> join(std::span<const TensorType> inputs) const override;
   std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override;
 };

@@ -84,9 +84,12 @@ fn x_stage(r: x_Run, i: u32, first: u32, end: u32, lane: u32) {
 // What loops share. A tile is the part of y that an invocation or a workgroup makes.
 constexpr std::string_view kCommon =
     R"(struct Tile { batch: u32, row: u32, col: u32, k_begin: u32, k_end: u32, y_batch: u32, }
+const ROWS_FIRST: bool = false;  //@ spec
 fn tile_at(g: u32, rows: u32, cols: u32) -> Tile {
-  let col = params.col_begin + (g % params.n_tiles) * cols;
-  let row = params.row_begin + (g / params.n_tiles) % params.m_tiles * rows;
+  let n_tile = select(g % params.n_tiles, g / params.m_tiles % params.n_tiles, ROWS_FIRST);
+  let m_tile = select(g / params.n_tiles % params.m_tiles, g % params.m_tiles, ROWS_FIRST);
+  let col = params.col_begin + n_tile * cols;
+  let row = params.row_begin + m_tile * rows;
   let slice = g / (params.n_tiles * params.m_tiles);  // of the batch and of k
   let batch = params.batch_begin + slice % params.batches;
   let part = slice / params.batches;
@@ -337,6 +340,9 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
   const KernelPtr kernel = kernel_of(p, launch, four, code);
   OperandList operands;
   SpecList specs = launch.specs;
+  // A CPU runs workgroups one after the other: those that share columns of b find them in its cache. Where
+  // a workgroup has many tiles, its lanes stay side by side along n.
+  specs.push_back(spec_value("ROWS_FIRST", l.caps().software() && launch.tiles_per_group == 1));
   const auto add = [&](Binding part_of, std::string_view name) {
     std::ranges::move(part_of.operands, std::back_inserter(operands));
     words.insert(words.end(), part_of.words.begin(), part_of.words.end());

@@ -50,6 +50,12 @@ class ProductOp {
     return std::nullopt;
   }
 
+  // The same for a weight [k, n] that lies in panels, as [n / width, k, width]: a CPU reads each from its
+  // first byte to its last. Null if it cannot, for these types of inputs.
+  virtual std::shared_ptr<Op> with_panels(std::span<const TensorType> /*inputs*/, int64_t /*width*/) const {
+    return nullptr;
+  }
+
   // For inference: the type of the result, whose shape the epilogue's inputs must broadcast to.
   DType epilogue_type(const InferArgs& in, const Shape& result) const;
   // The epilogue for these types of all inputs; it has no steps if there is none.
