@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 
 #include "base/checked.h"
 #include "encodings/encoding.h"
+#include "kernels/lib.wgsl.h"
 
 namespace rlx {
+
+namespace {
+constexpr int64_t kFlatGroup = kernels::lib::prelude::FLAT_GROUP;
+}  // namespace
 
 int64_t elements_per_word(DType dtype, const Caps& caps) {
   if (dtype == DType::f16 && caps.shader_f16) return 1;
@@ -30,6 +36,16 @@ std::string_view wgsl_type(DType dtype) {
     default:
       return "f32";
   }
+}
+
+bool cpu_lanes(const Caps& caps) {
+  return caps.software() && caps.subgroups && caps.subgroup_min_size == caps.subgroup_max_size &&
+         std::has_single_bit(caps.subgroup_max_size) && caps.subgroup_max_size <= kFlatGroup;
+}
+
+int64_t flat_pieces(const Caps& caps) {
+  return kFlatGroup *
+         int64_t{cpu_lanes(caps) ? kernels::lib::lanes_cpu::FLAT_EACH : kernels::lib::prelude::FLAT_EACH};
 }
 
 bool calls_walk(const OperandDecl& o, WalkPart part) {
@@ -214,6 +230,7 @@ BoundParts bind_dispatch(const Dispatch& d, const std::vector<Placement>& placem
   pattern.f16 = caps.shader_f16 && std::ranges::any_of(d.operands, [](const Operand& o) {
                   return o.present() && o.dtype == DType::f16;
                 });
+  pattern.cpu_lanes = d.kernel->invocation && cpu_lanes(caps);
   bound.views = {0, to_u32(d.groups)};
 
   const auto place_of = [&](int32_t storage) { return placements[static_cast<size_t>(storage)]; };

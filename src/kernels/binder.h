@@ -103,6 +103,12 @@ void for_each_view_word(const OperandDecl& operand, const OperandPattern& p, F&&
   }
 }
 
+// Whether kernels whose main takes an Invocation get that of lib/lanes_cpu: the device is the CPU, and a
+// lane's place in its workgroup follows from that in its subgroup.
+bool cpu_lanes(const Caps& caps);
+// Pieces of work of a workgroup of a kernel that uses lib/flat or lib/each.
+int64_t flat_pieces(const Caps& caps);
+
 // How a storage binding is declared.
 enum class Element : uint8_t { f32, f16, i32, u32, vec2f, vec4f, vec4h, word, atomic_word, atomic_i32 };
 
@@ -119,7 +125,8 @@ struct Pattern {
   SpecList specs;
   int64_t segment_bytes = 0;
   bool partial = false;
-  bool f16 = false;  // the module enables f16
+  bool f16 = false;        // the module enables f16
+  bool cpu_lanes = false;  // invocations are those of lib/lanes_cpu
   friend bool operator==(const Pattern&, const Pattern&) = default;
 };
 

@@ -50,8 +50,10 @@ std::vector<std::string> fragment_names() {
   return names;
 }
 
-std::string needed_declarations(const Kernel& kernel, std::string_view text) {
-  std::vector<const Fragment*> fragments = {&common_fragment()};
+std::string needed_declarations(const Kernel& kernel, std::string_view text, const Fragment* instead) {
+  std::vector<const Fragment*> fragments;
+  if (instead) fragments.push_back(instead);  // the first declaration of a name is the one that is taken
+  fragments.push_back(&common_fragment());
   for (const std::string& lib : kernel.libs) fragments.push_back(find_fragment(lib));
   std::unordered_map<std::string_view, const Declaration*> missing;  // those not needed so far
   std::vector<std::string_view> asked = identifiers(text);

@@ -15,7 +15,7 @@ const Fragment* find_fragment(std::string_view name);
 std::vector<std::string> fragment_names();
 
 // The declarations of the kernel's fragments that `text`, its source with the accessors, needs directly or
-// indirectly.
-std::string needed_declarations(const Kernel& kernel, std::string_view text);
+// indirectly. Those of `instead`, if it is given, take the place of others with the same names.
+std::string needed_declarations(const Kernel& kernel, std::string_view text, const Fragment* instead);
 
 }  // namespace rlx

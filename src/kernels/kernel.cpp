@@ -40,6 +40,8 @@ void add_fragments(Kernel& k) {
       fail(ErrorKind::invalid_argument, "{}.wgsl: there is no fragment named '{}' to use (there is: {})",
            k.name, lib, joined(fragment_names()));
     add_calls(k, std::vector<std::string_view>(fragment->calls.begin(), fragment->calls.end()));
+    for (const Declaration& d : fragment->declarations)
+      k.invocation |= d.entry_point && std::ranges::contains(d.uses, "Invocation");
     for (const std::string& e : fragment->enables) {
       if (!std::ranges::contains(k.enables, e)) k.enables.push_back(e);
     }

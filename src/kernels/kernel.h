@@ -69,6 +69,7 @@ struct Kernel {
   std::vector<std::string> libs;     // fragments of kernels/lib that it uses, in order
   std::vector<std::string> enables;  // WGSL extensions, including those of its fragments
   bool flat = false;                 // uses lib/flat: whole words of the output are written at once
+  bool invocation = false;           // its main takes the struct Invocation of lib/prelude
   bool owns = false;  // defines owns(i), whether a dispatch makes element i: inputs can be bound in pieces
 };
 

@@ -167,7 +167,7 @@ void Lowering::flat(Dispatch whole) {
   const int64_t pack = elements_per_word(whole.operands[y].dtype, caps_);
   const auto part = [&](int64_t begin, int64_t length) {
     Dispatch d = whole;
-    d.groups = ceil_div(length, kFlatGroup * pack);
+    d.groups = ceil_div(length, flat_pieces(caps_) * pack);
     set_word(d, 0, begin);
     set_word(d, 1, begin + length);
     if (length == count) return d;

@@ -14,7 +14,6 @@
 #include "base/fail.h"
 #include "ir/leaf.h"
 #include "kernels/dispatch.h"
-#include "kernels/lib.wgsl.h"
 #include "kernels/target.h"
 #include "kernels/variant.h"
 #include "rlx/tensor.h"
@@ -60,9 +59,6 @@ class Scratch {
   InlineVector<int32_t, 4> taken_;
   InlineVector<int64_t, 4> bytes_;
 };
-
-// Invocations per workgroup of flat kernels.
-inline constexpr int64_t kFlatGroup = kernels::lib::flat::FLAT_GROUP;
 
 class Lowering {
  public:

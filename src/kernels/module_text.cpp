@@ -35,6 +35,8 @@ std::string with_specs(const Kernel& kernel, const SpecList& specs) {
 std::string module_text(const Kernel& kernel, const Pattern& pattern) {
   std::string out = "// " + kernel.name + "\n";
   if (pattern.f16 && !std::ranges::contains(kernel.enables, "f16")) out += "enable f16;\n";
+  const Fragment* const lanes = pattern.cpu_lanes ? find_fragment("lanes_cpu") : nullptr;
+  if (lanes && !std::ranges::contains(kernel.enables, "subgroups")) out += "enable subgroups;\n";
   for (const std::string& extension : kernel.enables) out += formatted("enable {};\n", extension);
   std::string views = "struct Views {\n";
   for (const std::string_view word : kViewsHead) views += formatted("  {}: u32,\n", word);
@@ -52,7 +54,7 @@ std::string module_text(const Kernel& kernel, const Pattern& pattern) {
                      b.writable ? "read_write" : "read", i, element_text(b.element));
   }
   const std::string own = "//# accessors 1\n" + accessors + with_specs(kernel, pattern.specs);
-  return out + needed_declarations(kernel, own) + own;
+  return out + needed_declarations(kernel, own, lanes) + own;
 }
 
 std::string default_module_text(const KernelPtr& kernel, DType encoding) {

@@ -290,14 +290,15 @@ void check_conventions(const Kernel& k, const Lines& lines) {
     return std::ranges::contains(k.specs, name, &SpecDecl::name);
   };
   const std::vector<std::string_view> functions = called_functions(k.source);
+  const bool each = uses("each");
   const bool team =
       std::ranges::any_of(k.libs, [](const std::string& lib) { return lib.starts_with("team_"); });
-  if (k.flat && team)
-    fail(ErrorKind::invalid_argument, "{}: a kernel uses either flat or a team, not both", lines.file);
-  if (k.flat || team) {
+  if (k.flat + each + team > 1)
+    fail(ErrorKind::invalid_argument, "{}: a kernel uses only one of flat, each and a team", lines.file);
+  if (k.flat || each || team) {
     if (k.params.size() < 2 || k.params[0].name != "first" || k.params[1].name != "end")
       fail(ErrorKind::invalid_argument,
-           "{}: the Params of a kernel that uses flat or a team must begin with `first: u32, end: u32`",
+           "{}: the Params of a kernel that uses flat, each or a team must begin with `first: u32, end: u32`",
            lines.file);
   }
   const auto need = [&](bool needs, bool has, std::string_view user, std::string_view what) {
@@ -305,6 +306,7 @@ void check_conventions(const Kernel& k, const Lines& lines) {
       fail(ErrorKind::invalid_argument, "{}: a kernel that uses {} must have {}", lines.file, user, what);
   };
   need(k.flat, std::ranges::contains(functions, "element"), "flat", "a function element(i: u32) -> y_t");
+  need(each, std::ranges::contains(functions, "task"), "each", "a function task(i: u32)");
   need(team, has_spec("TEAM"), "a team", "the spec constant TEAM");
   need(team, std::ranges::contains(functions, "row_task"), "a team", "a function row_task");
   need(uses("four") || uses("put_four"), has_spec("FOUR"), "four", "the spec constant FOUR");
@@ -402,6 +404,7 @@ Kernel parse_kernel_alone(std::string text) {
   parse_specs(k);
   k.constants = host_constants(k.source);
   k.flat = std::ranges::contains(k.libs, "flat");
+  k.invocation = std::ranges::contains(identifiers(k.source), "Invocation");
   check_enables(k, lines);
   check_conventions(k, lines);
   add_calls(k, called_functions(k.source));

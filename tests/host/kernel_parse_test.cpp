@@ -116,6 +116,10 @@ TEST(KernelParse, ErrorsNameTheFileAndTheLine) {
   EXPECT_TRUE(error("//@ out y any\n//@ use flat\n").contains("begin with `first: u32, end: u32`"));
   EXPECT_TRUE(error("//@ out y any\n//@ use flat\nstruct Params { first: u32, end: u32, }\n")
                   .contains("element(i: u32)"));
+  EXPECT_TRUE(error("//@ out y any\n//@ use each\n").contains("begin with `first: u32, end: u32`"));
+  EXPECT_TRUE(error("//@ out y any\n//@ use each\nstruct Params { first: u32, end: u32, }\n")
+                  .contains("task(i: u32)"));
+  EXPECT_TRUE(error("//@ out y any\n//@ use flat each\n").contains("only one of flat, each and a team"));
 }
 
 }  // namespace

@@ -31,11 +31,11 @@ std::vector<Part> parts_of(const BatchElementwise& op, const TypeOf& type_of) {
   return parts;
 }
 
-// One invocation for an element of all outputs: everything is read before anything is written.
+// A task for an element of all outputs: everything is read before anything is written.
 Kernel kernel_of(const std::vector<Part>& parts, std::vector<uint32_t>& params) {
   Kernel k;
   k.name = "batch_elementwise";
-  std::string members = "  end: u32,\n";
+  std::string members = "  first: u32,\n  end: u32,\n";
   std::string statements;
   std::string puts;
   for (size_t e = 0; e < parts.size(); ++e) {
@@ -45,7 +45,7 @@ Kernel kernel_of(const std::vector<Part>& parts, std::vector<uint32_t>& params) 
       statements += formatted("  let v{0} = a{0}_at(i);\n", i);
       values.push_back(formatted("v{}", i));
     }
-    const ExprCode code = generate(parts[e].expr, values, formatted("t{}_", e), params.size() - 1);
+    const ExprCode code = generate(parts[e].expr, values, formatted("t{}_", e), params.size() - 2);
     for (const std::string& m : code.params) members += "  " + m + ",\n";
     params.insert(params.end(), code.words.begin(), code.words.end());
     statements += code.statements;
@@ -53,17 +53,8 @@ Kernel kernel_of(const std::vector<Part>& parts, std::vector<uint32_t>& params) 
   }
   for (size_t e = 0; e < parts.size(); ++e)
     k.operands.push_back({formatted("y{}", e), OperandDecl::Kind::any, true, false});
-  k.source = formatted(
-      R"(struct Params {{
-{}}}
-@compute @workgroup_size({})
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {{
-  let i = group_index(group, groups) * {}u + lane;
-  if (i >= params.end) {{ return; }}
-{}{}}}
-)",
-      members, kFlatGroup, kFlatGroup, statements, puts);
+  k.libs.emplace_back("each");
+  k.source = formatted("struct Params {{\n{}}}\nfn task(i: u32) {{\n{}{}}}\n", members, statements, puts);
   return k;
 }
 
@@ -107,7 +98,7 @@ void BatchElementwise::lower(Lowering& l) const {
   const int64_t elements = l.out().view.elements();
   if (elements == 0) return;
   const std::vector<Part> parts = parts_of(*this, [&](int64_t i) { return l.in(i).dtype; });
-  std::vector<uint32_t> params = {to_u32(elements)};
+  std::vector<uint32_t> params = {0, to_u32(elements)};
   const Kernel kernel = kernel_of(parts, params);
   OperandList operands;
   for (const Operand& o : l.inputs()) operands.push_back(o.with_view(o.view.broadcast_to(dims)));
@@ -115,7 +106,7 @@ void BatchElementwise::lower(Lowering& l) const {
   Dispatch d = [&] {
     const Lowering::Label label(l, {.row = "joint"});
     return l.make(make_kernel(kernel), std::move(operands), std::as_bytes(std::span(params)),
-                  ceil_div(elements, kFlatGroup));
+                  ceil_div(elements, flat_pieces(l.caps())));
   }();
   if (fits(d, l.caps())) return l.emit(std::move(d));
   for (size_t e = 0; e < parts.size(); ++e) {

@@ -165,7 +165,7 @@ void add_scalar_main(Kernel& k, size_t inputs) {
       formatted("fn element(i: u32) -> y_t {{ return compute({}); }}\n", arguments(inputs, "a{}_at(i)"));
 }
 
-// Four elements per invocation; `first` and `end` count groups of four.
+// Four elements at a time; `first` and `end` count groups of four.
 void add_vec4_main(Kernel& k, const OperandList& inputs) {
   std::string loads;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -175,17 +175,14 @@ void add_vec4_main(Kernel& k, const OperandList& inputs) {
                     : formatted("  let v{0} = vec4<a{0}_t>(a{0}_at(i));\n", i);
   }
   k.operands[inputs.size()].x4 = true;
+  k.libs.emplace_back("each");
   k.source += formatted(
-      R"(@compute @workgroup_size({})
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {{
-  let q = params.first + group_index(group, groups) * {}u + lane;
-  if (q >= params.end) {{ return; }}
+      R"(fn task(q: u32) {{
   let i = 4u * q;
 {}  y_put4(i, vec4<y_t>(compute({}), compute({}), compute({}), compute({})));
 }}
 )",
-      kFlatGroup, kFlatGroup, loads, arguments(inputs.size(), "v{}.x"), arguments(inputs.size(), "v{}.y"),
+      loads, arguments(inputs.size(), "v{}.x"), arguments(inputs.size(), "v{}.y"),
       arguments(inputs.size(), "v{}.z"), arguments(inputs.size(), "v{}.w"));
 }
 
@@ -220,7 +217,7 @@ bool emit_vec4(Lowering& l, const Problem& p, const Candidate&) {
   add_vec4_main(kernel, p.inputs);
   const int64_t quads = p.y.view.elements() / 4;
   params[1] = to_u32(quads);
-  Dispatch d = make_dispatch(l, kernel, p, params, ceil_div(quads, kFlatGroup));
+  Dispatch d = make_dispatch(l, kernel, p, params, ceil_div(quads, flat_pieces(l.caps())));
   if (!fits(d, l.caps())) return false;
   l.emit(std::move(d));
   return true;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/format.h"
+#include "kernels/lib.wgsl.h"
 #include "kernels/rates.h"
 
 namespace rlx {

@@ -8,6 +8,7 @@
 #include "kernels/binder.h"
 #include "kernels/candidates.wgsl.h"
 #include "kernels/dispatch_limit.h"
+#include "kernels/lib.wgsl.h"
 #include "kernels/rank.wgsl.h"
 #include "kernels/rates.h"
 #include "kernels/select_rows.wgsl.h"

@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "ir/reference.h"
 #include "kernels/binder.h"
+#include "kernels/lib.wgsl.h"
 #include "kernels/nucleus_pick.wgsl.h"
 #include "kernels/nucleus_sum.wgsl.h"
 #include "kernels/rates.h"

@@ -92,9 +92,9 @@ std::vector<Candidate> copies_candidates(const Target& target, const Problem& p)
 KernelPtr joined_kernel(size_t count, bool fours) {
   Kernel k;
   k.name = fours ? "concat_fours" : "concat";
-  if (!fours) k.libs = {"flat"};
-  std::string members = fours ? "  end: u32,\n  row: u32,\n"
-                              : "  first: u32,\n  end: u32,\n  row: u32,\n  begin: u32,\n  length: u32,\n";
+  k.libs = {fours ? "each" : "flat"};
+  std::string members = "  first: u32,\n  end: u32,\n  row: u32,\n";
+  if (!fours) members += "  begin: u32,\n  length: u32,\n";
   std::string choices;
   for (size_t i = 0; i < count; ++i) {
     k.operands.push_back({formatted("a{}", i), OperandDecl::Kind::any, false, fours});
@@ -111,14 +111,9 @@ KernelPtr joined_kernel(size_t count, bool fours) {
   k.source += fours ? formatted(
                           R"(fn four(i: u32) -> vec4<y_t> {{
   {}}}
-@compute @workgroup_size({})
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {{
-  let i = 4u * (group_index(group, groups) * {}u + lane);
-  if (i < params.end) {{ y_put4(i, four(i)); }}
-}}
+fn task(i: u32) {{ y_put4(4u * i, four(4u * i)); }}
 )",
-                          value, kFlatGroup, kFlatGroup)
+                          value)
                     : formatted(
                           R"(fn element(i: u32) -> y_t {{
   {}}}
@@ -146,7 +141,7 @@ Dispatch join(Lowering& l, const Problem& p, size_t from, size_t to) {
   }
   operands.push_back(p.y);
   Dispatch d = l.make(joined_kernel(to - from, false), std::move(operands), std::as_bytes(std::span(params)),
-                      ceil_div(last - first, kFlatGroup * pack));
+                      ceil_div(last - first, flat_pieces(l.caps()) * pack));
   d.partial = to - from < p.parts.size();
   return d;
 }
@@ -169,7 +164,7 @@ std::vector<Candidate> fours_candidates(const Target& target, const Problem& p) 
 
 Dispatch join_fours(const Lowering& l, const Problem& p) {
   const int64_t elements = p.rows * p.row;
-  std::vector<uint32_t> params = {to_u32(elements), to_u32(p.row)};
+  std::vector<uint32_t> params = {0, to_u32(elements / 4), to_u32(p.row)};
   OperandList operands;
   for (const Part& part : p.parts) {
     operands.push_back(part.x);
@@ -179,7 +174,7 @@ Dispatch join_fours(const Lowering& l, const Problem& p) {
   operands.push_back(p.y);
   for (Operand& o : operands) o.x4 = true;
   return l.make(joined_kernel(p.parts.size(), true), std::move(operands), std::as_bytes(std::span(params)),
-                ceil_div(elements, 4 * kFlatGroup));
+                ceil_div(elements, 4 * flat_pieces(l.caps())));
 }
 
 void copy_part(Lowering& l, const Problem& p, const Part& part) {
