@@ -4,8 +4,8 @@
 fn flat_count() -> u32 { return params.end; }
 
 @compute @workgroup_size(FLAT_GROUP)
-fn main(at: Invocation) {
-  let first = group_index(at.group, at.groups) * (FLAT_GROUP * FLAT_EACH) + lane_of(at);
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
+  let first = group_index(group, groups) * (FLAT_GROUP * FLAT_EACH) + lane_of(invocation);
   for (var k = 0u; k < FLAT_EACH; k++) {
     let i = params.first + (first + k * FLAT_GROUP) * y_pack;
     if (i < params.end) { y_store(i); }

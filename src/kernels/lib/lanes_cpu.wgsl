@@ -6,10 +6,8 @@ enable subgroups;
 const FLAT_EACH: u32 = 4u;
 
 struct Invocation {
-  @builtin(workgroup_id) group: vec3u,
-  @builtin(num_workgroups) groups: vec3u,
   @builtin(subgroup_id) subgroup: u32,
   @builtin(subgroup_size) subgroup_size: u32,
   @builtin(subgroup_invocation_id) subgroup_lane: u32,
 }
-fn lane_of(at: Invocation) -> u32 { return at.subgroup * at.subgroup_size + at.subgroup_lane; }
+fn lane_of(i: Invocation) -> u32 { return i.subgroup * i.subgroup_size + i.subgroup_lane; }

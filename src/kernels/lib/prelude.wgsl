@@ -6,18 +6,14 @@ fn group_index(id: vec3u, count: vec3u) -> u32 {
 }
 fn group_count() -> u32 { return views.group_count; }
 
-// What a main takes as its only parameter, and which of the FLAT_GROUP invocations of its workgroup it is, in an order
-// in which neighbours run side by side. Each has FLAT_EACH pieces of the work (lib/flat, lib/each). On CPUs the binder
-// takes these from lib/lanes_cpu.
+// The invocations of a workgroup of lib/flat and lib/each, and how many pieces of the work each has. On CPUs the binder
+// takes FLAT_EACH, Invocation and lane_of from lib/lanes_cpu.
 const FLAT_GROUP: u32 = 256u;
 const FLAT_EACH: u32 = 1u;
 
-struct Invocation {
-  @builtin(workgroup_id) group: vec3u,
-  @builtin(num_workgroups) groups: vec3u,
-  @builtin(local_invocation_index) lane: u32,
-}
-fn lane_of(at: Invocation) -> u32 { return at.lane; }
+// The last parameter of a main, and which invocation of its workgroup it is: neighbours run side by side.
+struct Invocation { @builtin(local_invocation_index) lane: u32, }
+fn lane_of(i: Invocation) -> u32 { return i.lane; }
 
 // By bit pattern: compilers may assume that `x != x` is false.
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }

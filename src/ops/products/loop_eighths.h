@@ -46,8 +46,8 @@ fn four_columns(q: b_QuadLine, k: u32, lane: u32, av: array<vec4<sum_t>, 8>) -> 
 }
 
 @compute @workgroup_size(LANES)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
+  let lane = lane_of(invocation);
   let g = group_index(group, groups);
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
   let t = tile_at(g, 1u, COLS);

@@ -26,8 +26,8 @@ var<workgroup> a_rows: array<vec4<mul_t>, FOURS>;
 var<workgroup> depth: vec2u;
 
 @compute @workgroup_size(LANES)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
+  let lane = lane_of(invocation);
   let g = group_index(group, groups);
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
   let t = tile_at(g, params.tile_rows, 4u * LANES);

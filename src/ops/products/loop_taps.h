@@ -14,8 +14,8 @@ inline constexpr std::string_view kWgsl =
 const RUN: u32 = 0u;  //@ spec
 
 @compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
+  let lane = lane_of(invocation);
   let g = group_index(group, groups) * 64u + lane;
   if (g >= tile_count()) { return; }
   let t = tile_at(g, 1u, 4u);

@@ -11,8 +11,8 @@ inline constexpr std::string_view kWgsl =
 var<workgroup> depth: vec2u;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
+  let lane = lane_of(invocation);
   let g = group_index(group, groups);
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
   let t = tile_at(g, 64u, 64u);
