@@ -159,6 +159,15 @@ std::vector<Dispatch> Lowering::parts(int64_t extent, int64_t grain, const PartM
   return out;
 }
 
+bool Lowering::each(Dispatch whole, int64_t pieces) {
+  whole.groups = ceil_div(pieces, flat_pieces(caps_));
+  set_word(whole, 0, 0);
+  set_word(whole, 1, pieces);
+  if (!fits(whole, caps_)) return false;
+  emit(std::move(whole));
+  return true;
+}
+
 void Lowering::flat(Dispatch whole) {
   const auto y = static_cast<size_t>(output_index(*whole.kernel));
   const int64_t count = whole.operands[y].view.elements();

@@ -125,6 +125,15 @@ class Lowering {
   }
   void flat(Dispatch whole);
 
+  // For kernels that use each: fills in the first two words of `params`. False, and nothing emitted, if the
+  // device cannot bind the operands.
+  template <class K>
+  bool each(const typename K::Operands& operands, typename K::Params params, int64_t pieces,
+            const typename K::Spec& spec = {}) {
+    return each(make<K>(operands, params, 0, spec), pieces);
+  }
+  bool each(Dispatch whole, int64_t pieces);
+
   // For kernels with rows: fills in the first two words of `params`, the first row and the one after the
   // last. A workgroup computes `rows_per_group` rows. Operands with outer_rank > 0 have their rows along the
   // outer axes. False, and nothing emitted, if the device cannot bind `rows_per_group` rows.

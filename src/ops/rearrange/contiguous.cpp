@@ -5,6 +5,8 @@
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/copy.wgsl.h"
+#include "kernels/copy_blocks.wgsl.h"
+#include "kernels/copy_fours.wgsl.h"
 #include "kernels/copy_into.wgsl.h"
 #include "kernels/decode.wgsl.h"
 #include "ops/machinery/op_table.h"
@@ -20,6 +22,29 @@ bool by_fours(const View& view) {
   return std::ranges::all_of(v.strides.begin(), v.strides.end() - 1, [](int64_t s) { return s % 4 == 0; });
 }
 
+// The first elements of blocks of four by four along the axis `other` and the last one. Where eight blocks
+// by eight can follow each other they do: what is read of a cache line is then written while it is there.
+View in_blocks(const View& v, int64_t other) {
+  constexpr int64_t kTile = 8;
+  const int64_t last = v.rank() - 1;
+  View out = v;
+  View tile = {{}, {}, 0};
+  for (const int64_t axis : {other, last}) {
+    int64_t& length = out.dims[static_cast<size_t>(axis)];
+    int64_t& stride = out.strides[static_cast<size_t>(axis)];
+    length /= 4;
+    stride *= 4;
+    const int64_t inner = length % kTile == 0 ? kTile : 1;
+    tile.dims.push_back(inner);
+    tile.strides.push_back(stride);
+    length /= inner;
+    stride *= inner;
+  }
+  out.dims.insert(out.dims.end(), tile.dims.begin(), tile.dims.end());
+  out.strides.insert(out.strides.end(), tile.strides.begin(), tile.strides.end());
+  return out;
+}
+
 // False, and nothing emitted, where the general copy is needed: it decodes a group for each element.
 bool lower_decode(Lowering& l, const Operand& x, const Operand& y) {
   if (!is_encoded(x.dtype) || !by_fours(x.view)) return false;
@@ -31,11 +56,44 @@ bool lower_decode(Lowering& l, const Operand& x, const Operand& y) {
   return true;
 }
 
+// These emit nothing, and return false, where they do not apply.
+bool lower_fours(Lowering& l, const Operand& x, const Operand& y) {
+  if (y.view.offset % 4 != 0 || !by_fours(x.view)) return false;
+  return l.each<kernels::copy_fours>({.x = x, .y = y}, {}, y.view.elements() / 4);
+}
+
+bool lower_blocks(Lowering& l, const Operand& x, const Operand& y) {
+  View from = x.view.coalesced();
+  const int64_t last = from.rank() - 1;
+  const auto side_by_side = std::ranges::find(from.strides, 1);
+  const int64_t other = side_by_side - from.strides.begin();
+  if (last < 1 || other >= last || from.offset % 4 != 0 || y.view.offset % 4 != 0) return false;
+  const auto whole = [](int64_t n) { return n % 4 == 0; };
+  if (!whole(from.dims[static_cast<size_t>(other)]) || !whole(from.dims.back())) return false;
+  if (std::ranges::count_if(from.strides, whole) != last) return false;
+  View to = View::contiguous(from.dims);
+  to.offset = y.view.offset;
+  const int64_t x_step = from.strides.back();
+  const int64_t y_step = to.strides[static_cast<size_t>(other)];
+  for (View* v : {&from, &to}) *v = in_blocks(*v, other);
+  const int64_t blocks = from.elements();
+  // Their views have only the first element of each block.
+  Operand in = x.with_view(std::move(from));
+  Operand out = y.with_view(std::move(to));
+  in.window = x.view.range();
+  out.window = y.view.range();
+  return l.each<kernels::copy_blocks>({.x = in, .y = out},
+                                      {.x_step = to_u32(x_step), .y_step = to_u32(y_step)}, blocks);
+}
+
 }  // namespace
 
 void lower_copy(Lowering& l, const Operand& x, const Operand& y) {
   const Operand from = x.with_view(x.view.broadcast_to(y.view.dims));
-  if (!lower_decode(l, from, y)) l.flat<kernels::copy>({.x = from, .y = y}, {});
+  if (from.view.elements() == 0 || lower_decode(l, from, y)) return;
+  const bool fours = !is_encoded(x.dtype) && x.dtype == y.dtype && x.dtype != DType::c64;
+  if (fours && (lower_fours(l, from, y) || lower_blocks(l, from, y))) return;
+  l.flat<kernels::copy>({.x = from, .y = y}, {});
 }
 
 Operand lower_contiguous(Lowering& l, const Operand& x) {

@@ -4,6 +4,7 @@
 
 #include "ir/reference.h"
 #include "kernels/gather.wgsl.h"
+#include "kernels/gather_fours.wgsl.h"
 #include "kernels/lowering.h"
 #include "ops/machinery/op_table.h"
 #include "rlx/ops/rearrange.h"
@@ -40,6 +41,16 @@ Sizes sizes(int64_t axis, const std::vector<int64_t>& table) {
           product({table.begin() + a + 1, table.end()})};
 }
 
+// Whether fours of the axes from `axis` on lie side by side, at multiples of four.
+bool in_fours(const View& table, int64_t axis) {
+  const auto whole = [](int64_t n) { return n % 4 == 0; };
+  const View inner = table.slice_axes(axis, table.rank()).coalesced();
+  if (inner.rank() == 0 || inner.strides.back() != 1 || !whole(inner.dims.back()) || !whole(table.offset))
+    return false;
+  return std::ranges::all_of(inner.strides.begin(), inner.strides.end() - 1, whole) &&
+         std::ranges::all_of(table.strides.begin(), table.strides.begin() + axis, whole);
+}
+
 }  // namespace
 
 void Gather::reference(RefContext& r) const {
@@ -63,12 +74,18 @@ void Gather::lower(Lowering& l) const {
   const Operand& indices = l.in(1);
   if (l.out().view.elements() == 0) return;
   const Sizes s = sizes(axis, table.view.dims);
-  l.flat<kernels::gather>(
-      {.table = table.with_view(table.view, s.axis + 1), .indices = indices, .y = l.out()},
-      {.count = to_u32(indices.view.elements()),
-       .length = to_u32(to_i32(s.length)),
-       .inner = to_u32(s.inner)},
-      {.SIGNED = is_signed_integer(indices.dtype)});
+  const Operand rows = table.with_view(table.view, s.axis + 1);
+  const uint32_t count = to_u32(indices.view.elements());
+  const uint32_t length = to_u32(to_i32(s.length));
+  const uint32_t inner = to_u32(s.inner);
+  const bool is_signed = is_signed_integer(indices.dtype);
+  if (l.out().dtype != DType::c64 && in_fours(table.view, s.axis + 1) &&
+      l.each<kernels::gather_fours>({.table = rows, .indices = indices, .y = l.out()},
+                                    {.count = count, .length = length, .inner = inner},
+                                    l.out().view.elements() / 4, {.SIGNED = is_signed}))
+    return;
+  l.flat<kernels::gather>({.table = rows, .indices = indices, .y = l.out()},
+                          {.count = count, .length = length, .inner = inner}, {.SIGNED = is_signed});
 }
 
 Value gather(Value table, Value indices, int64_t axis) {
@@ -95,7 +112,9 @@ void register_gather(OpTable& table) {
                    "gather(T[5], u8[3,1] in 0..4)", "gather(T[0,3], i32[0])",
                    "gather(T[3,0], i32[2] in 0..2)", "gather(T[1], i32[257] in -1..0)",
                    "gather(T[65537], i32[33] in 0..65536)", "gather(T[131,257], i32[131] in -131..130)",
-                   "gather(T[3,257], i32[30001] in 0..256) {axis=1}"}});
+                   "gather(T[3,257], i32[30001] in 0..256) {axis=1}",
+                   // Entries in fours.
+                   "gather(T[33,12], i64[2,5] in -33..32)", "gather(T[3,17,8], u8[300] in 0..16) {axis=1}"}});
 }
 }  // namespace ops
 
