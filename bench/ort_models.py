@@ -2,9 +2,9 @@
 """Writes cases of `rlx bench` as ONNX models: ort_models.py DIRECTORY WORD... makes DIRECTORY/CASE.onnx for each word that
 is a case, and for all cases if no word is one and none is a network or a file. The words are the arguments of `rlx bench`.
 
-Shapes and operations are those of src/measure/bench_cases.cpp and src/models/bert.cpp; weights are random with a fixed seed.
-Left out are cases about memory that ONNX does not describe (matvec_nk, encoded weights) and those that need several operators
-of it. What another version of this file made is deleted.
+Shapes and operations are those of src/measure/*_cases.cpp and src/models/bert.cpp; weights are random with a fixed seed.
+Here what rlx keeps on the device is an input. Left out are cases about memory that ONNX does not describe (matvec_nk, encoded
+weights) and most of those that need several operators of it. What another version of this file made is deleted.
 """
 import hashlib
 import sys
@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 OPSET = 20  # the first with Gelu
 IR_VERSION = 9  # from the same time as the opset
 SEED = 1
-LAYERS, HIDDEN, HEADS, WIDE, TOKENS = 12, 768, 12, 3072, 128
+HIDDEN, HEADS, WIDE, TOKENS = 768, 12, 3072, 128
 VOCABULARY, POSITIONS, TOKEN_TYPES = 30522, 512, 2
 
 
@@ -72,10 +72,10 @@ def add16(path):
     m.save(path, "y", [16])
 
 
-def matmul(path, n):
+def matmul(path, rows, depth, columns):
     m = Model()
-    m.op("MatMul", m.input("a", [n, n]), m.input("b", [n, n]))
-    m.save(path, "y", [n, n])
+    m.op("MatMul", m.input("a", [rows, depth]), m.input("b", [depth, columns]))
+    m.save(path, "y", [rows, columns])
 
 
 def product(path, rows, depth, columns):
@@ -91,10 +91,69 @@ def conv(path, channels, filters, size):
     m.save(path, "y", [1, filters, 56, 56])
 
 
-def softmax(path):
+def depthwise(path, stride):
     m = Model()
-    m.op("Softmax", m.input("x", [4096, 768]), axis=-1)
+    x, w = m.input("x", [1, 256, 56, 56]), m.weight(256, 1, 3, 3)
+    m.op("Conv", x, w, kernel_shape=[3, 3], pads=[1] * 4, strides=[stride] * 2, group=256)
+    m.save(path, "y", [1, 256, 56 // stride, 56 // stride])
+
+
+def depthwise_in_time(path):
+    m = Model()
+    m.op("Conv", m.input("x", [1, 256, 1000]), m.weight(256, 1, 31), kernel_shape=[31], pads=[15] * 2, group=256)
+    m.save(path, "y", [1, 256, 1000])
+
+
+def conv_of_sound(path):
+    m = Model()
+    m.op("Conv", m.input("x", [1, 1, 80000]), m.weight(258, 1, 512), kernel_shape=[512], strides=[160])
+    m.save(path, "y", [1, 258, 497])
+
+
+def softmax(path, shape, axis):
+    m = Model()
+    m.op("Softmax", m.input("x", shape), axis=axis)
+    m.save(path, "y", shape)
+
+
+def layer_norm(path):
+    m = Model()
+    m.op("LayerNormalization", m.input("x", [4096, 768]), m.weight(768, around=1.0), m.weight(768), axis=-1)
     m.save(path, "y", [4096, 768])
+
+
+def summed(path, shape, axes, result):
+    m = Model()
+    m.op("ReduceSum", m.input("x", shape), m.integers(*axes), keepdims=0)
+    m.save(path, "y", result)
+
+
+def transposed(path, shape, order):
+    m = Model()
+    m.op("Transpose", m.input("x", shape), perm=order)
+    m.save(path, "y", [shape[axis] for axis in order])
+
+
+def joined(path, shape, axis):
+    m = Model()
+    m.op("Concat", m.input("a", shape), m.input("b", shape), axis=axis)
+    m.save(path, "y", [2 * size if i == axis else size for i, size in enumerate(shape)])
+
+
+def embedded(path, words):
+    m = Model()
+    m.op("Gather", m.weight(VOCABULARY, HIDDEN), m.input("ids", [words], TensorProto.INT64))
+    m.save(path, "y", [words, HIDDEN])
+
+
+def attended(path, tokens):
+    """In operators of ONNX, as in BERT."""
+    m = Model()
+    q, k, v = (m.input(name, [1, HEADS, tokens, HIDDEN // HEADS]) for name in "qkv")
+    scores = m.op("MatMul", q, m.op("Transpose", k, perm=[0, 1, 3, 2]))
+    weights = m.op("Softmax", m.op("Mul", scores, m.scalar((HIDDEN // HEADS) ** -0.5)), axis=-1)
+    m.op("MatMul", weights, v)
+    m.save(path, "y", [1, HEADS, tokens, HIDDEN // HEADS])
 
 
 def elementwise(path):
@@ -143,11 +202,11 @@ def attention(m, q, k, v, bias):
     return m.op("Reshape", context, m.integers(1, TOKENS, HIDDEN))
 
 
-def bert_base(path):
+def bert(path, layers):
     m = Model()
     x = embeddings(m)
     bias = attention_bias(m)
-    for _ in range(LAYERS):
+    for _ in range(layers):
         q, k, v = (linear(m, x, HIDDEN, HIDDEN) for _ in range(3))
         context = attention(m, q, k, v, bias)
         middle = norm(m, m.op("Add", linear(m, context, HIDDEN, HIDDEN), x))
@@ -158,17 +217,45 @@ def bert_base(path):
 
 CASES = {
     "add16": add16,
-    "matmul512": lambda path: matmul(path, 512),
-    "matmul1024": lambda path: matmul(path, 1024),
+    "matmul256": lambda path: matmul(path, 256, 256, 256),
+    "matmul512": lambda path: matmul(path, 512, 512, 512),
+    "matmul1024": lambda path: matmul(path, 1024, 1024, 1024),
+    "matmul_odd": lambda path: matmul(path, 33, 129, 257),
+    "matmul_deep": lambda path: matmul(path, 64, 4096, 64),
+    "matmul_flat": lambda path: matmul(path, 2048, 64, 2048),
     "matvec": lambda path: product(path, 1, 4096, 4096),
     "small_m": lambda path: product(path, 7, 768, 3072),
+    "linear512": lambda path: product(path, 512, 4096, 4096),
+    "bert_qkv": lambda path: product(path, 128, 768, 2304),
+    "bert_up": lambda path: product(path, 128, 768, 3072),
+    "bert_down": lambda path: product(path, 128, 3072, 768),
     "conv3x3": lambda path: conv(path, 64, 64, 3),
     "conv1x1": lambda path: conv(path, 256, 64, 1),
-    "softmax": softmax,
+    "depthwise3x3": lambda path: depthwise(path, 1),
+    "depthwise3x3_s2": lambda path: depthwise(path, 2),
+    "depthwise31": depthwise_in_time,
+    "conv_stft": conv_of_sound,
+    "layer_norm": layer_norm,
+    "softmax": lambda path: softmax(path, [4096, 768], -1),
+    "softmax_axis1": lambda path: softmax(path, [64, 128, 1024], 1),
+    "sum_rows": lambda path: summed(path, [4096, 768], [1], [4096]),
+    "sum_columns": lambda path: summed(path, [4096, 768], [0], [768]),
+    "sum_all": lambda path: summed(path, [4 << 20], [0], []),
+    "transpose": lambda path: transposed(path, [2048, 2048], [1, 0]),
+    "transpose_batch": lambda path: transposed(path, [12, 128, 64], [0, 2, 1]),
+    "transpose_heads": lambda path: transposed(path, [128, 12, 64], [1, 0, 2]),
+    "transpose_nhwc": lambda path: transposed(path, [1, 64, 112, 112], [0, 2, 3, 1]),
+    "concat_last": lambda path: joined(path, [4096, 384], 1),
+    "concat_first": lambda path: joined(path, [2048, 768], 0),
+    "concat_channels": lambda path: joined(path, [1, 32, 112, 112], 1),
+    "gather128": lambda path: embedded(path, 128),
+    "gather4096": lambda path: embedded(path, 4096),
     "elementwise": elementwise,
-    "bert-base": bert_base,
+    "attention128": lambda path: attended(path, 128),
+    "attention1024": lambda path: attended(path, 1024),
+    "bert-4": lambda path: bert(path, 4),
+    "bert-base": lambda path: bert(path, 12),
 }
-
 
 
 def asked_for(words):

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "measure/leaf_values.h"
 #include "measure/measure.h"
 #include "rlx/compile.h"
 
@@ -40,6 +41,9 @@ std::span<const Case> bench_cases();
 const Case* find_case(std::string_view name);  // null if there is none
 // Those that bench/ort_models.py makes as ONNX files.
 std::span<const std::string_view> onnx_cases();
+
+// For inputs and params, the same in each program.
+LeafValues case_values(const Graph& graph);
 
 struct CaseRun {
   double compile_ms = 0;

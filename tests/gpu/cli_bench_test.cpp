@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/format.h"
 #include "tests/gpu/cli_harness.h"
 #include "tests/support/onnx_model.h"
+#include "tests/support/paths.h"
 
 namespace rlx {
 namespace {
@@ -191,6 +193,23 @@ TEST_F(BenchPeer, ReadsWhatLlamaCppPrints) {
   pretend("test-backend-ops", "echo 'no such device' >&2\n");
   expect_complaint(bench("wide_matvec_q4_k --peer ggml"), 1, "has no result for type_a=q4_K");
   expect_complaint(bench("add16 --peer ggml"), 2, "'add16' is none of the cases that llama.cpp measures");
+}
+
+// --- Cases ---
+
+TEST_F(BenchPeer, CasesWithAnOnnxFormAreThoseThatTheScriptMakes) {
+  const std::string refused = bench("sort --peer ort").err;
+  std::set<std::string> said, made;
+  std::istringstream names(refused.substr(refused.find("one are: ") + 9));
+  for (std::string name; names >> name;) said.insert(name.substr(0, name.find(',')));
+  std::istringstream script(slurp(in_source("bench/ort_models.py")));
+  for (std::string line; std::getline(script, line);) {
+    if (line.starts_with("    \"") && line.contains("\": "))
+      made.insert(line.substr(5, line.find("\": ") - 5));
+  }
+  EXPECT_EQ(said, made);
+  const std::string help = rlx("bench --help").out;
+  for (const std::string& name : said) EXPECT_TRUE(help.contains(" " + name + ": ")) << name;
 }
 
 TEST_F(BenchPeer, MisuseIsExitCodeTwo) {
