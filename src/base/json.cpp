@@ -35,4 +35,30 @@ std::string Json::text(int indent) const {
   return impl_->value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::optional<Json> Json::read(std::string_view text) {
+  nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+  if (value.is_discarded()) return std::nullopt;
+  return Json(std::make_shared<Impl>(std::move(value)));
+}
+
+std::optional<Json> Json::member(std::string_view name) const {
+  const nlohmann::json& all = impl_->value;
+  if (!all.is_object() || !all.contains(name)) return std::nullopt;
+  return Json(std::make_shared<Impl>(all.at(name)));
+}
+
+std::optional<Json> Json::item(size_t index) const {
+  const nlohmann::json& all = impl_->value;
+  if (!all.is_array() || index >= all.size()) return std::nullopt;
+  return Json(std::make_shared<Impl>(all.at(index)));
+}
+
+std::optional<double> Json::number() const {
+  return impl_->value.is_number() ? std::optional(impl_->value.get<double>()) : std::nullopt;
+}
+
+std::optional<std::string> Json::string() const {
+  return impl_->value.is_string() ? std::optional(impl_->value.get<std::string>()) : std::nullopt;
+}
+
 }  // namespace rlx

@@ -1,11 +1,12 @@
-// JSON that the program writes. The library behind it takes a compiler ten seconds, so only json.cpp includes
-// it.
+// JSON that the program writes, and that of other programs. The library behind it takes a compiler ten
+// seconds, so only json.cpp includes it.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,6 +34,14 @@ class Json {
   // On one line, or indented by this many spaces. Bytes that are not UTF-8 are replaced: names come from
   // files.
   std::string text(int indent = -1) const;
+
+  // Nothing if the text is no JSON.
+  static std::optional<Json> read(std::string_view text);
+  // Nothing if there is none, or this is something else.
+  std::optional<Json> member(std::string_view name) const;
+  std::optional<Json> item(size_t index) const;
+  std::optional<double> number() const;
+  std::optional<std::string> string() const;
 
  private:
   struct Signed {

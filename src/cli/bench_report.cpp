@@ -30,6 +30,10 @@ std::string ratio_text(double ratio) {
 
 }  // namespace
 
+Json report_json(const std::string& adapter, const Json& cases) {
+  return Json::object({{"adapter", adapter}, {"cases", cases}});
+}
+
 std::string growth_table(const measure::Growth& growth) {
   std::vector<std::vector<std::string>> rows = {{"n", "CPU", "wall", "CPU ns / n", "exponent"}};
   if (!growth.beside.empty()) rows[0].emplace_back("baseline CPU");

@@ -10,6 +10,9 @@
 
 namespace rlx::cli {
 
+// Of all reports of cases, whatever each of them has.
+Json report_json(const std::string& adapter, const Json& cases);
+
 std::string growth_table(const measure::Growth& growth);
 Json to_json(const std::vector<measure::Growth>& all);
 

@@ -30,6 +30,17 @@ void DeviceFlags::add_to(Command& command) {
                {.value = "LIMIT,...", .group = group});
 }
 
+std::vector<std::string> DeviceFlags::words() const {
+  std::vector<std::string> out;
+  if (!backend.empty()) out.insert(out.end(), {"--backend", backend});
+  if (!adapter.empty()) out.insert(out.end(), {"--adapter", adapter});
+  if (software) out.emplace_back("--software");
+  if (no_software) out.emplace_back("--no-software");
+  if (experimental) out.emplace_back("--experimental");
+  if (!limits.empty()) out.insert(out.end(), {"--limit", limits});
+  return out;
+}
+
 namespace {
 
 uint64_t parse_bytes(std::string_view text, std::string_view what, uint64_t least) {

@@ -20,6 +20,7 @@ struct DeviceFlags {
   void add_to(Command& command);
   DeviceOptions options() const;
   Device open() const;
+  std::vector<std::string> words() const;     // the flags as they are given
   std::vector<AdapterInfo> adapters() const;  // those that the flags allow
 };
 

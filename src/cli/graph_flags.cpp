@@ -213,6 +213,21 @@ void GraphFlags::add_flags_to(Command& command) {
   command.flag("--no-optimize", no_optimize, "Run the graph as it is written, node by node");
 }
 
+std::vector<std::string> GraphFlags::words() const {
+  std::vector<std::string> out;
+  const auto add = [&](const char* flag, const std::vector<std::string>& items) {
+    for (const std::string& item : items) out.insert(out.end(), {flag, item});
+  };
+  add("--length", model.lengths);
+  if (model.seed) add("--seed", {std::to_string(*model.seed)});
+  add("--dim", dims);
+  add("--capacity", capacities);
+  add("--kernel", kernels);
+  if (precision != "exact") add("--precision", {precision});
+  if (no_optimize) out.emplace_back("--no-optimize");
+  return out;
+}
+
 void GraphFlags::note_unused_kernels(const PlanReport& plan) const {
   for (const std::string& item : kernels) {
     const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL");

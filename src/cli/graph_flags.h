@@ -26,6 +26,8 @@ struct GraphFlags {
 
   void add_to(Command& command);  // with the file
   void add_flags_to(Command& command);
+  // The flags as they are given, without the file and the inputs.
+  std::vector<std::string> words() const;
   // From --dim and the shapes of the inputs that are given. All symbols of the graph must be bound, and
   // nothing else.
   SymbolValues symbols(const Model& loaded) const;

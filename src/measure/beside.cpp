@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/format.h"
 #include "measure/peer_ggml.h"
 #include "rlx/error.h"
 
@@ -102,6 +103,66 @@ std::vector<std::vector<Beside>> beside_ort(const std::vector<OrtProvider>& prov
     if (announce) announce(m.name);
     const std::vector<Beside> results = beside_ort(providers, m, device, turns);
     for (size_t i = 0; i < out.size(); ++i) out[i].push_back(results[i]);
+  }
+  return out;
+}
+
+namespace {
+
+// Files that only exist while we measure are called by their last names.
+std::string without_folder(std::string text, const TemporaryFolder& folder) {
+  const std::string path = folder.file("");
+  for (size_t at = text.find(path); at != std::string::npos; at = text.find(path))
+    text.erase(at, path.size());
+  return text;
+}
+
+// Why the peer has no figures, if it has none; else they are added to the rounds.
+std::string turn_of(const RlxProgram& peer, const std::vector<std::string>& words, const RlxTurn& ours,
+                    double seconds, Rounds& rounds, Beside& b) {
+  try {
+    const RlxTurn turn = peer.measure(words, seconds);
+    if (turn.adapter != ours.adapter)
+      return formatted("{} runs on {}, and this program on {}", peer.name(), turn.adapter, ours.adapter);
+    b.peer_dispatches = turn.dispatches;
+    rounds.peers.push_back(turn.time);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+Beside beside_rlx(const RlxProgram& peer, const RlxSubject& subject, const Turns& turns) {
+  static const RlxProgram self = RlxProgram::self();
+  const TemporaryFolder folder;
+  const RlxWork work = subject.prepare(folder);
+  Beside b{.name = subject.name, .refusal = work.refusal};
+  Rounds rounds;
+  for (int64_t round = 0; round < turns.rounds; ++round) {
+    const RlxTurn ours = self.measure(work.words, turns.seconds);
+    b.dispatches = ours.dispatches;
+    rounds.ours.push_back(ours.time);
+    if (b.refusal.empty()) b.refusal = turn_of(peer, work.words, ours, turns.seconds, rounds, b);
+    // Our own figures are there, and more of them would be compared with nothing.
+    if (!b.refusal.empty()) break;
+  }
+  if (!b.refusal.empty()) {
+    b.refusal = formatted("{}: {}", b.name, without_folder(b.refusal, folder));
+    b.peer_dispatches.reset();
+    rounds.peers.clear();
+  }
+  rounds.into(b);
+  return b;
+}
+
+}  // namespace
+
+std::vector<Beside> beside_rlx(const RlxProgram& peer, const std::vector<RlxSubject>& subjects,
+                               const Turns& turns, const Announce& announce) {
+  std::vector<Beside> out;
+  for (const RlxSubject& s : subjects) {
+    if (announce) announce(s.name);
+    out.push_back(beside_rlx(peer, s, turns));
   }
   return out;
 }

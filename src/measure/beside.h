@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "measure/bench_cases.h"
+#include "measure/child_process.h"
 #include "measure/peer_ort.h"
+#include "measure/peer_rlx.h"
 
 namespace rlx::measure {
 
@@ -45,6 +47,21 @@ struct BesideModel {
 std::vector<std::vector<Beside>> beside_ort(const std::vector<OrtProvider>& providers,
                                             const std::vector<BesideModel>& models, const Device& device,
                                             const Turns& turns, const Announce& announce = {});
+
+// What both programs are asked to do: arguments of `rlx bench`, the same for both unless only one of them
+// knows how.
+struct RlxWork {
+  std::vector<std::string> words;
+  std::string refusal = {};  // why the peer is not asked
+};
+struct RlxSubject {
+  std::string name;
+  std::function<RlxWork(const TemporaryFolder&)> prepare;  // with files in the folder, until it is measured
+};
+
+// Each turn is a process of its own, on both sides: outputs are not compared. Fails if our own side does.
+std::vector<Beside> beside_rlx(const RlxProgram& peer, const std::vector<RlxSubject>& subjects,
+                               const Turns& turns, const Announce& announce = {});
 
 // llama.cpp has its own benchmark, with weights of its own: outputs are not compared.
 std::vector<Beside> beside_ggml(const std::vector<const Case*>& cases, const Device& device,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -74,10 +75,26 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command,
 }
 
 ChildProcess::~ChildProcess() {
-  close(input_);
+  end_input();
+  if (pid_ < 0) return;
   close(output_);
   kill(pid_, SIGKILL);  // it has nothing to save, and taking a device down can take long
   waitpid(pid_, nullptr, 0);
+}
+
+void ChildProcess::end_input() {
+  if (input_ >= 0) close(input_);
+  input_ = -1;
+}
+
+Ended ChildProcess::wait() {
+  end_input();
+  close(output_);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  return WIFSIGNALED(status) ? Ended{.signal = WTERMSIG(status)} : Ended{.code = WEXITSTATUS(status)};
 }
 
 bool ChildProcess::write_line(std::string_view line) {

@@ -11,6 +11,12 @@
 
 namespace rlx::measure {
 
+// How a program ended.
+struct Ended {
+  int code = 0;
+  int signal = 0;  // 0: none ended it
+};
+
 // Reads lines from us and writes lines to us. Ends with this object.
 class ChildProcess {
  public:
@@ -26,11 +32,15 @@ class ChildProcess {
   bool write_line(std::string_view line);
   // Waits for a whole line; nothing at the end of the output.
   std::optional<std::string> read_line();
+  // It has nothing more to read.
+  void end_input();
+  // Waits for its end. What it would still read or write is lost.
+  Ended wait();
   // The last line on its stderr that is not empty, for errors; "" if there is none.
   std::string last_complaint() const;
 
  private:
-  pid_t pid_ = -1;
+  pid_t pid_ = -1;                // until it has been waited for
   int input_ = -1, output_ = -1;  // of the program
   std::string stderr_file_;
   std::string pending_;  // read, but not yet returned

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "rlx/safetensors.h"
 #include "tests/gpu/cli_harness.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/paths.h"
@@ -195,6 +196,113 @@ TEST_F(BenchPeer, ReadsWhatLlamaCppPrints) {
   expect_complaint(bench("add16 --peer ggml"), 2, "'add16' is none of the cases that llama.cpp measures");
 }
 
+// --- Another build of rlx: here this one, behind scripts ---
+
+class BenchRlx : public BenchPeer {
+ protected:
+  // Answers as this program does, unless the script has ended before. $report: where its figures go.
+  std::string build(const std::string& script) {
+    pretend("older",
+            "for word; do case $before in --json|--json-file) report=$word;; esac; before=$word; done\n" +
+                script + formatted("\nexec '{}' \"$@\"\n", cli_path()));
+    return " --peer rlx=" + path("bin/older") + " ";
+  }
+  json cases() { return json::parse(slurp(path("out.json"))).at("cases"); }
+};
+
+TEST_F(BenchRlx, TakesTurnsWithAnotherBuild) {
+  // (transpose_batch has a state, which files do not.)
+  const std::string peer =
+      build(formatted("echo \"$*\" >>'{0}'\n"
+                      "case $2 in */case.rlx) cp $2 $4 '{1}';; esac",
+                      path("calls"), folder_.string()));
+  const Result r = bench(model_ + " add16 transpose_batch --dim length=5 --rounds 2 --random 7" + peer +
+                         "--json-file " + path("out.json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.contains("peer is " + path("bin/older")) && r.out.contains("peer CPU")) << r.out;
+  ASSERT_EQ(cases().size(), 3u);
+  for (const json& one : cases()) {
+    EXPECT_GT(one.at("cpu_ms").get<double>(), 0) << one;
+    EXPECT_DOUBLE_EQ(one.at("ratio_cpu").get<double>(),
+                     one.at("cpu_ms").get<double>() / one.at("peer_cpu_ms").get<double>());
+    EXPECT_EQ(one.at("dispatches"), one.at("peer_dispatches"));
+  }
+  const std::string calls = slurp(path("calls"));
+  EXPECT_EQ(std::ranges::count(calls, '\n'), 1 + 3 * 2) << calls;
+  EXPECT_TRUE(calls.contains("bench " + model_ + " --dim length=5 --load ")) << calls;
+  EXPECT_TRUE(calls.contains("--random 7") && calls.contains("bench transpose_batch --seconds 0.001"))
+      << calls;
+  // The case is a graph with values.
+  EXPECT_TRUE(slurp(path("case.rlx")).contains("add(%a, %b)"));
+  const SafetensorsFile values = SafetensorsFile::open(path("values.safetensors"));
+  EXPECT_TRUE(values.find("a") && values.find("b"));
+  EXPECT_FALSE(fs::exists(calls.substr(calls.rfind("--json-file ") + 12))) << "temporary files stay behind";
+}
+
+TEST_F(BenchRlx, WorksWithProgramsThatHaveFewerCases) {
+  // These take a file after --json. What a text cannot say, they cannot do.
+  const std::string peer = build(formatted(
+      "echo \"$*\" >>'{0}'\n"
+      "case $* in\n"
+      "*--help*) '{1}' bench --help | sed -e 's/--json-file/--other/g' -e 's/transpose_batch/gone/' "
+      "-e 's/decode:/gone:/' -e 's/matvec_q8_0:/gone:/'; exit;;\n"
+      "*--json-file*) exit 3;;\n"
+      "*) '{1}' \"$1\" \"$2\" --seconds 0.001 --json-file $report; exit;;\nesac",
+      path("calls"), cli_path()));
+  const Result r =
+      bench("transpose_batch decode matvec_q8_0 --rounds 1" + peer + "--json-file " + path("out.json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::string calls = slurp(path("calls"));
+  EXPECT_EQ(std::ranges::count(calls, '\n'), 2) << calls;
+  EXPECT_TRUE(calls.contains("/case.rlx --seconds 0.001 --json ")) << calls;
+  EXPECT_TRUE(cases().at(0).contains("ratio_cpu")) << cases();
+  EXPECT_TRUE(cases().at(1).at("refusal").get<std::string>().contains("another length in each run"))
+      << cases();
+  EXPECT_TRUE(cases().at(2).at("refusal").get<std::string>().contains("has encoded weights")) << cases();
+  EXPECT_GT(cases().at(2).at("cpu_ms").get<double>(), 0);
+}
+
+TEST_F(BenchRlx, WhatAnotherBuildRefusesDoesNotSpoilTheRest) {
+  const std::string peer =
+      build("case $* in *case.rlx*) echo \"rlx: $2: line 3: no such op\" >&2; exit 1;; esac");
+  const Result r =
+      bench("add16 " + model_ + " --dim length=5 --rounds 1" + peer + "--json-file " + path("out.json"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.contains("add16: " + path("bin/older") + " says: case.rlx: line 3: no such op\n"))
+      << r.out;
+  EXPECT_TRUE(cases().at(0).contains("refusal") && !cases().at(0).contains("ratio_cpu")) << cases();
+  EXPECT_TRUE(cases().at(1).contains("ratio_cpu")) << cases();
+  const Result all = bench("add16 --rounds 1 --json" + peer);
+  expect_complaint(all, 1, "says: case.rlx: line 3: no such op");
+  EXPECT_GT(json::parse(all.out).at("cases").at(0).at("cpu_ms").get<double>(), 0);
+}
+
+TEST_F(BenchRlx, SaysWhatIsWrongWithTheProgram) {
+  const auto expect = [&](const std::string& program, const std::string& part) {
+    expect_complaint(bench("add16 --rounds 1 --peer rlx=" + program), 1, part);
+  };
+  expect(path("nowhere"), "there is no program " + path("nowhere"));
+  expect(folder_.string(), "is a folder, not a program");
+  expect(model_, "cannot be executed");
+  expect("/bin/false", "is no program of rlx: asked for the help of its bench, it ended with code 1");
+  pretend("garbage", "echo 'a line'; echo '{}'\n");
+  expect(path("bin/garbage"), "is no program of rlx: it prints no help of a bench");
+  pretend("endless", "while :; do echo 'a line that is long enough to be over soon'; done\n");
+  expect(path("bin/endless"), "is no program of rlx");
+
+  const auto expect_turn = [&](const std::string& script, const std::string& part) {
+    const Result r = bench("add16 --rounds 1" + build("case $* in *--help*) ;; *) " + script + ";; esac"));
+    expect_complaint(r, 1, part);
+  };
+  expect_turn("kill -SEGV $$", "older was ended by signal 11");
+  expect_turn("echo 'cannot find a library' >&2; exit 127",
+              "older ended with code 127: cannot find a library");
+  expect_turn("echo '{\"cases\": []}'; exit", "older writes no report of what it measures");
+  expect_turn("echo '{\"cases\": [{\"cpu_ms\": \"1\"}]}' >$report; exit", "older writes no report");
+  expect_turn(formatted("'{}' \"$@\"; sed -i 's/\"adapter\": \"/&Other /' $report; exit", cli_path()),
+              "older runs on Other ");
+}
+
 // --- Cases ---
 
 TEST_F(BenchPeer, CasesWithAnOnnxFormAreThoseThatTheScriptMakes) {
@@ -214,7 +322,11 @@ TEST_F(BenchPeer, CasesWithAnOnnxFormAreThoseThatTheScriptMakes) {
 
 TEST_F(BenchPeer, MisuseIsExitCodeTwo) {
   expect_complaint(bench("add16 --peer tensorflow"), 2,
-                   "--peer is 'tensorflow'; the peers are: ort, ort-cpu, ggml");
+                   "--peer is 'tensorflow'; the peers are: ort, ort-cpu, ggml, rlx=PROGRAM");
+  expect_complaint(bench("add16 --peer rlx"), 2, "--peer is 'rlx'; the peers are");
+  expect_complaint(bench("add16 --peer rlx="), 2, "the program is missing: rlx=PROGRAM");
+  expect_complaint(bench("sort --growth --peer rlx=" + cli_path()), 2, "--peer and --growth");
+  expect_complaint(bench(model_ + " --peer rlx=" + cli_path()), 2, "--dim length=N");
   expect_complaint(bench("sort --peer ort"), 2, "'sort' has no ONNX form; those that have one are: add16,");
   expect_complaint(bench("sort --growth --peer ort"), 2, "--peer and --growth");
   expect_complaint(bench("add16 --rounds 5"), 2, "--rounds is for --peer");
