@@ -5,15 +5,12 @@
 #include <vector>
 
 #include "rlx/export.h"
+#include "rlx/ops/conv_layout.h"
 #include "rlx/value.h"
 
 RLX_EXPORT_BEGIN
 namespace rlx {
 
-enum class ConvLayout {
-  channels_first,  // [batch, channels, spatial...]
-  channels_last,   // [batch, spatial..., channels]
-};
 struct ConvOptions {
   std::vector<int64_t> strides = {};    // one for each spatial axis; all 1 when empty
   std::vector<int64_t> dilations = {};  // likewise

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "rlx/export.h"
-#include "rlx/ops/convolution.h"
+#include "rlx/ops/conv_layout.h"
 #include "rlx/value.h"
 
 RLX_EXPORT_BEGIN

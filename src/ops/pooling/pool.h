@@ -6,7 +6,7 @@
 #include "kernels/lowering.h"
 #include "ops/convolution/window.h"
 #include "ops/machinery/op_of.h"
-#include "rlx/ops/convolution.h"
+#include "rlx/ops/conv_layout.h"
 #include "rlx/ops/pooling.h"
 
 namespace rlx {
