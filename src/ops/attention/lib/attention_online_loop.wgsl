@@ -81,14 +81,17 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         if (round == 0u) { total += s[j]; }
       }
       if (!last) { continue; }
-      let hidden = CAUSAL && (key < seen_first || key + KEYS > seen_end);  // some of them, from this row
+      // A key that is hidden from the row must not be added, not even 0 times infinity: its weight is -1, as no other is.
+      if (CAUSAL && (key < seen_first || key + KEYS > seen_end)) {
+        for (var j = 0u; j < KEYS; j++) {
+          if (key + j < seen_first || key + j >= seen_end) { s[j] = -1.0; }
+        }
+      }
       for (var d = 0u; d < VALUE4; d++) {
         var o = sum[d] * fade;
         for (var j = 0u; j < KEYS; j++) {
-          // A key that is hidden from the row must not be added, not even 0 times infinity.
-          if (hidden && (key + j < seen_first || key + j >= seen_end)) { continue; }
           let b = v_tile[j * VALUE4 + d];
-          o = fma(vec4f(s[j]), b, o);
+          o = select(o, fma(vec4f(s[j]), b, o), !CAUSAL || s[j] != -1.0);
         }
         sum[d] = o;
       }
