@@ -57,19 +57,30 @@ Graph grouped() {
 
 constexpr double flops(int64_t m, int64_t k, int64_t n) { return 2.0 * static_cast<double>(m * k * n); }
 
+Graph square(int64_t n) { return product(n, n, n); }
+Graph wide_linear(int64_t rows) { return linear(rows, 4096, 4096); }
+
 constexpr double kMatvec = flops(1, 4096, 4096);
 constexpr double kWideProduct = flops(1, kWide, 4096);
 
 constexpr Case kCases[] = {
     {"matmul256", "matmul 256 x 256 x 256", [] { return product(256, 256, 256); }, flops(256, 256, 256)},
     {"matmul512", "matmul 512 x 512 x 512", [] { return product(512, 512, 512); }, flops(512, 512, 512)},
-    {"matmul1024", "matmul 1024 x 1024 x 1024", [] { return product(1024, 1024, 1024); },
-     flops(1024, 1024, 1024)},
+    {"matmul1024",
+     "matmul 1024 x 1024 x 1024",
+     nullptr,
+     flops(1024, 1024, 1024),
+     {},
+     {1024, square, {}, 10, 1000}},
     {"matmul_odd", "matmul 33 x 129 x 257", [] { return product(33, 129, 257); }, flops(33, 129, 257)},
     {"matmul_deep", "matmul 64 x 4096 x 64", [] { return product(64, 4096, 64); }, flops(64, 4096, 64)},
     {"matmul_flat", "matmul 2048 x 64 x 2048", [] { return product(2048, 64, 2048); }, flops(2048, 64, 2048)},
-    {"linear512", "matmul 512 x 4096 x 4096, b a weight", [] { return linear(512, 4096, 4096); },
-     512 * kMatvec},
+    {"linear512",
+     "matmul 512 x 4096 x 4096, b a weight",
+     nullptr,
+     512 * kMatvec,
+     {},
+     {512, wide_linear, {}, 1, 1000}},
     {"bert_qkv", "matmul 128 x 768 x 2304, b a weight", [] { return linear(128, 768, 2304); },
      flops(128, 768, 2304)},
     {"bert_up", "matmul 128 x 768 x 3072, b a weight", [] { return linear(128, 768, 3072); },
