@@ -23,10 +23,8 @@ const SIGN_OFF: vec4u = vec4u(0x7fffffffu);
 fn anchor(maximum: f32) -> f32 { return max(maximum, LOWEST); }
 
 // exp(x) for x <= 0, 0 below 2^-125: nothing overflows, and rows with NaN are known from their maximum. 2^t is taken
-// apart into 2^n, added to the exponent's bits, and a polynomial (minimax, 2^-26) of what is left. Adding 1.5 * 2^23
-// rounds t to the integer n, which is then in the low bits; the bitwise or hides the sum from compilers, which would
-// undo it.
-const ROUNDER: f32 = 12582912.0;
+// apart into 2^n, added to the exponent's bits, and a polynomial (minimax, 2^-26) of what is left. ROUNDER
+// (lib/math/exponentials.wgsl) rounds t to the integer n; the bitwise or hides the sum from compilers, which would undo it.
 fn exp_below4(x: vec4f) -> vec4f {
   let t = max(x * LOG2_E, vec4f(-125.0));
   let bits = bitcast<vec4u>(t + ROUNDER) | vec4u(select(0u, 1u, views.group_count == 0u));

@@ -21,51 +21,44 @@ const FAR: f32 = 2.32830643653869628906e-10;  // 2^-32
 const FAR_POWER: i32 = 32;
 
 fn erf_f32(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
   let a = abs(x);
-  if (a >= 1.0) { return with_sign_of(1.0 - 2.0 * normal_tail(a * SQRT_2, 0), x); }
   let u = x * x;
   var p = fma(fma(fma(u, 7.85441734e-5, -0.000801038812), u, 0.00518835383), u, -0.0268538296);
   p = fma(fma(fma(p, u, 0.112835854), u, -0.37612626), u, 0.128379166);
-  return fma(x, p, x);
+  var value = fma(x, p, x);
+  if (a >= 1.0) { value = with_sign_of(1.0 - 2.0 * normal_tail(a * SQRT_2, 0), x); }
+  return select(value, x, is_nan(x));
 }
 
 fn gelu(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
   // Far out the tail would be subnormal where its product with x is not.
-  if (x < -8.0) { return x * FAR * normal_tail(-x, FAR_POWER); }
-  let tail = normal_tail(abs(x), 0);
-  return x * select(1.0 - tail, tail, x < 0.0);
+  let far = x < -8.0;
+  let tail = normal_tail(abs(x), select(0, FAR_POWER, far));
+  let value = x * select(1.0, FAR, far) * select(1.0 - tail, tail, x < 0.0);
+  return select(value, x, is_nan(x));
 }
 
 // ---- activations ----
 
 fn sigmoid(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
   let e = exp_sum(max(-abs(x), -104.0), 0.0, 0);
-  return select(1.0, e, x < 0.0) / (1.0 + e);
+  return select(select(1.0, e, x < 0.0) / (1.0 + e), x, is_nan(x));
 }
 
 // x / (1 + e^-(high + low)), where high has the sign of x.
 fn times_sigmoid(x: f32, high: f32, low: f32) -> f32 {
-  if (high < -8.0) {
-    let e = exp_sum(max(high, -140.0), low, FAR_POWER);
-    return x * FAR * (e / fma(e, FAR, 1.0));
-  }
   let negative = high < 0.0;
-  let e = exp_sum(max(-abs(high), -104.0), select(-low, low, negative), 0);
-  return x * (select(1.0, e, negative) / (1.0 + e));
+  let far = high < -8.0;
+  let unit = select(1.0, FAR, far);
+  let e = exp_sum(max(-abs(high), select(-104.0, -140.0, far)), select(-low, low, negative), select(0, FAR_POWER, far));
+  return select(x * unit * (select(1.0, e, negative) / fma(e, unit, 1.0)), x, is_nan(x));
 }
 
-fn silu(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  return times_sigmoid(x, x, 0.0);
-}
+fn silu(x: f32) -> f32 { return times_sigmoid(x, x, 0.0); }
 
 // x * sigmoid(x (a + b x^2)), a = 2 sqrt(2 / pi), b = 0.044715 a. The argument of the sigmoid is formed as a
 // sum, or the tail, where it is near -80, would be wrong by as many units in the last place.
 fn gelu_approx(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
   let bounded = clamp(x, -11.0, 11.0);
   let half = leading_half(bounded);
   let square = exact_product(bounded, bounded);
@@ -86,8 +79,8 @@ fn mish(x: f32) -> f32 {
 }
 
 fn softplus(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  return max(x, 0.0) + log1p_f32(exp_f32(-abs(x)));
+  let rest = log1p_bounded(exp_sum(max(-abs(x), -104.0), 0.0, 0));
+  return select(max(x, 0.0) + rest, x, is_nan(x));
 }
 
 fn softsign(x: f32) -> f32 { return x / (1.0 + abs(x)); }

@@ -2,6 +2,11 @@
 
 // ---- exponentials ----
 
+// 1.5 * 2^23: a number that it is added to is rounded to an integer, which is then in the low bits of the sum. A cast
+// to i32 would cost several comparisons, since WGSL wants it to saturate.
+const ROUNDER: f32 = 12582912.0;
+const ROUNDER_BITS: i32 = 0x4b400000;
+
 // e^r - 1 for |r| <= ln(2) / 2.
 fn expm1_small(r: f32) -> f32 {
   let q = fma(fma(fma(fma(0.00138143532, r, 0.00836883765), r, 0.0416684002), r, 0.166665196), r, 0.49999994);
@@ -14,14 +19,20 @@ fn less_ln2(x: f32, n: f32) -> f32 { return fma(n, -LN2_LOW, as_is(fma(n, -LN2_H
 // e^(high + low) * 2^k for |high| <= 140, |low| <= 1/64 and |k| <= 32. The low part is what lets a caller
 // keep the last bits of a large argument.
 fn exp_sum(high: f32, low: f32, k: i32) -> f32 {
-  let n = round(high * LOG2_E);
-  return scale_by_power(1.0 + expm1_small(less_ln2(high, n) + low), i32(n) + k);
+  let shifted = as_is(high * LOG2_E + ROUNDER);
+  let power = bitcast<i32>(shifted) - ROUNDER_BITS + k;
+  return scale_by_power(1.0 + expm1_small(less_ln2(high, shifted - ROUNDER) + low), power);
+}
+// e^x for |x| <= 86: neither the result nor the power of two in it is subnormal or infinite.
+fn exp_near(x: f32) -> f32 {
+  let shifted = as_is(x * LOG2_E + ROUNDER);
+  let power = power_of_two(bitcast<i32>(shifted) - ROUNDER_BITS);
+  return (1.0 + expm1_small(less_ln2(x, shifted - ROUNDER))) * power;
 }
 
 fn exp_f32(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  if (x > 88.7228394) { return infinity(); }
-  return exp_sum(max(x, -104.0), 0.0, 0);
+  let e = exp_sum(clamp(x, -104.0, 89.0), 0.0, 0);
+  return select(select(e, infinity(), x > 88.7228394), x, is_nan(x));
 }
 
 fn exp2_f32(x: f32) -> f32 {
@@ -87,11 +98,15 @@ fn log2_f32(x: f32) -> f32 {
   return fma(log_parts(parts.x, 0.0), LOG2_E, parts.y);
 }
 
-// 1 + x would lose the bits of a small x: f = (1 + x) / 2^k - 1 is formed without it.
 fn log1p_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   if (x <= -1.0) { return log_special(1.0 + x); }
   if (x > 16777216.0) { return log_f32(x); }
+  return log1p_bounded(x);
+}
+
+// ln(1 + x) for x in (-1, 2^24]. 1 + x would lose the bits of a small x: f = (1 + x) / 2^k - 1 is formed without it.
+fn log1p_bounded(x: f32) -> f32 {
   let k = near_one_exponent(1.0 + x);
   let scale = power_of_two(-k);
   return select(log_parts(fma(x, scale, as_is(scale - 1.0)), f32(k)), x, magnitude_bits(x) < 0x33000000u);

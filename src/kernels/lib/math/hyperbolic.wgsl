@@ -18,13 +18,13 @@ fn cosh_f32(x: f32) -> f32 {
 }
 
 fn tanh_f32(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
   let a = min(abs(x), 10.0);
-  if (a >= 0.625) { return with_sign_of(1.0 - 2.0 / (exp_sum(2.0 * a, 0.0, 0) + 1.0), x); }
-  let u = x * x;
+  let u = a * a;
   var p = fma(fma(u, 0.00214309874, -0.00817759521), u, 0.0217008051);
   p = fma(fma(fma(p, u, -0.0539467856), u, 0.133332059), u, -0.333333313);
-  return fma(x * u, p, x);
+  var value = fma(x * u, p, x);
+  if (a >= 0.625) { value = with_sign_of(1.0 - 2.0 / (exp_near(2.0 * a) + 1.0), x); }
+  return select(value, x, is_nan(x));
 }
 
 fn asinh_f32(x: f32) -> f32 {

@@ -7,7 +7,9 @@
 // - fma() may be fused or not, so a product that must be exact has factors of few bits.
 // - Compilers reassociate: lavapipe turns (x - n * high) - n * low into x - (n * high + n * low), which loses
 //   34 units in exp(-72). An intermediate result that must be rounded right there goes through as_is().
-// - NaN is found by its bits and returned at once: min, max and comparisons may drop it.
+// - NaN is found by its bits and selected at the end: min, max and comparisons may drop it.
+// - What models call most has no early returns, which would make all that follows conditional: software devices compute
+//   that under masks. A rare case that costs much is an `if` at the end, which is skipped where no lane has it.
 
 // ---- parts of numbers ----
 
