@@ -18,7 +18,9 @@ std::vector<KernelPtr> forms(const KernelPtr& kernel, const Caps& caps) {
   std::vector<KernelPtr> out = {kernel};
   if (!std::ranges::contains(kernel->libs, "team_serial")) return out;
   out.push_back(with_fragment(*kernel, "team_serial", "team_workgroup"));
-  if (caps.subgroups) out.push_back(with_fragment(*kernel, "team_serial", "team_subgroup"));
+  if (!caps.subgroups) return out;
+  for (const char* team : {"team_subgroup", "team_whole_subgroup"})
+    out.push_back(with_fragment(*kernel, "team_serial", team));
   return out;
 }
 

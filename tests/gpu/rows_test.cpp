@@ -21,15 +21,18 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kLowest = std::numeric_limits<float>::lowest();
 
-// The result of `op` on one row, for every kernel variant of it.
+// The result of `op` on one row, for every kernel variant of it. The one that holds rows in registers gets
+// -inf behind those that are not whole fours, which it does not take.
 class EveryVariant {
  public:
   using Build = std::function<Value(Value x)>;
 
-  static void check(std::string op, const std::vector<float>& row, const Build& build,
+  static void check(std::string op, const std::vector<float>& given, const Build& build,
                     const std::function<void(const Tensor& y)>& expect) {
     for (const std::string& variant : op_table().find(op)->variants) {
       SCOPED_TRACE(op + " " + variant);
+      std::vector<float> row = given;
+      while (variant == "held" && row.size() % 4 != 0) row.push_back(-kInf);
       const auto n = static_cast<int64_t>(row.size());
       Graph g;
       g.output("y", build(g.input("x", DType::f32, Shape({n}))));

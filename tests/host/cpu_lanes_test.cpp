@@ -5,6 +5,7 @@
 #include "kernels/binder.h"
 #include "kernels/copy.wgsl.h"
 #include "kernels/lowering.h"
+#include "ops/machinery/rows.h"
 
 namespace rlx::testing {
 namespace {
@@ -51,6 +52,36 @@ TEST(CpuLanes, ArePlainElsewhere) {
     EXPECT_FALSE(text.contains("subgroup")) << text;
     EXPECT_TRUE(text.contains("@builtin(local_invocation_index)")) << text;
   }
+}
+
+// Rows go one after the other through a workgroup only where that is one subgroup of a CPU.
+TEST(CpuLanes, SubgroupsHaveSeveralRows) {
+  const auto team_of = [](const Caps& caps, int64_t rows) {
+    const Target target{.caps = caps};
+    std::vector<Storage> storages;
+    int32_t overflow = -1;
+    Scratch scratch(storages, overflow);
+    std::vector<Dispatch> dispatches;
+    Lowering l(target, 0, {}, {}, scratch, dispatches);
+    Team out;
+    RowProblem p{.rows = rows, .length = 768, .may_hold = true};
+    p.run = [&](const Team& team) {
+      out = team;
+      return true;
+    };
+    run_held(l, p, {});
+    return out;
+  };
+  const Team many = team_of(software(8, 8), 4096);
+  EXPECT_EQ(many.fragment, "team_whole_subgroup");
+  EXPECT_EQ(many.rows_per_group, 8);
+  EXPECT_EQ(many.held, 24);
+  EXPECT_EQ(team_of(software(8, 8), 40).rows_per_group, 1);
+  EXPECT_EQ(team_of(software(4, 8), 4096).fragment, "team_subgroup");
+  Caps gpu = software(32, 32);
+  gpu.kind = AdapterKind::discrete;
+  EXPECT_EQ(team_of(gpu, 4096).rows_per_group, 1);
+  EXPECT_EQ(team_of(gpu, 4096).held, 8);
 }
 
 // Every piece is some workgroup's: the grid covers what is left over after whole workgroups.

@@ -17,8 +17,7 @@ struct TeamScan {
 fn team_scan(mine: team_t, none: team_t, lane: u32, width: u32) -> TeamScan { return TeamScan(none, mine); }
 
 @compute @workgroup_size(ROWS_PER_GROUP)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
-  let row = params.first + group_index(group, groups) * ROWS_PER_GROUP + lane;
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
+  let row = params.first + group_index(group, groups) * ROWS_PER_GROUP + lane_of(invocation);
   if (row < params.end) { row_task(row, 0u, 1u); }
 }

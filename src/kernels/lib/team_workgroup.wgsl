@@ -40,8 +40,7 @@ fn team_scan(mine: team_t, none: team_t, lane: u32, width: u32) -> TeamScan {
 }
 
 @compute @workgroup_size(TEAM)
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
   let row = params.first + group_index(group, groups);
-  if (row < params.end) { row_task(row, lane, 1u); }
+  if (row < params.end) { row_task(row, lane_of(invocation), 1u); }
 }

@@ -90,12 +90,40 @@ double team_ns(const Rates& r, const RowProblem& p, double team, double steps_to
              walk_ns(r, rows * team, steps + steps_to_meet * std::log2(team), p.side_by_side, p);
 }
 
-double workgroup_ns(const Rates& r, const RowProblem& p) {
+// What a CPU takes for the walks of a team, as a multiple of what invocations with rows of their own take for
+// theirs: each step finds out whether it is the row's last, barriers make it keep values in memory, and rows
+// with large steps are a cache line for each element.
+RowProblem team_walks(const Rates& r, RowProblem p, double factor) {
+  if (r.cpu) p.passes *= p.side_by_side ? factor : 4 * factor;
+  return p;
+}
+
+double workgroup_ns(const Rates& r, const RowProblem& problem) {
+  const RowProblem p = team_walks(r, problem, 3);
   return team_ns(r, p, static_cast<double>(workgroup_team(p.length)), r.barrier_steps, r.group_ns);
 }
 
-double subgroup_ns(const Rates& r, const Caps& caps, const RowProblem& p) {
-  return team_ns(r, p, static_cast<double>(caps.subgroup_max_size), r.exchange_steps, r.subgroup_ns);
+double subgroup_ns(const Rates& r, const Caps& caps, const RowProblem& p, double factor = 1.25) {
+  return team_ns(r, team_walks(r, p, factor), static_cast<double>(caps.subgroup_max_size), r.exchange_steps,
+                 r.subgroup_ns);
+}
+
+Team subgroup_team(const Caps& caps, const RowProblem& p) {
+  const int64_t lanes = caps.subgroup_max_size;
+  if (caps.subgroup_min_size != caps.subgroup_max_size) return {.fragment = "team_subgroup", .size = lanes};
+  // A workgroup's start costs a CPU as much as a short row does; but there must be enough of them for all
+  // cores.
+  constexpr int64_t kMostRows = 8, kGroups = 64;
+  const int64_t rows = rates_of(caps).cpu ? std::clamp<int64_t>(p.rows / kGroups, 1, kMostRows) : 1;
+  return {.fragment = "team_whole_subgroup", .size = lanes, .rows_per_group = rows};
+}
+
+// Fours of a row for each invocation of a subgroup. The kernel's loops over them are written out, so lengths
+// share few numbers.
+constexpr int64_t kMostHeld = 32;
+int64_t held_fours(const Caps& caps, const RowProblem& p) {
+  const int64_t fours = ceil_div(p.length, 4 * int64_t{caps.subgroup_max_size});
+  return fours <= 4 ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(fours))) : round_up(fours, 4);
 }
 
 }  // namespace
@@ -103,6 +131,10 @@ double subgroup_ns(const Rates& r, const Caps& caps, const RowProblem& p) {
 bool subgroup_applies(const Target& target, const RowProblem&) {
   const Caps& caps = target.caps;
   return caps.subgroups && std::has_single_bit(caps.subgroup_max_size) && caps.subgroup_max_size > 1;
+}
+bool held_applies(const Target& target, const RowProblem& p) {
+  return p.may_hold && subgroup_applies(target, p) && p.length % 4 == 0 && p.length > 0 &&
+         held_fours(target.caps, p) <= kMostHeld;
 }
 bool split_applies(const Target& target, const RowProblem& p) {
   return p.split && p.length >= 8 && ceil_div(p.length, split_chunk(target.caps, p)) > 1;
@@ -120,6 +152,14 @@ std::vector<Candidate> workgroup_candidates(const Target& target, const RowProbl
 
 std::vector<Candidate> subgroup_candidates(const Target& target, const RowProblem& p) {
   return one_candidate(subgroup_ns(rates_of(target.caps), target.caps, p));
+}
+
+std::vector<Candidate> held_candidates(const Target& target, const RowProblem& p) {
+  const Rates r = rates_of(target.caps);
+  RowProblem held = p;
+  held.length = 4 * held_fours(target.caps, p) * int64_t{target.caps.subgroup_max_size};
+  // Measured on a CPU only. The caches of GPUs have what is read again.
+  return one_candidate(subgroup_ns(r, target.caps, held, 0.6) * (r.cpu ? 1 : 1.05));
 }
 
 std::vector<Candidate> split_candidates(const Target& target, const RowProblem& p) {
@@ -151,13 +191,18 @@ int64_t split_chunk(const Caps& caps, const RowProblem& p) {
 }
 
 bool run_serial(Lowering&, const RowProblem& p, const Candidate&) {
-  return p.run({"team_serial", 1, kSerialRowsPerGroup});
+  return p.run({.fragment = "team_serial", .rows_per_group = kSerialRowsPerGroup});
 }
 bool run_workgroup(Lowering&, const RowProblem& p, const Candidate& c) {
-  return p.run({"team_workgroup", c.at("TEAM"), 1});
+  return p.run({.fragment = "team_workgroup", .size = c.at("TEAM")});
 }
 bool run_subgroup(Lowering& l, const RowProblem& p, const Candidate&) {
-  return p.run({"team_subgroup", l.caps().subgroup_max_size, 1});
+  return p.run(subgroup_team(l.caps(), p));
+}
+bool run_held(Lowering& l, const RowProblem& p, const Candidate&) {
+  Team team = subgroup_team(l.caps(), p);
+  team.held = held_fours(l.caps(), p);
+  return p.run(team);
 }
 bool run_split(Lowering&, const RowProblem& p, const Candidate&) { return p.split(); }
 
@@ -174,7 +219,7 @@ DType accumulator(DType dtype) {
 }
 
 bool emit_rows(Lowering& l, std::string_view op, const RowProblem& p) {
-  return l.choose(op, kSplittableRows, p).make(l, p) || l.choose(op, kWorkgroupRows, p).make(l, p);
+  return l.choose(op, kAllRows, p).make(l, p) || l.choose(op, kWorkgroupRows, p).make(l, p);
 }
 
 void fail_to_bind(const Caps& caps) {

@@ -26,6 +26,7 @@ struct Team {
   std::string_view fragment;
   int64_t size = 1;  // invocations per row
   int64_t rows_per_group = 1;
+  int64_t held = 0;  // fours of a row that an invocation keeps in registers, if the kernel works like that
 };
 
 // What the choice of a team depends on, and what to do with the team.
@@ -35,6 +36,7 @@ struct RowProblem {
   DType dtype = DType::f32;
   bool side_by_side = true;  // neighbours in a row are neighbours in memory
   double passes = 1;         // how often a row is walked
+  bool may_hold = false;     // the kernel can keep rows in registers (Team::held)
   // Emits the kernel for that team; false, and nothing emitted, if the device cannot bind it.
   std::function<bool(const Team&)> run = {};
   // If rows can be cut into parts that a second dispatch joins: does so, or returns false.
@@ -47,21 +49,27 @@ RowProblem row_problem(const Operand& rows, double passes);
 // The rows of the variant tables that these ops share.
 using RowVariant = Variant<RowProblem, bool>;
 bool subgroup_applies(const Target& target, const RowProblem& p);
+bool held_applies(const Target& target, const RowProblem& p);
 bool split_applies(const Target& target, const RowProblem& p);
 std::vector<Candidate> serial_candidates(const Target& target, const RowProblem& p);
 std::vector<Candidate> workgroup_candidates(const Target& target, const RowProblem& p);
 std::vector<Candidate> subgroup_candidates(const Target& target, const RowProblem& p);
+std::vector<Candidate> held_candidates(const Target& target, const RowProblem& p);
 std::vector<Candidate> split_candidates(const Target& target, const RowProblem& p);
 bool run_serial(Lowering& l, const RowProblem& p, const Candidate& c);
 bool run_workgroup(Lowering& l, const RowProblem& p, const Candidate& c);
 bool run_subgroup(Lowering& l, const RowProblem& p, const Candidate& c);
+bool run_held(Lowering& l, const RowProblem& p, const Candidate& c);
 bool run_split(Lowering& l, const RowProblem& p, const Candidate& c);
 inline constexpr RowVariant kSerialRows{"serial", always, serial_candidates, run_serial};
 inline constexpr RowVariant kWorkgroupRows{"workgroup", always, workgroup_candidates, run_workgroup};
 inline constexpr RowVariant kSubgroupRows{"subgroup", subgroup_applies, subgroup_candidates, run_subgroup};
+inline constexpr RowVariant kHeldRows{"held", held_applies, held_candidates, run_held};
 inline constexpr RowVariant kSplitRows{"split", split_applies, split_candidates, run_split};
 inline constexpr RowVariant kRowVariants[] = {kSerialRows, kWorkgroupRows, kSubgroupRows};
 inline constexpr RowVariant kSplittableRows[] = {kSerialRows, kWorkgroupRows, kSubgroupRows, kSplitRows};
+inline constexpr RowVariant kHoldingRows[] = {kSerialRows, kWorkgroupRows, kSubgroupRows, kHeldRows};
+inline constexpr RowVariant kAllRows[] = {kSerialRows, kWorkgroupRows, kSubgroupRows, kHeldRows, kSplitRows};
 
 // Whether all operands that the kernel declares x4 can be read that way; else they are bound as single
 // elements.
@@ -72,15 +80,16 @@ DType accumulator(DType dtype);
 // The dispatch with the team's fragment in place of team_serial.
 Dispatch for_team(Dispatch d, const Team& team);
 
-// A kernel with rows, for a team: fills in the spec constants TEAM and FOUR (whether all operands that the
-// kernel declares x4 can be read that way) and the parameter `end`. A task is a row, or part of one if the
-// kernel says so.
+// A kernel with rows, for a team: fills in the spec constants TEAM, HELD and FOUR (whether all operands that
+// the kernel declares x4 can be read that way) and the parameter `end`. A task is a row, or part of one if
+// the kernel says so.
 template <class K>
 Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
                       const typename K::Operands& operands, typename K::Params params,
                       typename K::Spec spec) {
   OperandList list = operands.list();
   spec.TEAM = to_u32(team.size);
+  if constexpr (requires { spec.HELD; }) spec.HELD = to_u32(team.held);
   const bool four = use_four(*K::kernel(), list);
   if constexpr (requires { spec.FOUR; }) spec.FOUR = four;
   params.end = to_u32(tasks);
@@ -89,7 +98,7 @@ Dispatch row_dispatch(const Lowering& l, const Team& team, int64_t tasks,
                   team);
 }
 
-// Emits the problem with the cheapest row of kRowVariants or, if the device cannot bind all data rows of one
+// Emits the problem with the cheapest row of these tables or, if the device cannot bind all data rows of one
 // workgroup, with a workgroup for each data row. False, and nothing emitted, if that is too much as well.
 bool emit_rows(Lowering& l, std::string_view op, const RowProblem& p);
 
@@ -101,6 +110,7 @@ bool emit_rows(Lowering& l, std::string_view op, const RowProblem& p);
 template <class K>
 bool lower_rows(Lowering& l, std::string_view op, RowProblem p, const typename K::Operands& operands,
                 const typename K::Params& params, const typename K::Spec& spec) {
+  if constexpr (requires(typename K::Spec s) { s.HELD; }) p.may_hold = true;
   p.run = [&](const Team& team) {
     Dispatch d = row_dispatch<K>(l, team, p.rows, operands, params, spec);
     allow_in_place(d);

@@ -264,7 +264,7 @@ void register_norm(OpTable& table) {
         "only_axis: that axis alone is normalised";
     info.outputs = "y: of the shape of x";
     info.types = "f32 f16 bf16";
-    info.variants = names_of(kRowVariants);
+    info.variants = names_of(kHoldingRows);
     const std::string op = info.name;
     info.samples = {op + "(T[3,17], T[17], T[17])",
                     op + "(T[3,17], T[17])",

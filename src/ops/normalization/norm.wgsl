@@ -2,6 +2,7 @@
 // root-mean-square norm, s / sqrt(mean(s^2) + eps) * gamma + beta; an absent gamma is 1. The mean comes first,
 // then the squares of the differences from it: one pass with E[s^2] - mean^2 loses all digits where the mean is large.
 // An f32 holds a mean of 1e5 only to 1/256, and a sum over a row is worse: the mean of the differences is its error.
+// If HELD, a lane keeps that many fours of its row in registers, so that each is read once.
 //@ in x float x4
 //@ in residual float x4
 //@ in bias float x4
@@ -15,6 +16,7 @@ const TEAM: u32 = 1u;  //@ spec
 const CENTERED: bool = true;  //@ spec
 const ROUNDED: u32 = 0u;  //@ spec          the type that sums are rounded to (held_as)
 const FOUR: bool = false;  //@ spec
+const HELD: u32 = 0u;  //@ spec
 
 struct Params {
   first: u32,
@@ -61,11 +63,13 @@ fn four(row: Row, j: u32) -> vec4f {
   return s;
 }
 
+fn total_of(v: vec4f) -> f32 { return (v.x + v.y) + (v.z + v.w); }
+
 fn sum_of(row: Row, lane: u32) -> f32 {
   let end4 = params.length & ~3u;
   var sum = vec4f(0.0);
   for (var j = 4u * lane; j < end4; j += 4u * TEAM) { sum += four(row, j); }
-  var all = (sum.x + sum.y) + (sum.z + sum.w);
+  var all = total_of(sum);
   for (var j = end4 + lane; j < params.length; j += TEAM) { all += one(row, j); }
   return all;
 }
@@ -80,7 +84,7 @@ fn sums_of_differences(row: Row, pivot: f32, lane: u32) -> vec2f {
     if (CENTERED) { sum += d; }
     squares += d * d;
   }
-  var all = vec2f((sum.x + sum.y) + (sum.z + sum.w), (squares.x + squares.y) + (squares.z + squares.w));
+  var all = vec2f(total_of(sum), total_of(squares));
   for (var j = end4 + lane; j < params.length; j += TEAM) {
     let d = one(row, j) - pivot;
     all += vec2f(d, d * d);
@@ -95,35 +99,76 @@ fn put_one(row: u32, to: u32, j: u32, s: f32, mean: Mean, scale: f32) {
   y_put(to + y_step(j), fma(centered(s, mean) * scale, factor, beta_get(beta_step(j))));
 }
 
-fn row_task(index: u32, lane: u32, width: u32) {
+fn put_four(row: u32, to: u32, j: u32, s: vec4f, mean: Mean, scale: f32) {
+  if (FOUR) {
+    if (total_present) { total_put4(total_base(row) + j, s); }
+    let d = vec4f(centered(s.x, mean), centered(s.y, mean), centered(s.z, mean), centered(s.w, mean));
+    var factor = vec4f(1.0);
+    if (gamma_present) { factor = gamma_get4(j); }
+    y_put4(to + j, fma(d * scale, factor, beta_get4(j)));
+  } else {
+    put_one(row, to, j, s.x, mean, scale);
+    put_one(row, to, j + 1u, s.y, mean, scale);
+    put_one(row, to, j + 2u, s.z, mean, scale);
+    put_one(row, to, j + 3u, s.w, mean, scale);
+  }
+}
+
+// The mean and the factor of a row, of the pivot and the means of the differences from it and of their squares.
+fn finished(pivot: f32, means: vec2f) -> Mean {
+  if (!CENTERED) { return Mean(0.0, 0.0); }
+  return Mean(pivot, means.x);
+}
+fn factor_of(means: vec2f) -> f32 {
+  let shifted = means.y - means.x * means.x;
+  let variance = select(means.y, select(shifted, 0.0, shifted < 0.0), CENTERED);  // NaN stays
+  return 1.0 / sqrt(variance + params.eps);
+}
+
+// Rows of whole fours; lanes past the end read the last four again, and have zeros.
+fn held_row(index: u32, lane: u32, width: u32) {
   let row = Row(x_base(index), residual_base(index));
   let count = f32(params.length);
-  var mean = Mean(0.0, 0.0);
-  if (CENTERED) { mean.pivot = team_all(vec2f(sum_of(row, lane), 0.0), lane, width).x / count; }
-  let sums = team_all(sums_of_differences(row, mean.pivot, lane), lane, width) / count;
-  var variance = sums.y;
-  if (CENTERED) {
-    mean.rest = sums.x;
-    let shifted = sums.y - sums.x * sums.x;
-    variance = select(shifted, 0.0, shifted < 0.0);  // NaN stays
+  var held: array<vec4f, max(HELD, 1u)>;
+  var sum = vec4f(0.0);
+  for (var i = 0u; i < HELD; i++) {
+    let j = 4u * (i * TEAM + lane);
+    held[i] = select(vec4f(0.0), four(row, min(j, params.length - 4u)), j < params.length);
+    sum += held[i];
   }
-  let scale = 1.0 / sqrt(variance + params.eps);
+  var pivot = 0.0;
+  if (CENTERED) { pivot = team_all(vec2f(total_of(sum), 0.0), lane, width).x / count; }
+  sum = vec4f(0.0);
+  var squares = vec4f(0.0);
+  for (var i = 0u; i < HELD; i++) {
+    let d = select(vec4f(0.0), held[i] - pivot, 4u * (i * TEAM + lane) < params.length);
+    sum += d;
+    squares += d * d;
+  }
+  let means = team_all(vec2f(total_of(sum), total_of(squares)), lane, width) / count;
+  let mean = finished(pivot, means);
+  let scale = factor_of(means);
+  let to = y_base(index);
+  for (var i = 0u; i < HELD; i++) {
+    let j = 4u * (i * TEAM + lane);
+    if (j < params.length) { put_four(index, to, j, held[i], mean, scale); }
+  }
+}
+
+fn row_task(index: u32, lane: u32, width: u32) {
+  if (HELD > 0u) {
+    held_row(index, lane, width);
+    return;
+  }
+  let row = Row(x_base(index), residual_base(index));
+  let count = f32(params.length);
+  var pivot = 0.0;
+  if (CENTERED) { pivot = team_all(vec2f(sum_of(row, lane), 0.0), lane, width).x / count; }
+  let means = team_all(sums_of_differences(row, pivot, lane), lane, width) / count;
+  let mean = finished(pivot, means);
+  let scale = factor_of(means);
   let to = y_base(index);
   let end4 = params.length & ~3u;
-  for (var j = 4u * lane; j < end4; j += 4u * TEAM) {
-    let s = four(row, j);
-    if (FOUR) {
-      if (total_present) { total_put4(total_base(index) + j, s); }
-      let d = vec4f(centered(s.x, mean), centered(s.y, mean), centered(s.z, mean), centered(s.w, mean));
-      var factor = vec4f(1.0);
-      if (gamma_present) { factor = gamma_get4(j); }
-      y_put4(to + j, fma(d * scale, factor, beta_get4(j)));
-    } else {
-      put_one(index, to, j, s.x, mean, scale);
-      put_one(index, to, j + 1u, s.y, mean, scale);
-      put_one(index, to, j + 2u, s.z, mean, scale);
-      put_one(index, to, j + 3u, s.w, mean, scale);
-    }
-  }
+  for (var j = 4u * lane; j < end4; j += 4u * TEAM) { put_four(index, to, j, four(row, j), mean, scale); }
   for (var j = end4 + lane; j < params.length; j += TEAM) { put_one(index, to, j, one(row, j), mean, scale); }
 }

@@ -34,6 +34,11 @@ fn merge4(a: vec4<x_t>, b: vec4<x_t>) -> vec4<x_t> {
   return vec4<x_t>(merge(a.x, b.x), merge(a.y, b.y), merge(a.z, b.z), merge(a.w, b.w));
 }
 
+fn result(sum: x_t) -> y_t {
+  if (MEAN) { return y_t(select(f32(sum) / params.count, quiet_nan(), params.count == 0.0)); }
+  return y_t(sum);
+}
+
 fn row_task(task: u32, lane: u32, width: u32) {
   let part = task / params.rows;
   let base = x_base(task - part * params.rows);
@@ -42,15 +47,17 @@ fn row_task(task: u32, lane: u32, width: u32) {
   let end4 = end & ~3u;
   let identity = bitcast<x_t>(params.identity);
   var sum4 = vec4<x_t>(identity);
-  for (var j = begin + 4u * lane; j < end4; j += 4u * TEAM) { sum4 = merge4(sum4, four(base, j)); }
-  var sum = merge(merge(sum4.x, sum4.y), merge(sum4.z, sum4.w));
-  for (var j = end4 + lane; j < end; j += TEAM) { sum = merge(sum, x_get(base + x_step(j))); }
-  sum = team_all(sum, lane, width);
-  if (lane == 0u) {
-    if (MEAN) {
-      y_put(y_base(task), y_t(select(f32(sum) / params.count, quiet_nan(), params.count == 0.0)));
-    } else {
-      y_put(y_base(task), sum);
-    }
+  let step = 4u * TEAM;
+  var j = begin + 4u * lane;
+  // Four at a time: a loop costs software devices as much as reading. Written so that nothing overflows.
+  for (; j < end4 && end4 - j > 3u * step; j += 4u * step) {
+    let a = merge4(four(base, j), four(base, j + step));
+    let b = merge4(four(base, j + 2u * step), four(base, j + 3u * step));
+    sum4 = merge4(sum4, merge4(a, b));
   }
+  for (; j < end4; j += step) { sum4 = merge4(sum4, four(base, j)); }
+  var sum = merge(merge(sum4.x, sum4.y), merge(sum4.z, sum4.w));
+  for (var k = end4 + lane; k < end; k += TEAM) { sum = merge(sum, x_get(base + x_step(k))); }
+  sum = team_all(sum, lane, width);
+  if (lane == 0u) { y_put(y_base(task), result(sum)); }
 }

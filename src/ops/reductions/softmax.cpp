@@ -102,7 +102,7 @@ void register_softmax(OpTable& table) {
     info.outputs =
         log ? "y: logarithms of probabilities, of the shape of x" : "y: probabilities, of the shape of x";
     info.types = "f32 f16 bf16";
-    info.variants = names_of(kRowVariants);
+    info.variants = names_of(kHoldingRows);
     const std::string op = info.name;
     info.samples = {op + "(T[3,17])",
                     op + "(T[3,17] in -20..20) {axis=0}",
@@ -114,7 +114,8 @@ void register_softmax(OpTable& table) {
                     op + "(T[4,0])",
                     op + "(T[1031,257])",
                     op + "(T[65537])",
-                    op + "(T[257,300]) {axis=-2}"};
+                    op + "(T[257,300]) {axis=-2}",
+                    op + "(T[130,100] in -10..10)"};
     info.make = [log] { return std::make_shared<Softmax>(log); };
     table.add(std::move(info));
   }
