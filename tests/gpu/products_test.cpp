@@ -302,6 +302,25 @@ TEST_F(Products, InPartsOfKAtTheSameTime) {
       "split_k");
 }
 
+// b copied into panels first: whole ones, a part of one, and in batches; not where it cannot be copied.
+TEST_F(Products, InPanels) {
+  const bool cpu = full_device().caps().software();
+  const auto expect = [&](const Case& c, bool copied, const Device& device) {
+    run(c, "paneled", device);
+    EXPECT_EQ(copied && cpu, std::ranges::any_of(
+                                 steps_, [](const StepReport& s) { return has_words(s.variant, "paneled"); }))
+        << c.b.name << " " << c.b.lines << " x " << c.b.k;
+  };
+  for (const Kind kind : {Kind::along_lines, Kind::along_k}) {
+    for (const int64_t n : {1, 31, 32, 33, 64, 97})
+      expect(with_b([&](Inputs& in) { return matrix(in, kind, 1, n, 37); }, 33), n > 1, full_device());
+    for (const int64_t n : {17, 64})
+      expect(with_b([&](Inputs& in) { return matrix(in, kind, 3, n, 36); }, 9), true, full_device());
+    expect(with_b([&](Inputs& in) { return matrix(in, kind, 2, 150, 300); }, 70), true, small_device());
+  }
+  expect(with_b([](Inputs& in) { return window(in, 2, 3); }), false, full_device());
+}
+
 // All loops leave parts beyond the end of k as zeros.
 TEST_P(EveryLoop, PartsPastTheEndOfKAreZero) {
   Case c;

@@ -111,7 +111,12 @@ TEST(Choices, OnLavapipeAreThoseThatWereMeasured) {
       {"matmul(T[7,64], T[64,256])", "loop_rows [rows] ROWS=7 LANES=8 QUADS=8"},
       {"matmul(T[7,64], T[64,100])", "loop_rows [rows] ROWS=7 LANES=8 QUADS=4"},
       {"matmul(T[17,64], T[64,256])", "loop_staged [staged] ROWS=17 LANES=64"},
-      {"matmul(T[128,768], T[768,3072])", "loop_staged [staged] ROWS=32 LANES=128"},
+      {"matmul(T[128,768], T[768,3072])", "loop_staged [staged] ROWS=32 LANES=64"},
+      {"matmul(T[128,64], T[64,3072])", "loop_staged [staged] ROWS=32 LANES=128"},
+      {"matmul(T[128,4096], T[4096,3072])", "loop_staged [staged] ROWS=32 LANES=32"},
+      // Rows of b that lie a power of two apart are copied into panels first.
+      {"matmul(T[512,512], T[512,1024])", "copy_fours, loop_staged [paneled staged] ROWS=32 LANES=128"},
+      {"matmul(T[8,512], T[512,1024])", "loop_rows [rows] ROWS=8 LANES=8 QUADS=8"},
       {"conv(T[1,64,56,56], T[64,64,3,3]) {pads=[1,1,1,1]}", "loop_staged [staged] ROWS=32 LANES=64"},
       {"matmul(i32[3,17], i32[17,5])", "loop_plain [plain]"},
       {"attention(T[1,12,128,64], T[1,12,128,64], T[1,12,128,64])",
@@ -136,9 +141,9 @@ TEST(Choices, OfBertOnLavapipe) {
   const Graph g = materialize_views(optimize(models::bert_encoder({.layers = 1}, 1, 128), {}));
   std::map<std::string, int> counts;
   for (const Dispatch& d : lower(g, lavapipe()).dispatches) ++counts[text(d)];
-  // Tiles of 512 columns fit 3072 evenly, those of 256 also fit 768 and 2304.
-  EXPECT_EQ(counts["loop_staged [staged] ROWS=32 LANES=128"], 1);
+  // Where k is 3072, what 64 lanes read would not stay in the second cache.
   EXPECT_EQ(counts["loop_staged [staged] ROWS=32 LANES=64"], 3);
+  EXPECT_EQ(counts["loop_staged [staged] ROWS=32 LANES=32"], 1);
   EXPECT_EQ(counts["attention_online [online] KEYS=4 LANES=64"], 1);
   EXPECT_EQ(counts["norm [serial] TEAM=1"] + counts["norm [subgroup] TEAM=8"], 3);
 }
@@ -251,7 +256,7 @@ TEST(Choices, AreForcedWhole) {
   EXPECT_TRUE(forced("split_k plain PARTS=4").starts_with("loop_plain [split_k plain], reduce"));
   EXPECT_SAYS(forced("staged ROWS=33"),
               "the op 'matmul' has no kernel 'staged ROWS=33' for these sizes; with 'staged' it has: 'staged "
-              "ROWS=16 LANES=64', 'staged ROWS=16 LANES=128', 'staged ROWS=32 LANES=64'");
+              "ROWS=16 LANES=32', 'staged ROWS=16 LANES=64', 'staged ROWS=16 LANES=128', 'staged ROWS=32");
   EXPECT_SAYS(forced("plain ROWS=1"), "with 'plain' it has: 'plain'");
   EXPECT_SAYS(forced("split_k tiled PARTS=3"), "with 'split_k tiled' it has: 'split_k tiled PARTS=4'");
   // A row that cannot handle the case is passed over, whatever its constants.

@@ -131,6 +131,20 @@ fn put4(t: Tile, row: u32, col: u32, sums: vec4<sum_t>) {
 }
 )";
 
+// From and to where a tile sums along k, the same for all lanes: barriers depend on it. If the first is more,
+// the tile is skipped.
+constexpr std::string_view kRangeOfSizes =
+    "fn k_range_of(t: Tile, lane: u32) -> vec2u { return vec2u(t.k_begin, t.k_end); }\n";
+// What a load reads from a table is the same too, which only a way through workgroup memory makes certain.
+constexpr std::string_view kRangeOfTables = R"(var<workgroup> depth: vec2u;
+fn k_range_of(t: Tile, lane: u32) -> vec2u {
+  if (lane == 0u) {
+    depth = select(vec2u(t.k_begin, t.k_end), vec2u(1u, 0u), a_skips(t.batch) || b_skips(t.batch));
+  }
+  return workgroupUniformLoad(&depth);
+}
+)";
+
 constexpr std::string_view kAllPresent =
     R"(fn of_present(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t { return v; }
 fn four_of_present(t: Tile, row: u32, col: u32, v: vec4<sum_t>) -> vec4<sum_t> { return v; }
@@ -257,8 +271,11 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
   common += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
   common += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
   common += kCommon;
-  const auto misses = [](const Load& load) { return load.wgsl().contains("fn x_misses("); };
-  common += misses(*p.a) || misses(*p.b) ? kSomeMissing : kAllPresent;
+  const auto either = [&](std::string_view hook) {
+    return p.a->wgsl().contains(hook) || p.b->wgsl().contains(hook);
+  };
+  common += either("fn x_skips(") || either("fn x_zero(") ? kRangeOfTables : kRangeOfSizes;
+  common += either("fn x_misses(") ? kSomeMissing : kAllPresent;
   parts.push_back({"compose.cpp", std::move(common)});
   parts.push_back({formatted("loop_{}.h", launch.name), std::string(launch.wgsl)});
   return parts;

@@ -1,9 +1,10 @@
 // The forms of a product: as it is, transposed, with bytes in fours, with sums over parts of k at the same
-// time.
+// time, with b in panels.
 #include <algorithm>
 #include <bit>
 
 #include "base/checked.h"
+#include "ops/products/panels.h"
 #include "ops/products/product.h"
 #include "ops/products/store_strided.h"
 
@@ -121,6 +122,8 @@ std::vector<Form<Product>> other_forms(const Target& target, const Product& p) {
       }
     }
   }
+  if (const std::optional<Product> form = with_panels(target, p))
+    out.push_back({typical(target, *form), kPaneled, 1, panels_ns(r, p)});
   return out;
 }
 

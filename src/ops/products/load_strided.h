@@ -58,6 +58,7 @@ fn x_four_lines(q: x_Quad, k: u32) -> vec4<mul_t> {
     return b;
   }
   DType dtype() const override { return x_.operand.dtype; }
+  const Grouped* whole() const override { return &x_; }
 
   LoadPtr in_words() const override {
     const DType type = x_.operand.dtype;

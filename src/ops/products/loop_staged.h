@@ -13,17 +13,36 @@
 namespace rlx::products::staged {
 
 inline constexpr std::string_view kWgsl = R"(const ROWS: u32 = 16u;  //@ spec
+const SLOTS: u32 = 16u;  //@ spec     at least ROWS, a power of two: a lane stages elements of one row
 const LANES: u32 = 64u;  //@ spec
 const STEP: u32 = 64u;  //@ spec
 const ACROSS_RUNS: bool = true;  //@ spec
+const ONE_SPAN: bool = false;  //@ spec     a step is in one run
+const ENDS: bool = true;  //@ spec     a run may end within a four
 const PARTIAL: bool = false;  //@ spec
-const FOURS: u32 = ROWS * STEP / 4u;
-const PER_LANE: u32 = (FOURS + LANES - 1u) / LANES;
+const FOURS_AT_ONCE: u32 = LANES / SLOTS;  // of the step
+const PER_LANE: u32 = (STEP / 4u + FOURS_AT_ONCE - 1u) / FOURS_AT_ONCE;
 
-// Four neighbours along k of each row, for each four of the step.
-var<workgroup> a_rows: array<vec4<mul_t>, FOURS>;
-// From and to where the tile sums along k, the same for all lanes.
-var<workgroup> depth: vec2u;
+// For each four of the step, that of each row. In two levels, so that a bounds check of the first serves all
+// rows: on CPUs a check for each would take a third of the time.
+var<workgroup> a_rows: array<array<vec4<mul_t>, SLOTS>, PER_LANE * FOURS_AT_ONCE>;
+
+fn staged(line: a_Line, step: Span, k: u32, k_end: u32) -> vec4<mul_t> {
+  if (!ENDS) {
+    // Past the end the last four is read again, without use.
+    let last = min(k, k_end - 4u);
+    if (ONE_SPAN) { return a_four_k(a_run(line, step.run), step.end + last - k_end); }
+    let s = span_at(last, k_end);
+    return a_four_k(a_run(line, s.run), s.first);
+  }
+  if (k >= k_end) { return vec4<mul_t>(); }
+  let s = span_at(k, k_end);
+  let a = a_run(line, s.run);
+  if (k + 4u <= k_end) { return a_four_k(a, s.first); }
+  var v = vec4<mul_t>();
+  for (var j = 0u; j < k_end - k; j++) { v[j] = a_one(a, s.first + j); }
+  return v;
+}
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
@@ -32,78 +51,67 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
   let t = tile_at(g, params.tile_rows, 4u * LANES);
   let row_count = tile_rows(t);
-  if (lane == 0u) {
-    depth = select(vec2u(t.k_begin, t.k_end), vec2u(1u, 0u), a_skips(t.batch) || b_skips(t.batch));
-  }
-  let k_range = workgroupUniformLoad(&depth);
+  let k_range = k_range_of(t, lane);
   if (k_range.x > k_range.y) { return; }
   let col = t.col + 4u * lane;
   let cols = b_quad_line(t.batch, col);
-  var rows: array<a_Line, PER_LANE>;
-  for (var i = 0u; i < PER_LANE; i++) {
-    rows[i] = a_line(t.batch, min(t.row + (lane + i * LANES) % ROWS, params.row_end - 1u));
-  }
+  let line = a_line(t.batch, min(t.row + lane % SLOTS, params.row_end - 1u));
   var sum: array<vec4<sum_t>, ROWS>;
   for (var k0 = k_range.x; k0 < k_range.y;) {
     var k_end = min(k0 + STEP, k_range.y);
     if (!ACROSS_RUNS) { k_end = min(k_end, (k0 / params.run + 1u) * params.run); }
+    var s = span_at(k0, k_end);
     workgroupBarrier();
     for (var i = 0u; i < PER_LANE; i++) {
-      let e = lane + i * LANES;
-      let k = k0 + e / ROWS * 4u;
-      if (e < FOURS && (!PARTIAL || e % ROWS < row_count) && k < k_end) {
-        let s = span_at(k, k_end);
-        let a = a_run(rows[i], s.run);
-        if (k + 4u <= k_end) {
-          a_rows[e] = a_four_k(a, s.first);
-        } else {
-          var v = vec4<mul_t>();
-          for (var j = 0u; j < k_end - k; j++) { v[j] = a_one(a, s.first + j); }
-          a_rows[e] = v;
-        }
-      }
+      let four = lane / SLOTS + i * FOURS_AT_ONCE;
+      a_rows[four][lane % SLOTS] = staged(line, s, k0 + 4u * four, k_end);
     }
     workgroupBarrier();
-    var at = 0u;  // in a_rows
-    for (var s = span_at(k0, k_end); s.first < s.end; s = span_after(s, k_end)) {
+    var at = 0u;  // the four of the step
+    loop {
       var b = b_quad_ahead(b_quad(cols, s.run), s.first);
       var i = s.first;
       for (; i + 4u <= s.end; i += 4u) {
         let bv = b_four_by_four(b, select(i, 0u, b_STEPS));
         b = b_quad_ahead(b, 4u);
         if (!PARTIAL) {
-          for (var r = 0u; r < ROWS; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          for (var r = 0u; r < ROWS; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
         } else {
           // Bounds that are constants, so that sums can be in registers.
-          for (var r = 0u; r < 4u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+          for (var r = 0u; r < 4u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
           if (row_count > 4u) {
-            for (var r = 4u; r < 8u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+            for (var r = 4u; r < 8u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
           }
           if (ROWS > 8u && row_count > 8u) {
-            for (var r = 8u; r < 12u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+            for (var r = 8u; r < 12u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
           }
           if (ROWS > 8u && row_count > 12u) {
-            for (var r = 12u; r < 16u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+            for (var r = 12u; r < 16u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
           }
           if (ROWS > 16u && row_count > 16u) {
-            for (var r = 16u; r < 20u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+            for (var r = 16u; r < 20u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
           }
           if (ROWS > 16u && row_count > 20u) {
-            for (var r = 20u; r < 24u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+            for (var r = 20u; r < 24u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
           }
           if (ROWS > 16u && row_count > 24u) {
-            for (var r = 24u; r < 28u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+            for (var r = 24u; r < 28u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
           }
           if (ROWS > 16u && row_count > 28u) {
-            for (var r = 28u; r < 32u; r++) { sum[r] = mad4(a_rows[at + r], bv, sum[r]); }
+            for (var r = 28u; r < 32u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
           }
         }
-        at += ROWS;
+        at++;
       }
-      for (var j = 0u; i + j < s.end; j++) {
-        let bv = b_four_lines(b, select(i, 0u, b_STEPS) + j);
-        for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<mul_t>(a_rows[at + r][j]), bv, sum[r]); }
+      if (ENDS) {
+        for (var j = 0u; i + j < s.end; j++) {
+          let bv = b_four_lines(b, select(i, 0u, b_STEPS) + j);
+          for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<mul_t>(a_rows[at][r][j]), bv, sum[r]); }
+        }
       }
+      if (ONE_SPAN) { break; }
+      s = span_after(s, k_end);
+      if (s.first >= s.end) { break; }
     }
     k0 = k_end;
   }
@@ -118,11 +126,17 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
   const Rates r = rates_of(target.caps);
   const double ns = estimate_ns(r, p, {.cpu = p.rows() <= 4 ? 0.25 : 1, .gpu = p.rows() <= 8 ? 0.2 : 0.5});
+  // On a CPU, what of b the lanes read should stay in the second cache for the next rows.
+  const double wanted =
+      r.cpu ? std::clamp(48.0 * 1024 / static_cast<double>(std::max<int64_t>(p.region.k.length(), 1)), 32.0,
+                         128.0)
+            : r.group_lanes;
   std::vector<Candidate> out;
   const auto add = [&](int64_t most, int64_t rows) {
-    for (const uint32_t lanes : {64u, 128u}) {
+    for (const uint32_t lanes : {32u, 64u, 128u}) {
+      if (lanes == 32 && !r.cpu) continue;
       if (lanes > target.caps.max_invocations_per_workgroup) continue;
-      out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, r.cpu ? 128 : r.group_lanes) *
+      out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, wanted) *
                          p.padding(rows, int64_t{4} * lanes),
                      {{"ROWS", to_u32(most)}, {"LANES", lanes}}});
     }
@@ -143,22 +157,36 @@ inline bool applies(const Target& target, const Product&) {
   return target.caps.max_invocations_per_workgroup >= 64;
 }
 
+// How much of k is staged at once: as much as workgroup memory is meant for, and a divisor of the run where
+// that is not much less, so that no step has parts of two.
+inline uint32_t step_for(const Product& p, int64_t most) {
+  for (int64_t step = most; p.run != 0 && p.fours_of_k() && step >= most / 4; step -= 4) {
+    if (p.run % step == 0) return to_u32(step);
+  }
+  return to_u32(most);
+}
+
 inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const uint32_t rows = c.at("ROWS");
   const uint32_t lanes = c.at("LANES");
-  const uint32_t step = rows <= 16 ? 128 : 64;
   const bool partial = l.target().sizes_vary;
-  return make_dispatch(
-      l, p,
-      {.name = "staged",
-       .wgsl = kWgsl,
-       .a = p.reads_four_k(*p.a) ? Access::four_k : Access::one,
-       .b = p.columns_access(),
-       .four_columns = true,
-       .tile_rows = partial ? p.even_rows(rows) : rows,
-       .tile_cols = int64_t{4} * lanes,
-       .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes), spec_value("STEP", step),
-                 spec_value("ACROSS_RUNS", p.fours_of_k()), spec_value("PARTIAL", partial)}});
+  const uint32_t step = step_for(p, rows <= 16 ? 128 : 64);
+  const auto whole = [](int64_t k) { return k % 4 == 0; };
+  const bool one_span = p.run == 0 || (p.run % step == 0 && p.region.k.begin % step == 0 && p.k_parts == 1);
+  const bool ends = p.run == 0 ? partial || !whole(p.region.k.length()) || p.region.k.length() == 0
+                               : !p.fours_of_k() || !whole(p.region.k.end);
+  return make_dispatch(l, p,
+                       {.name = "staged",
+                        .wgsl = kWgsl,
+                        .a = p.reads_four_k(*p.a) ? Access::four_k : Access::one,
+                        .b = p.columns_access(),
+                        .four_columns = true,
+                        .tile_rows = partial ? p.even_rows(rows) : rows,
+                        .tile_cols = int64_t{4} * lanes,
+                        .specs = {spec_value("ROWS", rows), spec_value("SLOTS", std::bit_ceil(rows)),
+                                  spec_value("LANES", lanes), spec_value("STEP", step),
+                                  spec_value("ACROSS_RUNS", p.fours_of_k()), spec_value("ONE_SPAN", one_span),
+                                  spec_value("ENDS", ends), spec_value("PARTIAL", partial)}});
 }
 
 inline constexpr Loop kLoop{"staged", applies, candidates, make};

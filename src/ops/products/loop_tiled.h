@@ -7,19 +7,13 @@
 namespace rlx::products::tiled {
 
 inline constexpr std::string_view kWgsl =
-    R"(// From and to where the tile sums along k, the same for all lanes.
-var<workgroup> depth: vec2u;
-
-@compute @workgroup_size(256)
+    R"(@compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
   let lane = lane_of(invocation);
   let g = group_index(group, groups);
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
   let t = tile_at(g, 64u, 64u);
-  if (lane == 0u) {
-    depth = select(vec2u(t.k_begin, t.k_end), vec2u(1u, 0u), a_skips(t.batch) || b_skips(t.batch));
-  }
-  let k_range = workgroupUniformLoad(&depth);
+  let k_range = k_range_of(t, lane);
   if (k_range.x > k_range.y) { return; }
   let x = lane % 16u;
   let y = lane / 16u;

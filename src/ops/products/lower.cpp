@@ -6,6 +6,7 @@
 #include "kernels/dispatch_limit.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/products/load_strided.h"
+#include "ops/products/panels.h"
 #include "ops/products/product.h"
 #include "ops/products/store_strided.h"
 #include "ops/rearrange/contiguous.h"
@@ -249,7 +250,7 @@ void lower(Lowering& l, std::string_view op, Product p) {
   const Choice choice =
       choose(target, op, loops(), typical(target, p), [&] { return other_forms(target, p); });
   const std::string_view form = choice.candidate.form;
-  p = in_form(std::move(p), form);
+  p = has_words(form, kPaneled) ? into_panels(l, std::move(p)) : in_form(std::move(p), form);
   if (has_words(form, kSplitK)) {
     // Its last word.
     Cutter cutter(l, op, form.substr(0, form.size() - std::min(form.size(), kSplitK.size() + 1)));

@@ -73,6 +73,8 @@ class Load {
   virtual DType dtype() const = 0;
   // The same bytes as words of four neighbours along k each; null if they do not lie like that.
   virtual LoadPtr in_words() const { return nullptr; }
+  // All of the operand in its groups of axes, if it is one view of elements: then it can also be copied.
+  virtual const Grouped* whole() const { return nullptr; }
 };
 
 // How the result is stored.
@@ -141,7 +143,7 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
 // A tile loop is a row of the table of kernels that all product ops share.
 using Loop = Variant<Product, Dispatch>;
 std::span<const Loop> loops();
-// For OpInfo::variants: the loops that any load can serve, kSplitK and kTransposed.
+// For OpInfo::variants: the loops that any load can serve, and the forms that any product may have.
 std::vector<std::string> variant_names();
 // The loop for encoded weights alone.
 inline constexpr std::string_view kEighths = "eighths";
@@ -152,6 +154,8 @@ inline constexpr std::string_view kSplitK = "split_k";
 inline constexpr std::string_view kParts = "PARTS";  // how many
 // y^T = b^T a^T: for products with few columns.
 inline constexpr std::string_view kTransposed = "transposed";
+// b copied into panels first, on a CPU: for products with many rows.
+inline constexpr std::string_view kPaneled = "paneled";
 // For ops that multiply bytes: four at once, by WGSL's dot4I8Packed and dot4U8Packed.
 inline constexpr std::string_view kDot4 = "dot4";
 
