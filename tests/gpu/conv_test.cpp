@@ -263,6 +263,19 @@ TEST(ConvOnDevice, InfiniteWeightsOfTapsThatReachNothing) {
                "conv_transpose", "", full_device());
   expect_alike(transposed(" {strides=[3, 3]}"), "conv_transpose", "", full_device());
   expect_alike(transposed(" {strides=[2, 2]}", "f32[1, 5, 60, 70]"), "conv_transpose", "", small_device());
+  for (const std::string kernel : {"slide", "taps"}) {
+    const std::string weights = "\n%w = param : f32[5, 1, 3, 3]\n";
+    expect_alike("%x = input : f32[2, 5, 4, 6]" + weights +
+                     "%y = conv_transpose(%x, %w) {groups=5, pads=[1, 0, 1, 2]}\noutput y = %y",
+                 "conv_transpose", kernel, full_device());
+    expect_alike("%x = input : f32[2, 5, 4, 6]" + weights +
+                     "%y = conv(%x, %w) {groups=5, pads=[1, 1, 1, 1]}\noutput y = %y",
+                 "conv", kernel, full_device());
+  }
+  expect_alike(
+      "%x = input : f32[2, 1, 90]\n%w = param : f32[9, 1, 12]\n%y = conv(%x, %w) {strides=[4], pads=[5, 9]}\n"
+      "output y = %y",
+      "conv", "", full_device());
   for (const std::string kernel : {"rows", "tiled", "taps", "plain"}) {
     expect_alike(
         "%x = input : f32[2, 5, 4, 6]\n%w = param : f32[6, 5, 3, 3]\n%y = conv(%x, %w) {pads=[1, 1, 1, 1]}\n"
@@ -280,6 +293,69 @@ TEST(ConvOnDevice, FiltersInAnotherOrder) {
                                "%y = conv(%x, %w) {layout=\"" +
                                layout + "\"}\noutput y = %y"),
                       1, 12);
+  }
+}
+
+// Several neighbouring windows of one channel by one invocation, as many as there can be.
+TEST(ConvOnDevice, NeighbouringWindowsTogether) {
+  const std::string first =
+      "%x = input : f32[2, 3, 9, 17]\n%w = param : f32[3, 1, 3, 3]\n%r = input : f32[2, 3, 9, 17]\n"
+      "%c = conv(%x, %w) {groups=3, pads=[1, 1, 1, 1]}\n%y = add(%c, %r)\noutput y = %y";
+  const std::string last =
+      "%x = input : f32[2, 9, 17, 3]\n%w = param : f32[6, 1, 2, 3]\n%b = param : f32[6]\n"
+      "%c = conv(%x, %w, %b) {layout=\"channels_last\", groups=3, dilations=[2, 1], pads=[2, 2, 1, 0]}\n"
+      "%y = relu(%c)\noutput y = %y";
+  const std::string strided =
+      "%x = input : f32[1, 257, 40]\n%w = param : f32[257, 1, 7]\n"
+      "%y = conv(%x, %w) {groups=257, strides=[2], pads=[3, 4]}\noutput y = %y";
+  const std::pair<std::string, const char*> cases[] = {
+      {first, "ROWS=1 WIDE=16 ACROSS=0 LANES=8"},  {first, "ROWS=4 WIDE=8 ACROSS=0 LANES=64"},
+      {first, "ROWS=2 WIDE=4 ACROSS=1 LANES=8"},   {last, "ROWS=4 WIDE=4 ACROSS=1 LANES=8"},
+      {last, "ROWS=2 WIDE=8 ACROSS=0 LANES=8"},    {strided, "ROWS=1 WIDE=8 ACROSS=1 LANES=64"},
+      {strided, "ROWS=1 WIDE=16 ACROSS=0 LANES=8"}};
+  for (const auto& [body, constants] : cases) {
+    SCOPED_TRACE(constants);
+    const Graph g = graph_of(body);
+    Executable exe = compile(g, full_device(), {.kernels = {{"conv", std::string("slide ") + constants}}});
+    ASSERT_EQ(exe.plan_report().run.size(), 1);
+    EXPECT_EQ(exe.plan_report().run[0].kernel, "loop_slide");
+    const Leaves leaves(g);
+    const auto want = run_reference(g, leaves.all);
+    EXPECT_TRUE(close(run(exe, g, leaves).at("y"), want.at("y"), sums_of(9)));
+  }
+}
+
+// A spectrum as a convolution: one product over windows where they lie, also under limits that cut them.
+TEST(ConvOnDevice, LongKernelsOfOneChannel) {
+  const auto spectrum = [](const std::string& samples, const std::string& attributes) {
+    return "%x = input : f32[2, 1, " + samples +
+           "]\n%w = param : f32[34, 1, 64]\n%y = conv(%x, %w) {strides=[16]" + attributes +
+           "}\noutput y = %y";
+  };
+  for (const char* attributes : {"", ", pads=[31, 40]"}) {
+    expect_dispatches(graph_of(spectrum("1617", attributes)), 1, 64);
+    const Graph large = graph_of(spectrum("16017", attributes));
+    Executable exe = compile(large, small_device());
+    const Leaves leaves(large);
+    EXPECT_TRUE(
+        close(run(exe, large, leaves).at("y"), run_reference(large, leaves.all).at("y"), sums_of(64)));
+  }
+}
+
+// Sizes that are known only when the graph runs.
+TEST(ConvOnDevice, SymbolicSizesOfSound) {
+  Graph g;
+  const Value x = g.input("x", DType::f32, {"n", 1, "samples"});
+  const Value spectrum = conv(x, g.param("w", DType::f32, {16, 1, 32}), {}, {.strides = {8}});
+  const Value mixed = conv(spectrum, g.param("u", DType::f32, {16, 1, 5}), g.param("b", DType::f32, {16}),
+                           {.pads = {2, 2}, .groups = 16});
+  g.output("y", relu(mixed));
+  Executable exe = compile(g, full_device());
+  for (const auto& [n, samples] : {std::pair<int64_t, int64_t>{1, 32}, {2, 333}, {1, 1000}}) {
+    const Graph bound = bind_symbols(g, {{"n", n}, {"samples", samples}});
+    const Leaves leaves(bound);
+    const auto want = run_reference(bound, leaves.all);
+    EXPECT_TRUE(close(run(exe, bound, leaves).at("y"), want.at("y"), sums_of(160)));
   }
 }
 

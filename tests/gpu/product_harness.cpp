@@ -74,6 +74,9 @@ bool is_encoded_source(const Case& c) {
   return std::ranges::any_of(c.inputs.tensors, [](const Tensor& t) { return is_encoded(t.dtype()); });
 }
 
+// An op that the loop can be forced for.
+std::string_view op_with(std::string_view loop) { return loop == kSlide ? "conv" : "matmul"; }
+
 // Whole numbers have exact sums. Blocks hold numbers up to about 40.
 Tolerance tolerance(const Case& c, const Sizes& size) {
   const bool exact = !is_encoded_source(c);
@@ -84,7 +87,7 @@ Tolerance tolerance(const Case& c, const Sizes& size) {
 }  // namespace
 
 void Products::run(const Case& c, std::string_view loop, const Device& device) {
-  check_case(c, loop, device, [](Lowering& l, const Product& p) { products::lower(l, "matmul", p); });
+  check_case(c, loop, device, [&](Lowering& l, const Product& p) { products::lower(l, op_with(loop), p); });
 }
 
 void Products::run_regions(const Case& c, std::string_view loop, const std::vector<Region>& regions) {
@@ -92,7 +95,7 @@ void Products::run_regions(const Case& c, std::string_view loop, const std::vect
     Product p = whole;
     for (const Region& r : regions) {
       p.region = r;
-      l.emit(choose(l.target(), "matmul", loops(), p).make(l, p));
+      l.emit(choose(l.target(), op_with(loop), loops(), p).make(l, p));
     }
   });
 }
@@ -105,7 +108,7 @@ void Products::run_parts(const Case& c, std::string_view loop, int64_t parts) {
     const Operand sums = l.scratch(DType::f32, {parts, p.size.batch, p.size.m, p.size.n});
     lower_fill(l, sums, kUntouched);
     p.y = std::make_shared<StoreStrided>(Grouped{sums, 2, 1});
-    l.emit(choose(l.target(), "matmul", loops(), p).make(l, p));
+    l.emit(choose(l.target(), op_with(loop), loops(), p).make(l, p));
     lower_reduce(l, ReduceKind::sum, sums, {0}, l.out());
   });
 }
@@ -150,7 +153,7 @@ void Products::check_case(const Case& c, std::string_view loop, const Device& de
     g.add_output({formatted("y{}", i), {y.node, static_cast<int32_t>(i)}});
 
   CompileOptions options{.optimize = false};
-  if (!loop.empty()) options.kernels = {{"matmul", std::string(loop)}};
+  if (!loop.empty()) options.kernels = {{std::string(op_with(loop)), std::string(loop)}};
   try {
     Executable exe = compile(g, device, options);
     const NamedTensors got = exe.run(given);

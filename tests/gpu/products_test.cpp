@@ -24,8 +24,8 @@ namespace {
 std::vector<std::string> loop_names() {
   std::vector<std::string> names;
   for (const Loop& loop : loops()) {
-    if (loop.name != "eighths")
-      names.emplace_back(loop.name);  // only for blocks: tests/gpu/encoding_test.cpp
+    // Only for blocks, and only for windows: tests/gpu/encoding_test.cpp, NeighbouringWindows.
+    if (loop.name != "eighths" && loop.name != kSlide) names.emplace_back(loop.name);
   }
   return names;
 }
@@ -253,6 +253,17 @@ TEST_F(Products, OfSpecialParts) {
   c.y = split(2, 12, {4, 7});
   run(c, "plain");
   run(c, "staged");
+}
+
+TEST_F(Products, NeighbouringWindows) {
+  Case c = with_b([](Inputs& in) { return window(in, 3, 1); });
+  run(c, kSlide);
+  run_regions(c, kSlide,
+              {{{0, 3}, {0, 2}, {0, 12}, {0, 6}},
+               {{0, 1}, {2, 5}, {0, 12}, {0, 6}},
+               {{1, 3}, {2, 5}, {0, 12}, {0, 6}}});
+  c.y = with_gaps(3, 5, 12);
+  run(c, kSlide);
 }
 
 TEST_F(Products, Transposed) {

@@ -226,7 +226,7 @@ void register_conv(OpTable& table) {
                      "$2, ..; empty: none",
        .outputs = "y (any): as x, with filters for channels; of the type of x, or of the epilogue",
        .types = "f32 f16 bf16",
-       .variants = products::variant_names(),
+       .variants = conv_variants(),
        .samples = {
            "conv(T[2,5,7,6], T[3,5,1,1])",
            "conv(T[1,3,17,9], T[8,3,3,3], T[8]) {pads=[1,1,1,1]}",
@@ -237,6 +237,16 @@ void register_conv(OpTable& table) {
            // Depthwise, with one filter for each channel and with two.
            "conv(T[2,17,8,9], T[17,1,3,3], T[17]) {groups=17, pads=[1,1,1,1]}",
            "conv(T[1,8,9,8], T[16,1,5,5]) {groups=8, strides=[2,2], pads=[2,2,2,2]}",
+           // Depthwise with two filters for each channel, in three dimensions, and in one.
+           "conv(T[2,9,17,4], T[8,1,3,2], T[8], T[2,5,9,8]) {layout=\"channels_last\", groups=4, "
+           "strides=[2,2], pads=[1,1,1,1], epilogue=\"add($0,$1)\"}",
+           "conv(T[1,5,3,9,7], T[10,1,2,3,3]) {groups=5, dilations=[1,2,1], pads=[1,2,1,0,2,1]}",
+           "conv(T[1,3,257], T[3,1,31], T[3]) {groups=3, pads=[15,15]}",
+           // Long kernels of few channels: without padding, with strides and dilations, with padding.
+           "conv(T[1,1,400], T[10,1,64], T[10]) {strides=[16]}",
+           "conv(T[2,2,257], T[9,2,17]) {strides=[3], dilations=[2], pads=[7,20]}",
+           "conv(T[1,1,9,40], T[8,1,3,8], T[8], T[8,1,1]) {strides=[2,1], epilogue=\"mul($0,$1)\"}",
+           "conv(T[1,9,40,2], T[8,2,3,8]) {layout=\"channels_last\", pads=[1,3,1,4]}",
            "conv(T[1,2,7,8], T[3,2,2,3]) {strides=[1,2], dilations=[2,1], pads=[0,1,3,2]}",
            "conv(T[2,3,17], T[4,3,5], T[4]) {strides=[3], pads=[2,1]}",
            "conv(T[1,1,257], T[1,1,1])",

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "ops/convolution/conv.h"
 #include "ops/products/load_strided.h"
+#include "ops/products/load_taps.h"
 #include "ops/products/store_strided.h"
 #include "ops/rearrange/contiguous.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 using products::Grouped;
 using products::LoadStrided;
+using products::LoadTaps;
 using products::LoadWindow;
 using products::Product;
 using products::StoreStrided;
@@ -68,42 +70,92 @@ void set_epilogue(ConvProblem& p, const ProductOp& op, const Lowering& l, int64_
 
 namespace {
 
-// Filters are rows and pixels columns if pixels are side by side in memory, else the other way round.
+// Whether a run should be the taps along the last axis instead of the channels of one tap. The results of
+// such sums are few beside their factors, and filters side by side are read fastest.
+bool runs_along_taps(const ConvProblem& p) {
+  constexpr int64_t kFewChannels = 4;
+  constexpr int64_t kLongKernel = 8;
+  constexpr int64_t kManyFilters = 8;
+  return p.outside == products::Outside::zeros && p.y.view.dims[1] == 1 && p.x.view.dims[2] <= kFewChannels &&
+         p.axes[2].kernel >= kLongKernel && p.y.view.dims[2] >= kManyFilters;
+}
+
+// Whether no window reaches beyond x.
+bool windows_are_inside(const ConvProblem& p) {
+  return std::ranges::all_of(p.axes, [](const products::WindowAxis& a) {
+    return a.pad == 0 && (a.out - 1) * a.stride + (a.kernel - 1) * a.dilation < a.in;
+  });
+}
+
+constexpr std::initializer_list<int64_t> kPixelsFirst = {0, 1, 3, 4, 5, 2};
+
+// [batch, groups, out.., kernel.., channels], or with the channels before the last axis of the kernel.
+View view_of_windows(const ConvProblem& p, bool along_taps) {
+  View x = p.x.view.permute(kPixelsFirst);
+  const int64_t channels = x.dims.back();
+  const int64_t channel = x.strides.back();
+  x.dims.pop_back();
+  x.strides.pop_back();
+  for (size_t i = 0; i < 3; ++i) {
+    const products::WindowAxis& axis = p.axes[i];
+    if (along_taps && i == 2) {
+      x.dims.push_back(channels);
+      x.strides.push_back(channel);
+    }
+    x.dims.push_back(axis.kernel);
+    x.strides.push_back(axis.dilation * x.strides[2 + i]);
+    x.dims[2 + i] = axis.out;
+    x.strides[2 + i] *= axis.stride;
+  }
+  if (!along_taps) {
+    x.dims.push_back(channels);
+    x.strides.push_back(channel);
+  }
+  return x;
+}
+
+// The filters are rows and pixels columns if pixels are side by side in memory, else the other way round.
+// Where each channel has filters of its own, these are few, and windows are what side by side makes sense
+// for.
 Product make_product(const ConvProblem& p) {
   const Dims& dims = p.y.view.dims;
   const int64_t pixels = dims[3] * dims[4] * dims[5];
   const int64_t channels = p.x.view.dims[2];
-  const bool last = p.layout == ConvLayout::channels_last;
-  const Dims pixels_first = {0, 1, 3, 4, 5, 2};
+  const bool along_taps = runs_along_taps(p);
+  const bool depthwise = channels == 1 && dims[1] > 1;
+  const bool pixels_are_rows = (p.layout == ConvLayout::channels_last && !depthwise) || along_taps;
   const auto as_result = [&](const Operand& o) {
-    return last ? Grouped{o.with_view(o.view.permute(pixels_first)), 2, 3} : Grouped{o, 2, 1};
+    return pixels_are_rows ? Grouped{o.with_view(o.view.permute(kPixelsFirst)), 2, 3} : Grouped{o, 2, 1};
   };
   Product out;
-  out.size = {dims[0] * dims[1], last ? pixels : dims[2], last ? dims[2] : pixels, channels};
+  out.size = {dims[0] * dims[1], pixels_are_rows ? pixels : dims[2], pixels_are_rows ? dims[2] : pixels,
+              channels};
   for (const products::WindowAxis& axis : p.axes) out.size.k *= axis.kernel;
   out.expr = p.expr;
   for (const Operand& e : p.extra) out.extra.push_back(as_result(e));
 
-  View w = p.w.view.permute({0, 1, 3, 4, 5, 2});  // [groups, filters, kernel, channels]
+  // [groups, filters, kernel, channels], or as above.
+  View w = p.w.view.permute(along_taps ? Dims{0, 1, 3, 4, 2, 5} : Dims{0, 1, 3, 4, 5, 2});
   w.dims.insert(w.dims.begin(), dims[0]);
   w.strides.insert(w.strides.begin(), 0);
   const auto filters = std::make_shared<LoadStrided>(Grouped{p.w.with_view(w), 2, 1});
 
-  View x = p.x.view.permute(pixels_first);
-  const bool plain = std::ranges::all_of(p.axes, [](const products::WindowAxis& a) {
-    return a.kernel == 1 && a.pad == 0 && a.out * a.stride <= a.in + a.stride - 1;
-  });
+  const auto is_one = [](const products::WindowAxis& a) { return a.kernel == 1; };
+  const int64_t run = along_taps ? p.axes[2].kernel : channels;
   products::LoadPtr windows;
-  if (plain) {
-    for (size_t i = 0; i < 3; ++i)
-      x = x.slice(2 + static_cast<int64_t>(i), 0, p.axes[i].out, p.axes[i].stride);
-    windows = std::make_shared<LoadStrided>(Grouped{p.x.with_view(x), 2, 3});
+  if (windows_are_inside(p) && (along_taps || std::ranges::all_of(p.axes, is_one))) {
+    if (run < out.size.k) out.run = run;
+    windows = std::make_shared<LoadStrided>(Grouped{p.x.with_view(view_of_windows(p, along_taps)), 2, 3});
   } else {
-    out.run = channels;
-    windows = std::make_shared<LoadWindow>(p.x.with_view(x), p.axes, p.outside);
+    out.run = run;
+    const Operand x = p.x.with_view(p.x.view.permute(kPixelsFirst));
+    if (along_taps)
+      windows = std::make_shared<LoadTaps>(x, p.axes);
+    else
+      windows = std::make_shared<LoadWindow>(x, p.axes, p.outside);
   }
-  out.a = last ? windows : filters;
-  out.b = last ? filters : windows;
+  out.a = pixels_are_rows ? windows : filters;
+  out.b = pixels_are_rows ? filters : windows;
   out.y = std::make_shared<StoreStrided>(as_result(p.y));
   return out;
 }
@@ -127,6 +179,12 @@ ConvProblem some_rows(const ConvProblem& p, size_t axis, int64_t begin, int64_t 
 }
 
 }  // namespace
+
+std::vector<std::string> conv_variants() {
+  std::vector<std::string> names = products::variant_names();
+  names.emplace_back(products::kSlide);
+  return names;
+}
 
 void lower_conv(Lowering& l, std::string_view op, const ConvProblem& p) {
   Product whole = make_product(p);

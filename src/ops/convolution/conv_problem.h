@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct ConvProblem {
 View by_group(const View& v, ConvLayout layout, int64_t groups);
 // The bias, input 2, and the epilogue of the op whose y the problem has.
 void set_epilogue(ConvProblem& p, const ProductOp& op, const Lowering& l, int64_t groups);
+// The kernels that convolutions and their transposes can have.
+std::vector<std::string> conv_variants();
 // `op` is the one whose kernels may be forced.
 void lower_conv(Lowering& l, std::string_view op, const ConvProblem& p);
 

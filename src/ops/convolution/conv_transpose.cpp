@@ -360,7 +360,7 @@ void register_conv_transpose(OpTable& table) {
                      "$2, ..; empty: none",
        .outputs = "y (any): as x, with filters for channels; of the type of x, or of the epilogue",
        .types = "f32 f16 bf16",
-       .variants = products::variant_names(),
+       .variants = conv_variants(),
        .samples = {
            "conv_transpose(T[2,5,4,3], T[5,3,3,3], T[3])",
            "conv_transpose(T[1,4,5,6], T[4,3,3,3]) {strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]}",

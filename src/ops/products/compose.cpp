@@ -116,18 +116,19 @@ fn span_after(s: Span, k_end: u32) -> Span {
 }
 
 fn put(t: Tile, row: u32, col: u32, v: sum_t) {
-  y_store(y_line(t.y_batch, row), col, epilogue(of_present(t, row, col, v), (t.batch * params.m + row) * params.n + col));
+  y_store(y_line(t.y_batch, row), col, epilogue(of_present(t, row, col, v), t.batch * params.m + row, col));
 }
 // Four columns, of which those past the last are not stored.
 fn put4(t: Tile, row: u32, col: u32, sums: vec4<sum_t>) {
   let v = four_of_present(t, row, col, sums);
   let l = y_line(t.y_batch, row);
-  let i = (t.batch * params.m + row) * params.n + col;
+  let i = t.batch * params.m + row;
   if (FOUR_COLUMNS) {
-    y_store4(l, col, vec4<y_t>(epilogue(v.x, i), epilogue(v.y, i + 1u), epilogue(v.z, i + 2u), epilogue(v.w, i + 3u)));
+    y_store4(l, col, vec4<y_t>(epilogue(v.x, i, col), epilogue(v.y, i, col + 1u), epilogue(v.z, i, col + 2u),
+                               epilogue(v.w, i, col + 3u)));
     return;
   }
-  for (var c = 0u; c < min(4u, params.col_end - col); c++) { y_store(l, col + c, epilogue(v[c], i + c)); }
+  for (var c = 0u; c < min(4u, params.col_end - col); c++) { y_store(l, col + c, epilogue(v[c], i, col + c)); }
 }
 )";
 
@@ -208,22 +209,24 @@ std::string load_text(const Load& load, std::string_view name, std::string_view 
   return for_operand(text, name);
 }
 
-// The text of the epilogue, whose members of Params go to `members`.
+// The text of the epilogue, of one of all rows of all batches, whose members of Params go to `members`.
 std::string epilogue_text(const Expr& expr, const ExprCode& code, std::string& members) {
-  if (expr.steps.empty()) return "fn epilogue(v: sum_t, i: u32) -> y_t { return y_t(v); }\n";
+  if (expr.steps.empty()) return "fn epilogue(v: sum_t, row: u32, col: u32) -> y_t { return y_t(v); }\n";
   std::string text;
   for (size_t i = 1; i < expr.inputs.size(); ++i) text += formatted("//@ in e{} any\n", i);
   for (const std::string& m : code.params) members += "  " + m + ",\n";
   // The product is rounded as if it had been stored.
   return text +
-         formatted("fn epilogue(v: sum_t, i: u32) -> y_t {{\n  let product = {};\n{}  return {};\n}}\n",
-                   rounded("v", expr.inputs[0]), code.statements, code.result);
+         formatted(
+             "fn epilogue(v: sum_t, row: u32, col: u32) -> y_t {{\n  let product = {};\n{}  return {};\n}}\n",
+             rounded("v", expr.inputs[0]), code.statements, code.result);
 }
 
 ExprCode epilogue_code(const Expr& expr) {
   if (expr.steps.empty()) return {};
   std::vector<std::string> inputs = {"product"};
-  for (size_t i = 1; i < expr.inputs.size(); ++i) inputs.push_back(formatted("e{}_at(i)", i));
+  for (size_t i = 1; i < expr.inputs.size(); ++i)
+    inputs.push_back(formatted("e{0}_get(e{0}_base(row) + e{0}_step(col))", i));
   return generate(expr, inputs);
 }
 
@@ -315,9 +318,9 @@ KernelPtr kernel_of(const Product& p, const Launch& launch, bool four, const Exp
     std::unordered_map<std::string, std::weak_ptr<const Kernel>> kernels;
   };
   static Known& known = *new Known;  // never destroyed: other statics may lower
-  std::string key = formatted("{}|{}|{} {}|{} {}|{}|{} {}|{} {}", p.fours ? to_string(*p.fours) : "",
-                              launch.name, p.a->id(), p.a->along_k(), p.b->id(), p.b->along_k(), p.y->id(),
-                              wgsl_type(p.mul_type()), wgsl_type(p.sum_type()), four, p.run == 0);
+  std::string key = formatted("{}|{} {}|{} {}|{} {}|{}|{} {}|{} {}", p.fours ? to_string(*p.fours) : "",
+                              launch.name, launch.id, p.a->id(), p.a->along_k(), p.b->id(), p.b->along_k(),
+                              p.y->id(), wgsl_type(p.mul_type()), wgsl_type(p.sum_type()), four, p.run == 0);
   if (!p.expr.steps.empty()) {
     key += formatted("|{}|{}|{}|{}", p.expr.inputs.size(), rounded("v", p.expr.inputs[0]), code.statements,
                      code.result);
@@ -343,8 +346,9 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
   const bool four = launch.four_columns && p.y->offers_four() && r.cols.begin % 4 == 0 && r.cols.end % 4 == 0;
   const ExprCode code = epilogue_code(p.expr);
   const int64_t m_tiles = ceil_div(r.rows.length(), launch.tile_rows);
-  const int64_t n_tiles = ceil_div(r.cols.length(), launch.tile_cols);
+  const int64_t n_tiles = launch.n_tiles ? launch.n_tiles : ceil_div(r.cols.length(), launch.tile_cols);
   const int64_t tiles = m_tiles * n_tiles * r.batch.length() * p.k_parts;
+  const int64_t groups = launch.groups ? launch.groups : ceil_div(tiles, launch.tiles_per_group);
   const int64_t run = p.run == 0 ? std::max<int64_t>(p.size.k, 1) : p.run;
   const int64_t part = round_up(ceil_div(r.k.length(), p.k_parts), std::max<int64_t>(p.grain(), 4));
   std::vector<uint32_t> words;
@@ -376,12 +380,12 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
   add(p.y->bind(four, stored), "y");
   for (const Grouped& e : p.extra) {
     Operand bound = e.operand;
+    bound.outer_rank = e.first_axes + e.second_axes;
     if (r.is_part(p.size.batch, p.size.m, p.size.n)) bound.window = e.reach(r.batch, r.rows, r.cols);
     operands.push_back(std::move(bound));
   }
   words.insert(words.end(), code.words.begin(), code.words.end());
-  return l.make(kernel, std::move(operands), std::as_bytes(std::span(words)),
-                ceil_div(tiles, launch.tiles_per_group), std::move(specs));
+  return l.make(kernel, std::move(operands), std::as_bytes(std::span(words)), groups, std::move(specs));
 }
 
 }  // namespace rlx::products

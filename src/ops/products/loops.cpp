@@ -8,6 +8,7 @@
 #include "ops/products/loop_eighths.h"
 #include "ops/products/loop_plain.h"
 #include "ops/products/loop_rows.h"
+#include "ops/products/loop_slide.h"
 #include "ops/products/loop_staged.h"
 #include "ops/products/loop_taps.h"
 #include "ops/products/loop_tiled.h"
@@ -22,7 +23,7 @@ double bytes_per_element(DType dtype) {
 }
 
 constexpr Loop kLoops[] = {rows::kLoop,  staged::kLoop, dot::kLoop,  eighths::kLoop,
-                           tiled::kLoop, taps::kLoop,   plain::kLoop};
+                           tiled::kLoop, slide::kLoop,  taps::kLoop, plain::kLoop};
 
 }  // namespace
 
@@ -31,6 +32,7 @@ std::span<const Loop> loops() { return kLoops; }
 std::vector<std::string> variant_names() {
   std::vector<std::string> names = names_of(kLoops);
   std::erase(names, kEighths);
+  std::erase(names, kSlide);
   names.emplace_back(kSplitK);
   names.emplace_back(kTransposed);
   names.emplace_back(kPaneled);

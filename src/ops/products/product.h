@@ -7,6 +7,7 @@
 // every load and store. What their WGSL provides and may call: docs/products.md.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -50,6 +51,12 @@ struct Binding {
   SpecList specs;               // named as in its text
 };
 
+// One spatial axis of the windows of a convolution.
+struct WindowAxis {
+  int64_t in = 1, out = 1, kernel = 1;
+  int64_t stride = 1, dilation = 1, pad = 0;  // pad: before the first element
+};
+
 class Load;
 using LoadPtr = std::shared_ptr<const Load>;
 
@@ -71,6 +78,11 @@ class Load {
   // Only the elements that these lines need have to be bound.
   virtual Binding bind(Access access, const Lines& lines) const = 0;
   virtual DType dtype() const = 0;
+  // The axes of the windows of a single channel that the lines are: what a window shares with its neighbours
+  // can then be read once. Null for all others.
+  virtual const std::array<WindowAxis, 3>* windows() const { return nullptr; }
+  // Whether neighbouring batches are closer in memory than neighbouring lines.
+  virtual bool along_batch() const { return false; }
   // The same bytes as words of four neighbours along k each; null if they do not lie like that.
   virtual LoadPtr in_words() const { return nullptr; }
   // All of the operand in its groups of axes, if it is one view of elements: then it can also be copied.
@@ -132,10 +144,14 @@ struct Product {
 struct Launch {
   std::string_view name;
   std::string_view wgsl;
+  std::string_view id = {};  // what the text depends on besides the name
   Access a = Access::one, b = Access::one;
   bool four_columns = false;  // stores four columns at a time where it can
   int64_t tile_rows = 1, tile_cols = 1;
   int64_t tiles_per_group = 1;
+  // For loops whose tiles are no equal parts of the columns: how many there are along n, and how many
+  // workgroups make all of them.
+  int64_t n_tiles = 0, groups = 0;
   SpecList specs = {};
 };
 Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch);
@@ -145,6 +161,8 @@ using Loop = Variant<Product, Dispatch>;
 std::span<const Loop> loops();
 // For OpInfo::variants: the loops that any load can serve, and the forms that any product may have.
 std::vector<std::string> variant_names();
+// The loop for windows of single channels.
+inline constexpr std::string_view kSlide = "slide";
 // The loop for encoded weights alone.
 inline constexpr std::string_view kEighths = "eighths";
 
