@@ -1,12 +1,15 @@
 // One form for what can be written in several: no nodes that change nothing, successive transposes or
-// reshapes merged, split as slices, reshapes behind element-wise ops instead of before them.
+// reshapes merged, split and a gather of one index as slices, numbers without axes, reshapes behind
+// element-wise ops instead of before them.
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "ir/states.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/products/product_op.h"
 #include "ops/rearrange/expand.h"
+#include "ops/rearrange/gather.h"
 #include "ops/rearrange/reshape.h"
 #include "ops/rearrange/slice.h"
 #include "ops/rearrange/split.h"
@@ -24,8 +27,8 @@ class Canonicalizer {
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
-      if (!changes_nothing(id) && !split(id) && !merge_transposes(id) && !merge_reshapes(id) &&
-          !move_behind(id))
+      if (!changes_nothing(id) && !split(id) && !gather_one(id) && !numbers(id) && !merge_transposes(id) &&
+          !merge_reshapes(id) && !move_behind(id))
         rewriter_.copy(id);
     }
     return rewriter_.finish();
@@ -76,6 +79,65 @@ class Canonicalizer {
       rewriter_.map({id, static_cast<int32_t>(o)}, rewriter_.target().add(part, {input(id, 0)}, name));
     }
     return true;
+  }
+
+  // A gather of one index that is known is a view.
+  bool gather_one(int32_t id) {
+    const Node& n = source().node(id);
+    const auto* op = op_cast<Gather>(*n.op);
+    const std::optional<double> index = op ? scalar_constant(source(), n.inputs[1]) : std::nullopt;
+    if (!index || states_.writer(n.inputs[0]) >= 0 || is_encoded(source().type(n.inputs[0]).dtype))
+      return false;
+    const Shape& table = source().type(n.inputs[0]).shape;
+    const int64_t axis = normal_axis(op->axis, table.rank());
+    if (!table[axis].is_static() || table[axis].is(0)) return false;
+    const int64_t size = table[axis].value();
+    auto part = std::make_shared<Slice>();
+    part->axis = axis;
+    part->start = static_cast<int64_t>(std::clamp(*index < 0 ? *index + static_cast<double>(size) : *index,
+                                                  0.0, static_cast<double>(size - 1)));
+    part->length = 1;
+    const ValueId one = rewriter_.target().add(part, {input(id, 0)}, n.name + ".part");
+    if (rewriter_.target().type(one) == n.outputs[0]) {
+      forward(id, one);
+    } else {
+      auto reshape = std::make_shared<Reshape>();
+      reshape->shape = n.outputs[0].shape;
+      rewriter_.replace(id, reshape, {one});
+    }
+    return true;
+  }
+
+  // Element-wise ops take a number of shape [1, 1] as one without axes, which passes put into expressions;
+  // unless it gives the result its axes.
+  bool numbers(int32_t id) {
+    const Node& n = source().node(id);
+    if (!n.op->has(Trait::elementwise)) return false;
+    const auto is_number = [&](ValueId v) {
+      return scalar_constant(source(), v) && source().type(v).shape.rank() > 0;
+    };
+    int64_t rank = -1;
+    for (const ValueId v : n.inputs) {
+      if (!is_number(v)) rank = std::max(rank, source().type(v).shape.rank());
+    }
+    if (rank != n.outputs[0].shape.rank() || std::ranges::none_of(n.inputs, is_number)) return false;
+    std::vector<ValueId> inputs;
+    for (const ValueId v : n.inputs) inputs.push_back(is_number(v) ? number(v) : rewriter_.mapped(v));
+    rewriter_.replace(id, n.op, std::move(inputs));
+    return true;
+  }
+
+  ValueId number(ValueId v) {
+    const auto [it, fresh] = numbers_.emplace(v, ValueId{});
+    if (fresh) {
+      const Node& n = source().producer(v);
+      const Tensor& value = op_cast<Constant>(*n.op)->value;
+      auto op = std::make_shared<Constant>();
+      op->value = is_float(value.dtype()) ? Tensor::from_doubles(value.dtype(), {}, value.doubles())
+                                          : Tensor::from_ints(value.dtype(), {}, value.integers());
+      it->second = rewriter_.target().add(op, {}, n.name + ".number");
+    }
+    return it->second;
   }
 
   bool merge_transposes(int32_t id) {
@@ -145,6 +207,7 @@ class Canonicalizer {
 
   Rewriter rewriter_;
   StateVersions states_;
+  std::map<ValueId, ValueId> numbers_;  // without axes
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
 // A value that several element-wise ops read, and what they make of it in the end, become one op: the parts
-// of a gelu, x * sigmoid(x). A product then has one reader, which can become its epilogue.
+// of a gelu, x * sigmoid(x), a prelu with its slopes. A product then has one reader, which can become its
+// epilogue.
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "ir/load_phase.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/products/product_op.h"
 #include "passes/passes.h"
@@ -15,7 +17,8 @@ namespace {
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : graph_(graph), uses_(uses(graph)), rewriter_(graph) {}
+  explicit Fuser(const Graph& graph)
+      : graph_(graph), uses_(uses(graph)), weights_(in_load_phase(graph)), rewriter_(graph) {}
 
   Graph run() {
     std::map<int32_t, std::pair<ValueId, std::vector<int32_t>>> diamonds;  // by their last node
@@ -39,8 +42,8 @@ class Fuser {
   }
 
  private:
-  // Nodes that compute one result of nothing but the tip and numbers, in the order of the graph; none where
-  // something else reads the tip or what is computed on the way.
+  // Nodes that compute one result of nothing but the tip, numbers and weights that broadcast to it, in the
+  // order of the graph; none where something else reads the tip or what is computed on the way.
   std::vector<int32_t> from(ValueId tip) const {
     const auto readers = uses_.find(tip);
     if (readers == uses_.end() || readers->second.size() < 2) return {};
@@ -70,10 +73,13 @@ class Fuser {
   }
 
   bool joins(const Node& n, ValueId tip, const std::map<ValueId, size_t>& values) const {
+    const Shape& shape = graph_.type(tip).shape;
     const auto known = [&](ValueId v) {
-      return values.contains(v) || (scalar_constant(graph_, v) && graph_.type(v).shape.rank() == 0);
+      if (values.contains(v) || (scalar_constant(graph_, v) && graph_.type(v).shape.rank() == 0)) return true;
+      return weights_[static_cast<size_t>(v.node)] && !weights_[static_cast<size_t>(tip.node)] &&
+             !(graph_.type(v).shape == shape);
     };
-    return n.op->has(Trait::elementwise) && n.outputs[0].shape == graph_.type(tip).shape &&
+    return n.op->has(Trait::elementwise) && n.outputs[0].shape == shape &&
            std::ranges::all_of(n.inputs, known);
   }
 
@@ -100,6 +106,7 @@ class Fuser {
 
   const Graph& graph_;
   std::map<ValueId, std::vector<int32_t>> uses_;
+  std::vector<bool> weights_;
   Rewriter rewriter_;
 };
 

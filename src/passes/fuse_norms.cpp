@@ -1,6 +1,6 @@
-// Finds norms over the last axis that are written out, as exporters do: c / sqrt(mean(c^2) + eps), perhaps
-// times gamma and plus beta, where c is x - mean(x) (layer norm) or x itself (root mean square). Only of f32:
-// the parts of a norm of 16-bit floats would each be rounded.
+// Finds norms over the last axis, or the last few, that are written out, as exporters do: c / sqrt(mean(c^2)
+// + eps), perhaps times gamma and plus beta, where c is x - mean(x) (layer norm) or x itself (root mean
+// square). Only of f32: the parts of a norm of 16-bit floats would each be rounded.
 #include <algorithm>
 
 #include "ir/states.h"
@@ -18,6 +18,7 @@ struct Match {
   NormKind kind = NormKind::rms;
   ValueId x;
   double eps = 0;
+  int64_t axis = -1;  // the first one
   ValueId gamma = {};
   ValueId beta = {};
 };
@@ -47,13 +48,23 @@ class Matcher {
     return inputs_of(graph_.producer(v), function);
   }
 
-  // What the mean over the last axis, which stays with length 1, is made of.
-  std::optional<ValueId> averaged(ValueId v) const {
+  // What a mean over the last axes, which stay with length 1, is made of, and the first of them.
+  struct Averaged {
+    ValueId of;
+    int64_t axis;
+  };
+  std::optional<Averaged> averaged(ValueId v) const {
     const Node& n = graph_.producer(v);
     const auto* op = op_cast<Reduce>(*n.op);
-    if (!op || op->kind != ReduceKind::mean || !op->keepdims || op->axes.size() != 1) return std::nullopt;
+    if (!op || op->kind != ReduceKind::mean || !op->keepdims || op->axes.empty()) return std::nullopt;
     const int64_t rank = graph_.type(n.inputs[0]).shape.rank();
-    return op->axes[0] == -1 || op->axes[0] == rank - 1 ? std::optional(n.inputs[0]) : std::nullopt;
+    std::vector<int64_t> axes;  // from the end
+    for (const int64_t axis : op->axes) axes.push_back(axis < 0 ? -axis : rank - axis);
+    std::ranges::sort(axes);
+    for (int64_t i = 0; i < std::ssize(axes); ++i) {
+      if (axes[static_cast<size_t>(i)] != i + 1) return std::nullopt;
+    }
+    return Averaged{n.inputs[0], -std::ssize(axes)};
   }
 
   bool is_number(ValueId v, double number) const { return scalar_constant(graph_, v) == number; }
@@ -69,6 +80,7 @@ class Matcher {
   struct Spread {
     ValueId centered;
     double eps;
+    int64_t axis;
   };
   // v = mean(c^2) + eps
   std::optional<Spread> spread(ValueId v) const {
@@ -76,8 +88,8 @@ class Matcher {
     for (size_t i = 0; i < in.size(); ++i) {
       const auto eps = scalar_constant(graph_, in[1 - i]);
       const auto squares = eps ? averaged(in[i]) : std::nullopt;
-      const auto c = squares ? root_of(*squares) : std::nullopt;
-      if (c && *eps >= 0) return Spread{*c, *eps};
+      const auto c = squares ? root_of(squares->of) : std::nullopt;
+      if (c && *eps >= 0) return Spread{*c, *eps, squares->axis};
     }
     return std::nullopt;
   }
@@ -107,9 +119,10 @@ class Matcher {
   std::optional<Match> of(ValueId c, const std::optional<Spread>& s) const {
     if (!s || s->centered != c) return std::nullopt;
     const auto in = inputs_of(c, "sub");
-    if (!in.empty() && averaged(in[1]) == in[0])
-      return Match{.kind = NormKind::layer, .x = in[0], .eps = s->eps};
-    return Match{.x = c, .eps = s->eps};
+    const auto mean = in.empty() ? std::nullopt : averaged(in[1]);
+    if (mean && mean->of == in[0] && mean->axis == s->axis)
+      return Match{.kind = NormKind::layer, .x = in[0], .eps = s->eps, .axis = s->axis};
+    return Match{.x = c, .eps = s->eps, .axis = s->axis};
   }
 
   // A norm that was found, multiplied with gamma, or with beta added to it.
@@ -119,7 +132,8 @@ class Matcher {
       const auto in = inputs_of(n, function);
       for (size_t i = 0; i < in.size(); ++i) {
         const auto norm = found_.find(in[i].node);
-        if (norm == found_.end() || !is_vector(in[1 - i], n.outputs[0].shape) || uses_.at(in[i]).size() != 1)
+        if (norm == found_.end() || !is_weight(in[1 - i], n.outputs[0].shape, norm->second.axis) ||
+            uses_.at(in[i]).size() != 1)
           continue;
         Match m = norm->second;
         ValueId& to = function == "mul" ? m.gamma : m.beta;
@@ -131,9 +145,14 @@ class Matcher {
     return std::nullopt;
   }
 
-  bool is_vector(ValueId v, const Shape& like) const {
+  // Whether it has the shape of the axes from `axis` on.
+  bool is_weight(ValueId v, const Shape& like, int64_t axis) const {
     const Shape& shape = graph_.type(v).shape;
-    return shape.rank() == 1 && shape[0] == like[like.rank() - 1];
+    if (shape.rank() != -axis) return false;
+    for (int64_t i = 0; i < shape.rank(); ++i) {
+      if (!(shape[i] == like[like.rank() + axis + i])) return false;
+    }
+    return true;
   }
 
   const Graph& graph_;
@@ -155,6 +174,7 @@ Graph fuse_norms(const Graph& graph) {
     }
     auto op = std::make_shared<Norm>(m->kind);
     op->eps = m->eps;
+    op->axis = m->axis;
     rewriter.replace(id, op, {rewriter.mapped(m->x), rewriter.mapped(m->gamma), rewriter.mapped(m->beta)});
   }
   return remove_dead_code(rewriter.finish());

@@ -12,6 +12,7 @@
 #include "rlx/graph.h"
 #include "rlx/models.h"
 #include "rlx/ops/elementwise.h"
+#include "rlx/ops/rearrange.h"
 #include "rlx/ops/recurrent.h"
 #include "rlx/shape.h"
 #include "rlx/tensor.h"
@@ -73,10 +74,12 @@ TEST(Recurrent, KernelsAgreeOnManySizes) {
       const Value x = g.input("x", DType::f32, {z.steps, z.batch, z.width});
       const Value w = g.param("w", DType::f32, {2, gates * z.units, z.width});
       const Value r = g.param("r", DType::f32, {2, gates * z.units, z.units});
-      const RecurrentOptions options{.bias = g.param("bias", DType::f32, {2, 2 * gates * z.units}),
-                                     .lengths = g.input("lengths", DType::i32, {z.batch}),
-                                     .initial_h = g.input("h", DType::f32, {2, z.batch, z.units}),
-                                     .direction = RecurrentDirection::bidirectional};
+      const RecurrentOptions options{
+          .bias = g.param("bias", DType::f32, {2, 2 * gates * z.units}),
+          .lengths = g.input("lengths", DType::i32, {z.batch}),
+          // A part of what lies in memory.
+          .initial_h = slice(g.input("h", DType::f32, {2, z.batch, 2 * z.units}), 2, z.units, z.units),
+          .direction = RecurrentDirection::bidirectional};
       const auto keep = [&](const auto& made) {
         g.output("y", made.y);
         g.output("last", made.h);
@@ -91,7 +94,7 @@ TEST(Recurrent, KernelsAgreeOnManySizes) {
         return models::random_weights(like, seed).at("t");
       };
       NamedTensors inputs = {{"x", random({z.steps, z.batch, z.width}, 4)},
-                             {"h", random({2, z.batch, z.units}, 5)}};
+                             {"h", random({2, z.batch, 2 * z.units}, 5)}};
       std::vector<int64_t> lengths;
       for (int64_t b = 0; b < z.batch; ++b) lengths.push_back(z.steps - b % (z.steps + 1));
       inputs.emplace("lengths", Tensor::from_ints(DType::i32, {z.batch}, lengths));
@@ -145,7 +148,8 @@ TEST(Recurrent, TakesTwoDispatches) {
   Graph g;
   const Value x = g.input("x", DType::f32, {20, 2, 16});
   const auto made = lstm(x, g.param("w", DType::f32, {1, 128, 16}), g.param("r", DType::f32, {1, 128, 32}),
-                         {.bias = g.param("bias", DType::f32, {1, 256})});
+                         {.bias = g.param("bias", DType::f32, {1, 256}),
+                          .initial_h = slice(g.input("h", DType::f32, {1, 2, 64}), 2, 32, 32)});
   g.output("y", made.y);
   Executable exe = compile(g, full_device(), {.kernels = {{"recurrence", "resident"}}});
   exe.set_params(models::random_weights(g, 3));

@@ -66,6 +66,22 @@ TEST(FuseNorms, TakesNormsThatAreWrittenOut) {
                "%d)\n" +
                out,
            false},
+          {"over two axes",
+           "%x = input : f32[3, 4, 8]\n%g = param : f32[4, 8]\n%mean = mean(%x) {axes=[-2, -1], "
+           "keepdims=true}\n"
+           "%c = sub(%x, %mean)\n%sq = pow(%c, 2)\n%v = mean(%sq) {axes=[2, 1], keepdims=true}\n"
+           "%e = add(%v, 1e-5)\n%d = sqrt(%e)\n%n = div(%c, %d)\n%y = mul(%n, %g)\noutput y = %y",
+           true},
+          {"means over other axes",
+           "%x = input : f32[3, 4, 8]\n%mean = mean(%x) {axes=[-1], keepdims=true}\n"
+           "%c = sub(%x, %mean)\n%sq = pow(%c, 2)\n%v = mean(%sq) {axes=[1, 2], keepdims=true}\n"
+           "%e = add(%v, 1e-5)\n%d = sqrt(%e)\n%y = div(%c, %d)\noutput y = %y",
+           false},
+          {"axes that are not the last",
+           "%x = input : f32[3, 4, 8]\n%mean = mean(%x) {axes=[0, 2], keepdims=true}\n"
+           "%c = sub(%x, %mean)\n%sq = pow(%c, 2)\n%v = mean(%sq) {axes=[0, 2], keepdims=true}\n"
+           "%e = add(%v, 1e-5)\n%d = sqrt(%e)\n%y = div(%c, %d)\noutput y = %y",
+           false},
           {"f16", "%x = input : f16[4, 8]\n" + centered + deviation("%c") + "%y = div(%c, %d)\n" + out,
            false},
       });
@@ -109,6 +125,12 @@ TEST(FuseDiamonds, TakesWhatIsComputedFromOneValue) {
            true},
           {"a choice",
            product("%s = greater(%m, 0)\n%t = mul(%m, 0.1)\n%y = where(%s, %m, %t)\noutput y = %y"), true},
+          {"a prelu",
+           product("%k = param : f32[4, 1]\n%s = less(%m, 0)\n%t = mul(%m, %k)\n"
+                   "%y = where(%s, %t, %m)\noutput y = %y"),
+           true},
+          {"a weight as large as the product",
+           product("%k = param : f32[4, 6]\n%t = mul(%m, %k)\n%y = add(%m, %t)\noutput y = %y"), false},
           {"another tensor takes part",
            product("%c = input : f32[6]\n%s = mul(%m, %c)\n%y = mul(%m, %s)\noutput y = %y"), false},
           {"something else reads the product",

@@ -159,6 +159,63 @@ TEST(Canonicalize, SplitBecomesNarrows) {
               )g");
 }
 
+TEST(Canonicalize, AGatherOfOneIndexIsAView) {
+  const auto tidy = [](const Graph& g) { return remove_dead_code(canonicalize(g)); };
+  expect_pass(tidy,
+              R"g(%x = input : f32[6, 5]
+                 %i = constant {value=tensor i64[] (2)}
+                 %j = constant {value=tensor i64[1, 1] (-1)}
+                 %far = constant {value=tensor i64[1] (9)}
+                 %a = gather(%x, %i)
+                 %b = gather(%x, %j) {axis=1}
+                 %c = gather(%x, %far) {axis=-1}
+                 output a = %a
+                 output b = %b
+                 output c = %c
+              )g",
+              R"g(%x = input : f32[6, 5]
+                 %a.part = slice(%x) {axis=0, start=2, length=1} : f32[1, 5]
+                 %a = reshape(%a.part) {shape=[5]} : f32[5]
+                 %b.part = slice(%x) {axis=1, start=4, length=1} : f32[6, 1]
+                 %b = reshape(%b.part) {shape=[6, 1, 1]} : f32[6, 1, 1]
+                 %c.part = slice(%x) {axis=1, start=4, length=1} : f32[6, 1]
+                 output a = %a
+                 output b = %b
+                 output c = %c.part
+              )g");
+  // Several, one that a run decides, and what a state holds before it is written.
+  for (const char* body :
+       {"%x = input : f32[6, 5]\n%i = constant {value=tensor i64[2] (1, 3)}\n%y = gather(%x, %i)",
+        "%x = input : f32[6, 5]\n%i = input : i64[1]\n%y = gather(%x, %i)",
+        "%x = state : f32[6, 5]\n%u = input : f32[6, 5]\n"
+        "%i = constant {value=tensor i64[1] (1)}\n%y = gather(%x, %i)\n%w = write_state(%x, %u)",
+        "%x = input : f32[n, 5]\n%i = constant {value=tensor i64[1] (1)}\n%y = gather(%x, %i)"}) {
+    const Graph g = parse_graph(std::string("graph g {\n") + body + "\noutput y = %y\n}");
+    EXPECT_TRUE(to_text(canonicalize(g)).contains("gather(")) << to_text(canonicalize(g));
+  }
+}
+
+TEST(Canonicalize, NumbersHaveNoAxes) {
+  const auto tidy = [](const Graph& g) { return remove_dead_code(canonicalize(g)); };
+  expect_pass(tidy,
+              R"g(%x = input : f32[6]
+                 %k = constant {value=tensor f32[1] (3)}
+                 %l = constant {value=tensor f32[1, 1] (4)}
+                 %a = add(%x, %k)
+                 %b = mul(%k, %a)
+                 %y = add(%b, %l)
+                 output y = %y
+              )g",
+              R"g(%x = input : f32[6]
+                 %l = constant {value=tensor f32[1, 1] (4.0)} : f32[1, 1]
+                 %k.number = constant {value=tensor f32[] (3.0)} : f32[]
+                 %a = add(%x, %k.number) : f32[6]
+                 %b = mul(%k.number, %a) : f32[6]
+                 %y = add(%b, %l) : f32[1, 6]
+                 output y = %y
+              )g");
+}
+
 TEST(Canonicalize, ReshapesFollowElementwiseOpsOfProducts) {
   const auto tidy = [](const Graph& g) { return remove_dead_code(canonicalize(g)); };
   expect_pass(tidy,

@@ -75,9 +75,9 @@ std::vector<TensorType> Recurrence::infer(const InferArgs& in) const {
   return out;
 }
 
-// Weights are read four at a time, and states unit by unit.
+// Weights are read four at a time.
 bool Recurrence::reads_view(int64_t input, const View& view) const {
-  if (input == kGates || input == kLengths) return true;
+  if (input == kGates || input == kLengths || input == kH0 || input == kC0) return true;
   return view.is_contiguous() && (input > kS || view.offset % 4 == 0);
 }
 

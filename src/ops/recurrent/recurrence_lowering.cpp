@@ -339,14 +339,10 @@ void lower_convert(Lowering& l, const Operand& x, const Operand& y) {
 void begin_state(Lowering& l, const Operand& x, const Operand& y) {
   const Operand flat = y.with_view(View::contiguous({y.view.elements()}));
   if (!x.present()) return lower_fill(l, flat, 0);
-  // Both have the same layout.
-  Operand source = x.with_view(View::contiguous({x.view.elements()}));
-  source.view.offset = x.view.offset;
-  if (x.dtype == y.dtype) {
-    lower_copy(l, source, flat);
-  } else {
-    lower_convert(l, source, flat);
-  }
+  if (x.dtype == y.dtype) return lower_copy_into(l, x, y);
+  const Operand converted = l.scratch(y.dtype, x.view.dims);
+  lower_convert(l, x, converted);
+  lower_copy_into(l, converted, y);
 }
 
 // A tensor laid out as `like`.
