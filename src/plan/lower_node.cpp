@@ -140,8 +140,16 @@ Operand NodeLowering::leaf(const Node& n, int32_t name) {
 }
 
 OperandList NodeLowering::lower_body(const Graph& body, const Graph& at_capacity, OperandList inputs,
-                                     const std::string& prefix) {
+                                     const std::string& prefix, const OperandList& into) {
   std::map<ValueId, Operand> values;
+  // Where the value is computed in place: the place of the first output that it is.
+  const auto place_of = [&](ValueId v, const Operand& like) {
+    for (size_t o = 0; o < into.size(); ++o) {
+      if (body.outputs()[o].value == v)
+        return into[o].view == like.view && into[o].dtype == like.dtype ? into[o].storage : -1;
+    }
+    return -1;
+  };
   size_t next_input = 0;
   std::vector<int32_t> names;
   const auto sized = [&](int32_t id) {
@@ -158,6 +166,7 @@ OperandList NodeLowering::lower_body(const Graph& body, const Graph& at_capacity
     const SizedNode node = sized(id);
     for (int32_t i = 0; i < static_cast<int32_t>(n.outputs.size()); ++i) {
       Operand o = n.op->is_leaf() ? leaf(n, name) : node.seen(i, values, -1);
+      if (o.storage < 0) o.storage = place_of({id, i}, o);
       if (o.storage < 0) o.storage = scratch_.take(node.bytes(i), name);
       values[{id, i}] = std::move(o);
     }
@@ -186,11 +195,13 @@ void NodeLowering::lower_if(const SizedNode& node, const NodeOperands& operands,
   const Op& largest = *node.at_capacity.node(node.id).op;
   const OperandList captured(operands.inputs.begin() + 1, operands.inputs.end());
   const auto branch = [&](size_t which) {
-    const OperandList results =
-        lower_body(*op.subgraphs()[which].graph, *largest.subgraphs()[which].graph, captured,
-                   prefix_within(program_.names[static_cast<size_t>(name)].name, op, which));
+    const OperandList results = lower_body(
+        *op.subgraphs()[which].graph, *largest.subgraphs()[which].graph, captured,
+        prefix_within(program_.names[static_cast<size_t>(name)].name, op, which), operands.outputs);
     Lowering l = at(name);
-    for (size_t o = 0; o < results.size(); ++o) lower_copy(l, results[o], operands.outputs[o]);
+    for (size_t o = 0; o < results.size(); ++o) {
+      if (results[o].storage != operands.outputs[o].storage) lower_copy(l, results[o], operands.outputs[o]);
+    }
   };
   const size_t unless_true = add({.kind = unless, .word = word_of(operands.inputs[0], name)});
   branch(0);  // then

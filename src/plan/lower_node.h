@@ -51,8 +51,9 @@ class NodeLowering {
 
  private:
   Lowering at(int32_t name, NodeOperands operands = {});
+  // Outputs that nodes of the body compute are computed in the memory of `into`, if it has them.
   OperandList lower_body(const Graph& body, const Graph& at_capacity, OperandList inputs,
-                         const std::string& prefix);
+                         const std::string& prefix, const OperandList& into = {});
   void lower_if(const SizedNode& node, const NodeOperands& operands, int32_t name);
   // Returns the storage in which it counts its iterations.
   int32_t lower_loop(const SizedNode& node, const NodeOperands& operands, int32_t name);

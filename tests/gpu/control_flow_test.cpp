@@ -122,6 +122,41 @@ TEST_P(ControlFlow, ABranchWritesTwoStatesAtOnce) {
   EXPECT_EQ(exe.run({{"c", boolean(false)}, {"x", x}}).at("y").doubles(), (std::vector<double>{0, 3, 6, 9}));
 }
 
+// What a branch computes is not copied, unless it is an output twice, a view or an input.
+TEST_P(ControlFlow, BranchesComputeTheirResultsInPlace) {
+  const std::string statements = R"(
+    %c = input : bool[]
+    %x = input : f32[3, 2]
+    %p = if(%c, %x) {then=graph yes {
+      %x = input : f32[3, 2]
+      %s = softmax(%x)
+      %t = sum(%x) {axes=[1]}
+      %v = transpose(%s) {perm=[1, 0]}
+      output a = %s
+      output b = %t
+      output c = %v
+      output d = %s
+    }, else=graph no {
+      %x = input : f32[3, 2]
+      %t = max(%x) {axes=[1]}
+      %v = transpose(%x) {perm=[1, 0]}
+      %w = contiguous(%v)
+      output a = %x
+      output b = %t
+      output c = %w
+      output d = %x
+    }}
+    output a = %p
+    output b = %p:1
+    output c = %p:2
+    output d = %p:3
+  )";
+  const Tensor x = floats({3, 2}, {1, -2, 3, 4, 0, 5});
+  expect_reference(statements, {{{"c", boolean(true)}, {"x", x}}, {{"c", boolean(false)}, {"x", x}}});
+  // The condition as a word; two nodes and two copies; two nodes and two copies.
+  EXPECT_EQ(compile(statements).dispatch_count(), 9);
+}
+
 TEST_P(ControlFlow, AKnownNumberOfIterationsIsOneSubmit) {
   Executable exe = compile(R"(
     %x = input : f32[3]
