@@ -151,6 +151,49 @@ TEST(FuseDiamonds, TakesWhatIsComputedFromOneValue) {
       });
 }
 
+TEST(TransposeParts, TakesShufflesOfWhatIsPutTogether) {
+  const std::string two = "%x = input : f32[1, 4, 3]\n%y = input : f32[1, 4, 3]\n";
+  const std::string shuffled =
+      "%r = reshape(%c) {shape=[1, 2, 4, 3]}\n%t = transpose(%r) {perm=[0, 2, 1, 3]}\n"
+      "%z = reshape(%t) {shape=[1, 8, 3]}\noutput z = %z";
+  const std::string joined = two + "%c = concat(%x, %y) {axis=1}\n";
+  const std::string stacked =
+      "%x = input : f32[1, 1, 4, 3]\n%y = input : f32[1, 1, 4, 3]\n%c = concat(%x, %y) {axis=1}\n";
+  expect_cases(
+      transpose_parts, ".turned = transpose(",
+      {
+          {"a shuffle of channels", joined + shuffled, true},
+          {"an axis from the end", two + "%c = concat(%x, %y) {axis=-2}\n" + shuffled, true},
+          {"parts with an axis of their own",
+           stacked + "%t = transpose(%c) {perm=[0, 2, 1, 3]}\n%z = reshape(%t) {shape=[8, 3]}\noutput z = %z",
+           true},
+          {"three parts of other lengths",
+           "%x = input : f32[2, 3]\n%y = input : f32[1, 3]\n%w = input : f32[5, 3]\n"
+           "%c = concat(%x, %y, %w) {axis=0}\n%t = transpose(%c)\n%z = reshape(%t) {shape=[24]}\noutput z = "
+           "%z",
+           true},
+          {"parts that the reshape cuts",
+           joined + "%r = reshape(%c) {shape=[1, 4, 2, 3]}\n%t = transpose(%r) {perm=[0, 2, 1, 3]}\n"
+                    "%z = reshape(%t) {shape=[1, 8, 3]}\noutput z = %z",
+           false},
+          {"parts of two lengths",
+           "%x = input : f32[1, 6, 3]\n%y = input : f32[1, 2, 3]\n%c = concat(%x, %y) {axis=1}\n" + shuffled,
+           false},
+          {"another reader of the whole", joined + shuffled + "\n%m = max(%c) {axes=[1]}\noutput m = %m",
+           false},
+          {"another reader of the order", joined + shuffled + "\n%m = max(%t) {axes=[1]}\noutput m = %m",
+           false},
+          {"the whole is an output", joined + shuffled + "\noutput c = %c", false},
+          {"what strides can say",
+           stacked + "%t = transpose(%c) {perm=[1, 0, 2, 3]}\n%z = reshape(%t) {shape=[8, 3]}\noutput z = %z",
+           false},
+          {"symbols",
+           "%x = input : f32[1, 4, n]\n%y = input : f32[1, 4, n]\n%c = concat(%x, %y) {axis=1}\n"
+           "%t = transpose(%c) {perm=[2, 0, 1]}\n%z = reshape(%t) {shape=[n*8]}\noutput z = %z",
+           false},
+      });
+}
+
 // Numbers alone do not say of which type the result is.
 TEST(FuseElementwise, KeepsTheTypeOfNumbers) {
   const auto numbers = [](const std::string& type, const std::string& one, const std::string& other) {
