@@ -24,8 +24,8 @@ Order inverse(const Order& order) {
 
 class Packer {
  public:
-  Packer(const Graph& graph, int64_t panel_columns)
-      : rewriter_(graph), weights_(in_load_phase(graph)), uses_(uses(graph)), panel_columns_(panel_columns) {}
+  Packer(const Graph& graph, const Panels& panels)
+      : rewriter_(graph), weights_(in_load_phase(graph)), uses_(uses(graph)), panels_(panels) {}
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) node(id);
@@ -65,11 +65,13 @@ class Packer {
   // The product with its weight in panels; null if it keeps its weight as it is.
   std::shared_ptr<Op> in_panels(const Node& n, const ProductOp& product) const {
     const Graph& g = rewriter_.source();
-    if (panel_columns_ == 0) return nullptr;
+    const Shape& shape = g.type(n.inputs[1]).shape;
+    if (panels_.columns == 0 || !shape.is_static() || shape.elements().value() < panels_.least_elements)
+      return nullptr;
     // Where something else reads the weight too, it would be in memory twice.
     ValueId root = n.inputs[1];
     while (g.producer(root).op->has(Trait::view)) root = g.producer(root).inputs[0];
-    return feeds_products_alone(root) ? product.with_panels(input_types(g, n), panel_columns_) : nullptr;
+    return feeds_products_alone(root) ? product.with_panels(input_types(g, n), panels_.columns) : nullptr;
   }
 
   bool feeds_products_alone(ValueId v) const {
@@ -90,9 +92,9 @@ class Packer {
       const Node& producer = g.producer(v);
       const bool turned = op_cast<Transpose>(*producer.op) && order_of(v) == Order{1, 0};
       const int64_t k = g.type(v).shape[0].value();
-      const int64_t panels = g.type(v).shape[1].value() / panel_columns_;
+      const int64_t count = g.type(v).shape[1].value() / panels_.columns;
       auto cut = std::make_shared<Reshape>();
-      cut->shape = turned ? Shape{panels, panel_columns_, k} : Shape{k, panels, panel_columns_};
+      cut->shape = turned ? Shape{count, panels_.columns, k} : Shape{k, count, panels_.columns};
       const std::string name = producer.name + ".panels";
       const ValueId whole = rewriter_.mapped(turned ? producer.inputs[0] : v);
       const ValueId columns = rewriter_.target().add(cut, {whole}, name + "_cut");
@@ -133,13 +135,13 @@ class Packer {
   Rewriter rewriter_;
   std::vector<bool> weights_;
   std::map<ValueId, std::vector<int32_t>> uses_;
-  int64_t panel_columns_;
+  Panels panels_;
   std::map<std::pair<ValueId, Order>, ValueId> packed_;
   std::map<ValueId, ValueId> paneled_;
 };
 
 }  // namespace
 
-Graph pack_weights(const Graph& graph, int64_t panel_columns) { return Packer(graph, panel_columns).run(); }
+Graph pack_weights(const Graph& graph, const Panels& panels) { return Packer(graph, panels).run(); }
 
 }  // namespace rlx

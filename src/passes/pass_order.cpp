@@ -80,7 +80,7 @@ Graph fuse(Graph g, const PassOptions& options) {
   g = keeping_states(g, join_products);  // after the epilogues: biases are joined with their weights
   // After the products, whose slices they read. What attention is to have in its own memory stays apart.
   if (options.packed_attention) g = keeping_states(g, join_ropes);
-  g = pack_weights(g, options.panel_columns);  // what was joined is already in order
+  g = pack_weights(g, options.panels);  // what was joined is already in order
   g = fuse_elementwise(g, options.max_region_inputs);
   g = keeping_states(g, join_elementwise, options.max_region_inputs);  // of whole regions
   g = keeping_states(g, join_writes);      // last: the other passes do not move or remove writes any more

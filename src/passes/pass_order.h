@@ -12,8 +12,8 @@ namespace rlx {
 
 struct PassOptions {
   bool packed_attention = true;
-  int64_t panel_columns = 0;      // weights of matrix products in panels of as many columns; 0: as they lie
-  int64_t max_region_inputs = 7;  // storage bindings of the device, minus one for the output
+  Panels panels = {};
+  int64_t max_region_inputs = 7;      // storage bindings of the device, minus one for the output
   int64_t fold_max_elements = 65536;  // larger results are computed in the load phase instead
 };
 

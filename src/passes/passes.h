@@ -41,8 +41,13 @@ Graph join_ropes(const Graph& graph);
 Graph fuse_diamonds(const Graph& graph);
 Graph fuse_epilogue(const Graph& graph, int64_t max_inputs);
 Graph fuse_split(const Graph& graph);
-// With weights of matrix products in panels of `panel_columns` columns, if that is not 0.
-Graph pack_weights(const Graph& graph, int64_t panel_columns = 0);
+// Weights of matrix products with at least so many elements lie in panels of so many columns; 0 columns: none
+// do.
+struct Panels {
+  int64_t columns = 0;
+  int64_t least_elements = 0;
+};
+Graph pack_weights(const Graph& graph, const Panels& panels = {});
 // Moves what bodies compute from params and constants alone into the graph around them.
 Graph hoist_weights(const Graph& graph);
 Graph fuse_norms(const Graph& graph);

@@ -98,8 +98,9 @@ void check_options(const Graph& source, const CompileOptions& options) {
 
 }  // namespace
 
-// What eight lanes of a CPU read at once, four columns each.
-constexpr int64_t kPanelColumns = 32;
+// What eight lanes of a CPU read at once, four columns each. What is in its first cache anyway stays as it
+// is.
+constexpr Panels kCpuPanels{.columns = 32, .least_elements = 1 << 14};
 
 CompiledGraph compile_for_target(Target target, const Graph& source, const CompileOptions& options) {
   target.sizes_vary = !source.symbols().empty();  // also where this compilation binds them
@@ -107,7 +108,7 @@ CompiledGraph compile_for_target(Target target, const Graph& source, const Compi
   check_options(source, options);
   const PassOptions passes{
       .packed_attention = options.packed_attention,
-      .panel_columns = target.caps.software() ? kPanelColumns : 0,
+      .panels = target.caps.software() ? kCpuPanels : Panels{},
       .max_region_inputs = static_cast<int64_t>(target.caps.max_storage_buffers) - 1,
   };
   Graph graph = options.optimize ? run_optimizing_passes(source, options.symbols, passes)

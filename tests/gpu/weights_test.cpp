@@ -209,7 +209,8 @@ TEST_F(WeightsTest, UnderSmallLimits) {
   }
 }
 
-// Weights that are rewritten take the memory of one of them more while they are loaded, and none afterwards.
+// Weights that are rewritten, and some of them copied in another order, take the memory of two of them more
+// while they are loaded, and none afterwards.
 TEST(WeightMemory, IsThatOfTheWeights) {
   const Device device = Device::open();
   Graph g;
@@ -224,7 +225,7 @@ TEST(WeightMemory, IsThatOfTheWeights) {
       exe.set_param("w" + std::to_string(i), Tensor::full(DType::f32, {512, 512}, -20));
     exe.run({{"x", Tensor::full(DType::f32, {1, 512}, 1)}});
     EXPECT_LE(device.memory().bytes, 16 * kWeight + kSlack);
-    EXPECT_LE(device.memory().most_bytes, 17 * kWeight + kSlack);
+    EXPECT_LE(device.memory().most_bytes, 18 * kWeight + kSlack);
   }
 }
 

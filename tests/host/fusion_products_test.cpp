@@ -329,7 +329,9 @@ TEST(EncodedWeights, AreNotRewritten) {
 }
 
 Graph pack_as_they_lie(const Graph& graph) { return pack_weights(graph); }
-Graph pack_in_panels(const Graph& graph) { return pack_weights(graph, 8); }
+Graph pack_in_panels(const Graph& graph) {
+  return pack_weights(graph, {.columns = 8, .least_elements = 100});
+}
 
 TEST(PackWeights, PacksFiltersOnceSideBySide) {
   const std::string body =
@@ -422,6 +424,7 @@ TEST(PackWeights, PutsMatricesInPanels) {
            x + "%w = param : f32[6, 24]\n%y = matmul(%x, %w)\n%n = neg(%x)\n%z = matmul(%n, %w)\n"
                "output y = %y\noutput z = %z",
            true},
+          {"a small one", x + "%w = param : f32[6, 16]\n%y = matmul(%x, %w)\noutput y = %y", false},
           {"columns that are left over", x + "%w = param : f32[6, 20]\n%y = matmul(%x, %w)\noutput y = %y",
            false},
           {"no columns", x + "%w = param : f32[6, 0]\n%y = matmul(%x, %w)\noutput y = %y", false},
