@@ -67,51 +67,53 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       a_rows[four][lane % SLOTS] = staged(line, s, k0 + 4u * four, k_end);
     }
     workgroupBarrier();
-    var at = 0u;  // the four of the step
-    loop {
-      var b = b_quad_ahead(b_quad(cols, s.run), s.first);
-      var i = s.first;
-      for (; i + 4u <= s.end; i += 4u) {
-        let bv = b_four_by_four(b, select(i, 0u, b_STEPS));
-        b = b_quad_ahead(b, 4u);
-        if (!PARTIAL) {
-          for (var r = 0u; r < ROWS; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
-        } else {
-          // Bounds that are constants, so that sums can be in registers.
-          for (var r = 0u; r < 4u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
-          if (row_count > 4u) {
-            for (var r = 4u; r < 8u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+    if (col < params.col_end) {  // a CPU leaves out lanes of which none has columns
+      var at = 0u;  // the four of the step
+      loop {
+        var b = b_quad_ahead(b_quad(cols, s.run), s.first);
+        var i = s.first;
+        for (; i + 4u <= s.end; i += 4u) {
+          let bv = b_four_by_four(b, select(i, 0u, b_STEPS));
+          b = b_quad_ahead(b, 4u);
+          if (!PARTIAL) {
+            for (var r = 0u; r < ROWS; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+          } else {
+            // Bounds that are constants, so that sums can be in registers.
+            for (var r = 0u; r < 4u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+            if (row_count > 4u) {
+              for (var r = 4u; r < 8u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+            }
+            if (ROWS > 8u && row_count > 8u) {
+              for (var r = 8u; r < 12u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+            }
+            if (ROWS > 8u && row_count > 12u) {
+              for (var r = 12u; r < 16u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+            }
+            if (ROWS > 16u && row_count > 16u) {
+              for (var r = 16u; r < 20u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+            }
+            if (ROWS > 16u && row_count > 20u) {
+              for (var r = 20u; r < 24u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+            }
+            if (ROWS > 16u && row_count > 24u) {
+              for (var r = 24u; r < 28u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+            }
+            if (ROWS > 16u && row_count > 28u) {
+              for (var r = 28u; r < 32u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+            }
           }
-          if (ROWS > 8u && row_count > 8u) {
-            for (var r = 8u; r < 12u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
-          }
-          if (ROWS > 8u && row_count > 12u) {
-            for (var r = 12u; r < 16u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
-          }
-          if (ROWS > 16u && row_count > 16u) {
-            for (var r = 16u; r < 20u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
-          }
-          if (ROWS > 16u && row_count > 20u) {
-            for (var r = 20u; r < 24u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
-          }
-          if (ROWS > 16u && row_count > 24u) {
-            for (var r = 24u; r < 28u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
-          }
-          if (ROWS > 16u && row_count > 28u) {
-            for (var r = 28u; r < 32u; r++) { sum[r] = mad4(a_rows[at][r], bv, sum[r]); }
+          at++;
+        }
+        if (ENDS) {
+          for (var j = 0u; i + j < s.end; j++) {
+            let bv = b_four_lines(b, select(i, 0u, b_STEPS) + j);
+            for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<mul_t>(a_rows[at][r][j]), bv, sum[r]); }
           }
         }
-        at++;
+        if (ONE_SPAN) { break; }
+        s = span_after(s, k_end);
+        if (s.first >= s.end) { break; }
       }
-      if (ENDS) {
-        for (var j = 0u; i + j < s.end; j++) {
-          let bv = b_four_lines(b, select(i, 0u, b_STEPS) + j);
-          for (var r = 0u; r < ROWS; r++) { sum[r] = mad(vec4<mul_t>(a_rows[at][r][j]), bv, sum[r]); }
-        }
-      }
-      if (ONE_SPAN) { break; }
-      s = span_after(s, k_end);
-      if (s.first >= s.end) { break; }
     }
     k0 = k_end;
   }
@@ -123,21 +125,29 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 }
 )";
 
+// A CPU runs this many at once, and leaves them out if none has columns.
+inline constexpr int64_t kCpuLanes = 8;
+
+// The more lanes, the more share the rows that they stage; but what of b they read should stay in the second
+// cache for the next rows.
+inline double cpu_lanes_wanted(const Product& p) {
+  const auto columns = static_cast<uint64_t>(std::max<int64_t>(p.region.cols.length(), 4));
+  const auto depth = static_cast<double>(std::max<int64_t>(p.region.k.length(), 1));
+  const double most = std::clamp(static_cast<double>(std::bit_ceil(columns / 4)), 32.0, 128.0);
+  return std::clamp(48.0 * 1024 / depth, 32.0, most);
+}
+
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
   const Rates r = rates_of(target.caps);
   const double ns = estimate_ns(r, p, {.cpu = p.rows() <= 4 ? 0.25 : 1, .gpu = p.rows() <= 8 ? 0.2 : 0.5});
-  // On a CPU, what of b the lanes read should stay in the second cache for the next rows.
-  const double wanted =
-      r.cpu ? std::clamp(48.0 * 1024 / static_cast<double>(std::max<int64_t>(p.region.k.length(), 1)), 32.0,
-                         128.0)
-            : r.group_lanes;
+  const double lanes_wanted = r.cpu ? cpu_lanes_wanted(p) : r.group_lanes;
   std::vector<Candidate> out;
   const auto add = [&](int64_t most, int64_t rows) {
     for (const uint32_t lanes : {32u, 64u, 128u}) {
       if (lanes == 32 && !r.cpu) continue;
       if (lanes > target.caps.max_invocations_per_workgroup) continue;
-      out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, wanted) *
-                         p.padding(rows, int64_t{4} * lanes),
+      out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, lanes_wanted) *
+                         p.padding(rows, 4 * (r.cpu ? kCpuLanes : lanes)),
                      {{"ROWS", to_u32(most)}, {"LANES", lanes}}});
     }
   };
