@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/format.h"
+#include "ir/reference.h"
 #include "rlx/compile.h"
 #include "rlx/graph.h"
 #include "rlx/ops/attention.h"
@@ -199,6 +201,67 @@ TEST(Attention, HiddenKeysMayHoldAnything) {
     for (const char* variant : {"online", "blocked", "plain"}) {
       Executable exe = compile(g, full_device(), {.kernels = {{"attention", variant}}});
       expect_alike(exe.run(inputs), want, std::string(variant) + ", " + attributes);
+    }
+  }
+}
+
+// Few queries of many keys: workgroups have parts of the keys, of which some see nothing.
+Graph few_queries(DType type, const std::string& forms, const std::string& attributes) {
+  return parse_graph(formatted(R"(graph g {{
+    %q = input : {0}[1, 2, 3, 20]
+    %k = input : {0}[1, 1, 1101, 20]
+    %v = input : {0}[1, 1, 1101, 17]
+    %keep = input : bool[3, 1101]
+    %sinks = input : {0}[2]
+    %lengths = input : i32[1]
+    %y = attention(%q, %k, %v{1}) {{kv_heads=1{2}}}
+    output y = %y
+    {3}
+  }})",
+                               to_string(type), forms, attributes,
+                               attributes.contains("log_sum_exp") ? "output log_sum = %y:1" : ""));
+}
+
+TEST(Attention, JoinsPartsOfTheKeys) {
+  struct Form {
+    DType type;
+    const char* inputs;
+    const char* attributes;
+    int64_t length = 1101;
+  };
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const Form& f :
+       {Form{DType::f32, "", ""}, Form{DType::f16, "", ", mask=\"causal\""},
+        Form{DType::f32, ", %keep", ", mask=\"sliding_window\", window=300, empty_row=\"nan\""},
+        Form{DType::f32, ", %keep", ", soft_cap=2"},
+        Form{DType::f32, ", lengths=%lengths, sinks=%sinks", ", log_sum_exp=true", 300},
+        Form{DType::bf16, ", lengths=%lengths", ", mask=\"causal\", log_sum_exp=true", 900},
+        Form{DType::f32, ", lengths=%lengths", ", log_sum_exp=true", 0}}) {
+    const Graph g = few_queries(f.type, f.inputs, f.attributes);
+    std::mt19937 random(11);
+    NamedTensors inputs;
+    for (const Node& n : g.nodes()) {
+      if (n.op->is(LeafKind::input))
+        inputs[n.name] = random_tensor(n.outputs[0].dtype, n.outputs[0].shape.values(), -2, 2, random);
+    }
+    std::vector<double> keep = inputs.at("keep").doubles();
+    std::fill_n(keep.begin() + 1101, 1101, 0);  // the second query sees nothing
+    inputs["keep"] = Tensor::from_doubles(DType::bool_, {3, 1101}, keep);
+    const std::vector<int64_t> length = {f.length};
+    inputs["lengths"] = Tensor::from_ints(DType::i32, {1}, length);
+    for (const double value : {0.0, inf, -inf, std::nan("")}) {
+      SCOPED_TRACE(formatted("{}{}{} with {}", to_string(f.type), f.inputs, f.attributes, value));
+      std::vector<double> values = inputs.at("v").doubles();
+      if (value != 0) values[700 * 17 + 3] = value;
+      inputs["v"] = Tensor::from_doubles(f.type, {1, 1, 1101, 17}, values);
+      Executable exe = compile(g, full_device(), {.kernels = {{"attention", "split"}}});
+      const NamedTensors got = exe.run(inputs);
+      const PlanReport plan = exe.plan_report();
+      EXPECT_EQ(plan.run.back().kernel, "attention_join");
+      for (const auto& [name, want] : run_reference(g, inputs)) {
+        const double ulps = f.type == DType::f32 ? 64 : 64 + 2 * epsilon(f.type) / epsilon(DType::f32);
+        EXPECT_TRUE(close(got.at(name), want, {.ulps = ulps, .terms = 1101, .scale = 2})) << name;
+      }
     }
   }
 }

@@ -5,10 +5,12 @@
 
 #include "kernels/attention_blocked.wgsl.h"
 #include "kernels/attention_blocked_forms.wgsl.h"
+#include "kernels/attention_join.wgsl.h"
 #include "kernels/attention_online.wgsl.h"
 #include "kernels/attention_online_forms.wgsl.h"
 #include "kernels/attention_plain.wgsl.h"
 #include "kernels/attention_plain_forms.wgsl.h"
+#include "kernels/binder.h"
 #include "kernels/rates.h"
 #include "ops/attention/attention_problem.h"
 
@@ -24,6 +26,10 @@ bool quads(const View& v) {
 
 uint32_t stride(const Operand& o, int64_t axis) {
   return o.present() ? static_cast<uint32_t>(to_i32(o.view.strides[static_cast<size_t>(axis)])) : 0;
+}
+
+float empty_share(const AttentionProblem& p) {
+  return p.nan_when_empty ? std::numeric_limits<float>::quiet_NaN() : 0;
 }
 
 // The parameters that all kernels get.
@@ -53,7 +59,9 @@ Params common_params(const AttentionProblem& p) {
   params.scale = static_cast<float>(p.op->scale_for(p.head()));
   params.soft_cap = static_cast<float>(p.op->soft_cap.value_or(1));
   params.masked_score = static_cast<float>(p.op->masked_score);
-  params.empty_share = p.nan_when_empty ? std::numeric_limits<float>::quiet_NaN() : 0;
+  params.empty_share = empty_share(p);
+  params.parts = to_u32(p.parts);
+  params.part_keys = to_u32(ceil_div(p.keys, p.parts));
   params.kv_heads = to_u32(p.kv_heads());
   params.page = to_u32(p.k.view.dims[2]);
   params.last_page = to_u32(std::max<int64_t>(p.k.view.dims[0], 1) - 1);
@@ -171,19 +179,29 @@ Dispatch make_online(Lowering& l, const AttentionProblem& p, const Candidate& c)
 }
 
 // Workgroup memory of the blocked kernel: rows of q, weights of a block of keys, what lanes exchange.
-int64_t blocked_bytes(const AttentionProblem& p, int64_t quads_of_rows) {
-  constexpr int64_t kLanes = 8;
-  return 16 * quads_of_rows * (4 * head_quads(p) + 4 * kLanes + kLanes);
+int64_t blocked_bytes(const AttentionProblem& p, int64_t quads_of_rows, int64_t lanes = 8) {
+  return 16 * quads_of_rows * (4 * head_quads(p) + 4 * lanes + lanes);
 }
+
+uint32_t split_lanes(const Caps& caps) { return rates_of(caps).cpu ? 8 : 32; }
 
 bool blocked_applies(const Target& target, const AttentionProblem& p) {
   return !p.op->round_scores && blocked_bytes(p, 1) <= target.caps.max_workgroup_bytes;
 }
 
+double blocked_cpu_share(const AttentionProblem& p) {
+  return (!quads(p.k.view) ? 5.0 : p.head() <= 64 ? 12.0 : 16.0) / 24;
+}
+
+// Groups of four rows, of which there are no fewer in any form of the kernel.
+int64_t blocked_groups(const AttentionProblem& p) { return p.batch() * p.kv_heads() * ceil_div(p.rows(), 4); }
+
 std::vector<Candidate> blocked_candidates(const Target& target, const AttentionProblem& p) {
   const bool k4 = quads(p.k.view);
-  const Share share{.cpu = (!k4 ? 5.0 : p.head() <= 64 ? 12.0 : 16.0) / 24, .gpu = 0.05};
-  const double ns = tiles_ns(rates_of(target.caps), p, p.rows() > 8 ? 16 : 4, share);
+  const Rates r = rates_of(target.caps);
+  const Share share{.cpu = blocked_cpu_share(p), .gpu = 0.05};
+  const double idle = std::max(1.0, r.cores / static_cast<double>(blocked_groups(p)));
+  const double ns = tiles_ns(r, p, p.rows() > 8 ? 16 : 4, share) * (p.rows() <= 16 ? idle : 1);
   // More rows share a load of keys, but make longer code, which takes longer to compile than a small problem
   // to run.
   const int wanted = p.rows() <= 4 || flops(p) < 4e6 ? 1 : p.rows() <= 8 || !k4 ? 2 : 4;
@@ -199,10 +217,17 @@ template <class Kernel>
 Dispatch blocked_with(const Lowering& l, const AttentionProblem& p, const Candidate& c) {
   auto spec = common_spec<typename Kernel::Spec>(p);
   spec.QUADS = c.at("QUADS");
+  spec.SPLIT = p.carry.present();
+  if (spec.SPLIT) spec.LANES = split_lanes(l.caps());
   auto params = common_params<typename Kernel::Params>(p);
   const int64_t tiles = ceil_div(p.rows(), 4 * int64_t{spec.QUADS});
   params.tiles = to_u32(tiles);
-  return l.make<Kernel>(operands<Kernel>(p), params, p.batch() * p.kv_heads() * tiles, spec);
+  auto o = operands<Kernel>(p);
+  if (spec.SPLIT) {
+    o.y = {};
+    if constexpr (requires { o.log_sum; }) o.log_sum = {};
+  }
+  return l.make<Kernel>(o, params, p.batch() * p.kv_heads() * tiles * p.parts, spec);
 }
 
 Dispatch make_blocked(Lowering& l, const AttentionProblem& p, const Candidate& c) {
@@ -210,10 +235,25 @@ Dispatch make_blocked(Lowering& l, const AttentionProblem& p, const Candidate& c
                        : blocked_with<kernels::attention_blocked>(l, p, c);
 }
 
+// --- Keys in parts ---
+
+bool split_applies(const Target& target, const AttentionProblem& p) {
+  return blocked_applies(target, p) && p.rows() <= 16 && attention_parts(target, p) > 1 &&
+         blocked_bytes(p, 1, split_lanes(target.caps)) <= target.caps.max_workgroup_bytes;
+}
+
+// On a GPU twice as fast as the plain kernel, whose groups are too few; not measured.
+std::vector<Candidate> split_candidates(const Target& target, const AttentionProblem& p) {
+  const Rates r = rates_of(target.caps);
+  const Share share{.cpu = blocked_cpu_share(p), .gpu = 0.4};
+  return {{r.dispatch_ns + tiles_ns(r, p, 4, share), {{"QUADS", 1}}}};
+}
+
 constexpr AttentionVariant kVariants[] = {
     {"online", online_applies, online_candidates, make_online},
     {"blocked", blocked_applies, blocked_candidates, make_blocked},
     {"plain", always, plain_candidates, make_plain},
+    {"split", split_applies, split_candidates, make_blocked},
 };
 
 }  // namespace
@@ -223,10 +263,36 @@ const AttentionVariant& choose_attention(const Lowering& l, const AttentionProbl
   return *l.choose(Attention::kName, kVariants, p).row;
 }
 const AttentionVariant& plain_attention() { return kVariants[2]; }
+const AttentionVariant& blocked_attention() { return kVariants[1]; }
+const AttentionVariant& split_attention() { return kVariants[3]; }
 const AttentionVariant& online_attention() { return kVariants[0]; }
 bool online_attention_applies(const Target& target, const AttentionProblem& p) {
   return online_applies(target, p);
 }
+// Enough for all cores, but none of so few keys that joining it costs as much.
+int64_t attention_parts(const Target& target, const AttentionProblem& p) {
+  constexpr int64_t kFewKeys = 256;
+  const Rates r = rates_of(target.caps);
+  const auto wanted = static_cast<int64_t>(r.cpu ? 2 * r.cores : r.lanes / 256);
+  const int64_t groups = std::max<int64_t>(1, blocked_groups(p));
+  return std::clamp<int64_t>(ceil_div(wanted, groups), 1, std::max<int64_t>(1, p.keys / kFewKeys));
+}
+
+Dispatch join_parts(const Lowering& l, const AttentionProblem& p) {
+  const int64_t tasks = p.batch() * p.kv_heads() * p.rows() * p.value();
+  return l.make<kernels::attention_join>({.carry = p.carry, .y = p.y, .log_sum = p.log_sum},
+                                         {.first = 0,
+                                          .end = to_u32(tasks),
+                                          .parts = to_u32(p.parts),
+                                          .value = to_u32(p.value()),
+                                          .rows = to_u32(p.rows()),
+                                          .queries = to_u32(p.queries()),
+                                          .y_member = stride(p.y, 2),
+                                          .y_row = stride(p.y, 3),
+                                          .empty_share = empty_share(p)},
+                                         ceil_div(tasks, flat_pieces(l.caps())));
+}
+
 Dispatch make_attention(Lowering& l, const AttentionVariant& variant, const AttentionProblem& part) {
   return l.choose(Attention::kName, variant, part).make(l, part);
 }

@@ -122,6 +122,19 @@ void emit_parts(Lowering& l, const AttentionVariant& variant, const AttentionPro
   }
 }
 
+// The keys in parts, each for workgroups of its own, and then what joins them. False, and nothing emitted, if
+// the device cannot bind all of it.
+bool emit_split(Lowering& l, AttentionProblem p) {
+  p.parts = attention_parts(l.target(), p);
+  p.carry = l.scratch(DType::f32, {p.batch() * p.kv_heads(), p.rows(), p.parts, p.value() + 2});
+  Dispatch parts = make_attention(l, split_attention(), p);
+  Dispatch join = join_parts(l, p);
+  if (!fits(parts, l.caps()) || !fits(join, l.caps())) return false;
+  l.emit(std::move(parts));
+  l.emit(std::move(join));
+  return true;
+}
+
 // Whether one query and one key can be bound, wherever they lie: a head may be longer than all bindings.
 bool can_bind_one(const Lowering& l, const AttentionProblem& p) {
   const AttentionProblem one = slice_keys(first_head(p), 0, std::min<int64_t>(p.keys, 1));
@@ -181,7 +194,12 @@ void Attention::lower(Lowering& l) const {
     lower_written_out(l, p);
     return;
   }
-  emit_parts(l, round_scores ? online_attention() : choose_attention(l, p), p);
+  const AttentionVariant* variant = round_scores ? &online_attention() : &choose_attention(l, p);
+  if (variant == &split_attention()) {
+    if (emit_split(l, p)) return;
+    variant = &blocked_attention();
+  }
+  emit_parts(l, *variant, p);
 }
 
 }  // namespace rlx

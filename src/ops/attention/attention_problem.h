@@ -26,8 +26,10 @@ struct AttentionProblem {
   int64_t skipped = 0;  // keys before these, in other dispatches
   int64_t total = 0;    // keys of all dispatches
   bool nan_when_empty = false;
-  // For the plain kernel, when the keys are processed in several dispatches.
+  // What dispatches leave to those after them: of the plain kernel when the keys are processed in several,
+  // and of the split one, whose workgroups have parts of the keys.
   Operand carry = {};
+  int64_t parts = 1;
   bool continues = false;
   bool carries = false;
 
@@ -63,7 +65,11 @@ AttentionProblem first_head(const AttentionProblem& p);
 using AttentionVariant = Variant<AttentionProblem, Dispatch>;
 std::vector<std::string> attention_variants();
 const AttentionVariant& choose_attention(const Lowering& l, const AttentionProblem& p);
-const AttentionVariant& plain_attention();   // any size, and in parts along the keys
+const AttentionVariant& plain_attention();  // any size, and in parts along the keys
+const AttentionVariant& split_attention();  // its dispatch leaves p.carry to join_parts
+const AttentionVariant& blocked_attention();
+int64_t attention_parts(const Target& target, const AttentionProblem& p);  // for the split kernel
+Dispatch join_parts(const Lowering& l, const AttentionProblem& p);
 const AttentionVariant& online_attention();  // also rounds scores
 bool online_attention_applies(const Target& target, const AttentionProblem& p);
 // A part has its own sizes, for which other constants may be best.

@@ -45,6 +45,8 @@ struct Params {
   soft_cap: f32,
   masked_score: f32,
   empty_share: f32,
+  part_keys: u32,  // of each part of the keys, where they are split
+  parts: u32,
   // Of attention_forms alone.
   kv_heads: u32,
   page: u32,  // rows of the cache in a page

@@ -2,9 +2,12 @@
 // computes the scores of its keys with all rows; the block's weights then lie in workgroup memory, and each lane sums
 // its own dims of the values for all rows (online softmax between the blocks). Loads are shared by many products and
 // the code is short, which is what software devices need.
-// Rows are in vectors of four, QUADS of them.
+// Rows are in vectors of four, QUADS of them. If SPLIT, a workgroup has a part of the keys, and leaves its sums, their total
+// weight and the largest score of each row in `carry`, for attention_join: few rows of many keys are work for all cores.
+//@ out carry float
 const LANES: u32 = 8u;  //@ spec
 const QUADS: u32 = 1u;  //@ spec
+const SPLIT: bool = false;  //@ spec
 
 const ROWS: u32 = 4u * QUADS;
 const BLOCK: u32 = 4u * LANES;                      // keys
@@ -16,12 +19,19 @@ var<workgroup> shared_of: array<vec4f, LANES * QUADS>;  // what each lane found 
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+        invocation: Invocation) {
+  let lane = lane_of(invocation);
   let g = group_index(group, groups);
   if (g >= group_count()) { return; }  // the grid is a box and may have more
-  let outer = g / params.tiles;
+  var tile = g;
+  var part = 0u;
+  if (SPLIT) {
+    tile = g / params.parts;
+    part = g - tile * params.parts;
+  }
+  let outer = tile / params.tiles;
   let count = key_count(outer, lane);
-  let first_row = (g % params.tiles) * ROWS;
+  let first_row = (tile % params.tiles) * ROWS;
   let last_row = min(first_row + ROWS, params.rows) - 1u;
 
   var rows: array<Row, ROWS>;
@@ -32,8 +42,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   }
   // What any row of the tile sees. A tile that reaches into the next head has all queries in it.
   let one_head = first_row / params.queries == last_row / params.queries;
-  let tile_first = first_key(count, select(0u, first_row % params.queries, one_head));
-  let tile_end = end_key(count, select(params.queries - 1u, last_row % params.queries, one_head));
+  var tile_first = first_key(count, select(0u, first_row % params.queries, one_head));
+  var tile_end = end_key(count, select(params.queries - 1u, last_row % params.queries, one_head));
+  if (SPLIT) {
+    tile_first = max(tile_first, part * params.part_keys);
+    tile_end = min(tile_end, (part + 1u) * params.part_keys);
+  }
 
   // What all of them see: a key that is hidden from a row must not be added to it, not even 0 times infinity.
   let common_first = first_key(count, select(params.queries - 1u, last_row % params.queries, one_head));
@@ -43,8 +57,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   var most: array<vec4f, QUADS>;
   var total: array<vec4f, QUADS>;
   for (var r = 0u; r < ROWS; r++) {
-    most[r / 4u][r % 4u] = first_score(rows[r]);
-    total[r / 4u][r % 4u] = select(0.0, first_total(rows[r]), lane == 0u);  // a lane has a part of it
+    // The first part has what a row begins with, and of that the first lane.
+    most[r / 4u][r % 4u] = select(-infinity(), first_score(rows[r]), part == 0u);
+    total[r / 4u][r % 4u] = select(0.0, first_total(rows[r]), part == 0u && lane == 0u);
   }
 
   workgroupBarrier();
@@ -115,10 +130,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       let hidden = CAUSAL && (block + j < common_first || block + j >= common_end);  // from some row
       for (var h = 0u; h < CHUNKS; h++) {
         let b = v_four(v_at, 4u * min(h * LANES + lane, VALUE4 - 1u));
-        for (var r = 0u; r < ROWS; r++) {
-          if (hidden && (block + j < first_key(count, rows[r].query) || block + j >= end_key(count, rows[r].query))) {
-            continue;
+        if (!hidden) {
+          for (var r = 0u; r < ROWS; r++) {
+            sum[r * CHUNKS + h] = fma(vec4f(w[r / 4u][r % 4u]), b, sum[r * CHUNKS + h]);
           }
+          continue;
+        }
+        for (var r = 0u; r < ROWS; r++) {
+          if (block + j < first_key(count, rows[r].query) || block + j >= end_key(count, rows[r].query)) { continue; }
           sum[r * CHUNKS + h] = fma(vec4f(w[r / 4u][r % 4u]), b, sum[r * CHUNKS + h]);
         }
       }
@@ -132,6 +151,18 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     if (row > last_row) { break; }
     var all = 0.0;
     for (var j = 0u; j < LANES; j++) { all += shared_of[j * QUADS + r / 4u][r % 4u]; }
+    if (SPLIT) {
+      let at = ((outer * params.rows + row) * params.parts + part) * (VALUE + 2u);
+      for (var h = 0u; h < CHUNKS; h++) {
+        let d = 4u * (h * LANES + lane);
+        for (var c = 0u; c < 4u; c++) { if (d + c < VALUE) { carry_put(at + d + c, sum[r * CHUNKS + h][c]); } }
+      }
+      if (lane == 0u) {
+        carry_put(at + VALUE, all);
+        carry_put(at + VALUE + 1u, most[r / 4u][r % 4u]);
+      }
+      continue;
+    }
     let share = share_of(all);
     if (lane == 0u) { put_log_sum(rows[r], most[r / 4u][r % 4u], all); }
     let y_at = y_place(rows[r]);

@@ -11,7 +11,8 @@ var<workgroup> v_tile: array<vec4f, KEYS * VALUE4>;
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+        invocation: Invocation) {
+  let lane = lane_of(invocation);
   let g = group_index(group, groups);
   if (g >= group_count()) { return; }  // the grid is a box and may have more
   let outer = g / params.tiles;
@@ -36,6 +37,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let one_head = first_row / params.queries == last_row / params.queries;
   let tile_first = first_key(count, select(0u, first_row % params.queries, one_head));
   let tile_end = end_key(count, select(params.queries - 1u, last_row % params.queries, one_head));
+  // What all of them see.
+  let common_first = first_key(count, select(params.queries - 1u, last_row % params.queries, one_head));
+  let common_end = end_key(count, select(0u, first_row % params.queries, one_head));
 
   for (var round = 0u; round < PASSES; round++) {
     let last = round + 1u == PASSES;
@@ -81,19 +85,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         if (round == 0u) { total += s[j]; }
       }
       if (!last) { continue; }
-      // A key that is hidden from the row must not be added, not even 0 times infinity: its weight is -1, as no other is.
-      if (CAUSAL && (key < seen_first || key + KEYS > seen_end)) {
-        for (var j = 0u; j < KEYS; j++) {
-          if (key + j < seen_first || key + j >= seen_end) { s[j] = -1.0; }
+      if (!CAUSAL || (key >= common_first && key + KEYS <= common_end)) {
+        for (var d = 0u; d < VALUE4; d++) {
+          var o = sum[d] * fade;
+          for (var j = 0u; j < KEYS; j++) { o = fma(vec4f(s[j]), v_tile[j * VALUE4 + d], o); }
+          sum[d] = o;
         }
+        continue;
       }
-      for (var d = 0u; d < VALUE4; d++) {
-        var o = sum[d] * fade;
-        for (var j = 0u; j < KEYS; j++) {
-          let b = v_tile[j * VALUE4 + d];
-          o = select(o, fma(vec4f(s[j]), b, o), !CAUSAL || s[j] != -1.0);
-        }
-        sum[d] = o;
+      // A key that is hidden from the row must not be added, not even 0 times infinity.
+      for (var d = 0u; d < VALUE4; d++) { sum[d] *= fade; }
+      for (var j = 0u; j < KEYS; j++) {
+        if (key + j < seen_first || key + j >= seen_end) { continue; }
+        for (var d = 0u; d < VALUE4; d++) { sum[d] = fma(vec4f(s[j]), v_tile[j * VALUE4 + d], sum[d]); }
       }
     }
   }

@@ -15,7 +15,8 @@ var<workgroup> factors: array<f32, LANES>;  // of the values
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+        invocation: Invocation) {
+  let lane = lane_of(invocation);
   let g = group_index(group, groups);
   if (g >= group_count()) { return; }  // the grid is a box and may have more
   let outer = g / params.rows;
