@@ -82,6 +82,7 @@ Graph fuse(Graph g, const PassOptions& options) {
   if (options.packed_attention) g = keeping_states(g, join_ropes);
   g = pack_weights(g, options.panels);  // what was joined is already in order
   g = fuse_elementwise(g, options.max_region_inputs);
+  g = keeping_states(g, fuse_reduce, options.max_region_inputs);       // of whole regions
   g = keeping_states(g, join_elementwise, options.max_region_inputs);  // of whole regions
   g = keeping_states(g, join_writes);      // last: the other passes do not move or remove writes any more
   g = keeping_states(g, fuse_rope_write);  // of ropes and writes that were joined

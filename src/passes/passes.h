@@ -53,6 +53,7 @@ Graph hoist_weights(const Graph& graph);
 Graph fuse_norms(const Graph& graph);
 Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
+Graph fuse_reduce(const Graph& graph, int64_t max_inputs);
 Graph join_elementwise(const Graph& graph, int64_t max_inputs);
 Graph join_writes(const Graph& graph);
 Graph fuse_rope(const Graph& graph);

@@ -16,6 +16,7 @@
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/order.h"
 #include "rlx/ops/rearrange.h"
+#include "rlx/ops/reductions.h"
 #include "rlx/ops/run_sizes.h"
 #include "rlx/tensor.h"
 #include "rlx/value.h"
@@ -71,6 +72,44 @@ TEST(Arithmetic, RotationsRoundTheirProducts) {
                                {"angles", Tensor::of({2, 1, 17, 4}, some(136))}};
   expect_same(g, inputs);
   EXPECT_TRUE(to_text(*compile(g, full_device()).graph()).contains("= rope("));
+}
+
+// What is computed as a reduction reads it is rounded as the node that it was: squares in f16 and bf16, and
+// in f32 products that are not fused with the sum.
+TEST(Arithmetic, ReductionsRoundWhatTheyCompute) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    Graph g;
+    const Value x = g.input("x", type, {5, 68});
+    const Value y = g.input("y", type, {5, 67});
+    const Value row = g.input("row", type, {68});
+    const Value column = g.input("column", type, {5, 1});
+    g.output("squares", sum(x * x, {1}));
+    g.output("odd squares", sum(y * y, {1}));
+    g.output("columns", mean(x * row, {0}));
+    g.output("all", sum(square(x - column), {}));
+    g.output("largest", max(abs(x * row - column), {-1}, true));
+    g.output("smallest", min(exp(y), {0}));
+    g.output("factors", prod(x * 0.1 + 1, {1}));
+    std::mt19937 random(7);
+    std::uniform_real_distribution<double> numbers(-4, 4);
+    const auto some = [&](const Shape& shape, bool special) {
+      std::vector<double> values(static_cast<size_t>(shape.elements().value()));
+      for (double& v : values) v = numbers(random);
+      if (special) {
+        values[0] = 300;  // its square is beyond f16
+        values[70] = kInf;
+        values[141] = kNan;
+      }
+      return Tensor::from_doubles(type, shape.values(), values);
+    };
+    const NamedTensors inputs = {{"x", some({5, 68}, true)},
+                                 {"y", some({5, 67}, true)},
+                                 {"row", some({68}, false)},
+                                 {"column", some({5, 1}, false)}};
+    SCOPED_TRACE(to_string(type));
+    expect_same(g, inputs);
+    EXPECT_TRUE(to_text(*compile(g, full_device()).graph()).contains("= mapped_reduce("));
+  }
 }
 
 TEST(Arithmetic, NothingCancelsThatWasRounded) {

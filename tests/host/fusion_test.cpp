@@ -254,5 +254,43 @@ TEST(FuseResidualNorm, TakesSumsOfEqualShapes) {
       });
 }
 
+TEST(FuseReduce, TakesRegionsThatOnlyAReductionReads) {
+  const auto fuse = [](const Graph& g) { return fuse_reduce(fuse_elementwise(g, 3), 3); };
+  const std::string leaves = "%x = input : f32[4, 8]\n%z = input : f32[8]\n%p = param : f32[4, 8]\n";
+  expect_cases(
+      fuse, "mapped_reduce",
+      {
+          {"a mean of squares", leaves + "%q = mul(%x, %x)\n%y = mean(%q) {axes=[-1]}\noutput y = %y", true},
+          {"a chain over columns",
+           leaves + "%a = sub(%x, %z)\n%b = abs(%a)\n%y = max(%b) {axes=[0], keepdims=true}\noutput y = %y",
+           true},
+          {"a product of all", leaves + "%a = add(%x, 2)\n%y = prod(%a)\noutput y = %y", true},
+          {"what broadcasts",
+           "%x = input : f32[4, 1]\n%z = input : f32[8]\n%a = mul(%x, %z)\n%y = sum(%a) {axes=[1]}\noutput y "
+           "= %y",
+           true},
+          {"f16", "%x = input : f16[4, 8]\n%a = exp(%x)\n%y = sum(%a) {axes=[1]}\noutput y = %y", true},
+          {"a cast of integers",
+           "%x = input : i32[4, 8]\n%a = cast(%x) {to=f32}\n%y = mean(%a) {axes=[1]}\noutput y = %y", true},
+          {"integers", "%x = input : i32[4, 8]\n%a = mul(%x, %x)\n%y = sum(%a) {axes=[1]}\noutput y = %y",
+           false},
+          {"two reductions of it",
+           leaves + "%q = mul(%x, %x)\n%y = sum(%q) {axes=[1]}\n%m = max(%q) {axes=[1]}\noutput y = "
+                    "%y\noutput m = %m",
+           false},
+          {"the region is an output",
+           leaves + "%q = mul(%x, %x)\n%y = sum(%q) {axes=[1]}\noutput y = %y\noutput q = %q", false},
+          {"an index of the largest", leaves + "%q = mul(%x, %x)\n%y = argmax(%q)\noutput y = %y", false},
+          {"a view in between",
+           leaves + "%q = mul(%x, %x)\n%f = reshape(%q) {shape=[32]}\n%y = sum(%f)\noutput y = %y", false},
+          {"what the load phase computes",
+           leaves +
+               "%q = mul(%p, %p)\n%s = sum(%q) {axes=[1], keepdims=true}\n%y = add(%s, %x)\noutput y = %y",
+           true},
+          {"a region of the load phase that each run reads",
+           leaves + "%q = mul(%p, %p)\n%y = sum(%x) {axes=[1]}\noutput y = %y\noutput q = %q", false},
+      });
+}
+
 }  // namespace
 }  // namespace rlx::testing

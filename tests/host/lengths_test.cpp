@@ -62,7 +62,8 @@ TEST(Lengths, ANewOneNeedsFewShaders) {
     int64_t later = 0;
     for (int64_t length = 65; length < 300; length += 9)
       later += add_shaders(graph, target, length, length, known);
-    EXPECT_LE(later, 6);
+    // Rows that are held in registers have a form for each of three ranges of these lengths.
+    EXPECT_LE(later, 9);
   }
 }
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "ir/reference.h"
 #include "kernels/binder.h"
 #include "kernels/reduce.wgsl.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/machinery/integer_range.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/rows.h"
@@ -156,6 +158,97 @@ uint32_t identity_bits(ReduceKind kind, DType t) {
   return static_cast<uint32_t>(start.integer);
 }
 
+// What is reduced: rows of x, or of an expression of several operands that all have its axes.
+struct Source {
+  OperandList rows;
+  const Expr* expr = nullptr;
+
+  // One that tells how the rows lie: not one that is the same along them, if there is another.
+  const Operand& widest() const {
+    const auto spread = [](const Operand& o) {
+      return std::ranges::count_if(o.view.strides, [](int64_t s) { return s != 0; });
+    };
+    return *std::ranges::max_element(rows, {}, spread);
+  }
+};
+
+// How a kernel reads four neighbours of a row: as a vector, as one number for all of them, or one by one.
+enum class Lanes { vector, splat, single };
+Lanes lanes_of(const Operand& rows) {
+  if (std::ranges::all_of(rows.view.slice_axes(rows.outer_rank, rows.view.rank()).coalesced().strides,
+                          [](int64_t s) { return s == 0; }))
+    return Lanes::splat;
+  return rows_by_four(rows) ? Lanes::vector : Lanes::single;
+}
+
+// The kernel `reduce` with the expression in place of x, and the numbers in it, which follow its parameters.
+struct MappedKernel {
+  KernelPtr kernel;
+  std::vector<uint32_t> numbers;
+};
+
+// The WGSL of a kernel without the lines that declare its operands and fragments.
+std::string without_declarations(std::string_view source) {
+  std::string out;
+  for (size_t at = 0; at < source.size();) {
+    const size_t end = std::min(source.find('\n', at), source.size() - 1) + 1;
+    const std::string_view line = source.substr(at, end - at);
+    if (!line.starts_with("//@ ") && !line.starts_with("//# ")) out += line;
+    at = end;
+  }
+  return out;
+}
+
+MappedKernel mapped_kernel(const Source& s, bool four) {
+  const Kernel& plain = *kernels::reduce::kernel();
+  Kernel k = {.name = "mapped_reduce", .source = without_declarations(plain.source)};
+  std::vector<std::string> names;
+  std::string parameters, ones, vectors;
+  std::string parts[4];
+  for (size_t i = 0; i < s.rows.size(); ++i) {
+    const Lanes lanes = lanes_of(s.rows[i]);
+    const char* const comma = i ? ", " : "";
+    names.push_back(formatted("v{}", i));
+    k.operands.push_back(
+        {formatted("a{}", i), OperandDecl::Kind::any, false, four && lanes == Lanes::vector});
+    parameters += formatted("{}v{}: a{}_t", comma, i, i);
+    ones += formatted("{0}a{1}_get(a{1}_base(row) + a{1}_step(j))", comma, i);
+    vectors += lanes == Lanes::vector
+                   ? formatted("  let q{0} = a{0}_get4(a{0}_base(row) + j);\n", i)
+                   : formatted("  let q{0} = vec4<a{0}_t>(a{0}_get(a{0}_base(row)));\n", i);
+    for (size_t c = 0; c < 4; ++c) parts[c] += formatted("{}q{}.{}", comma, i, "xyzw"[c]);
+  }
+  k.operands.insert(k.operands.end(), plain.operands.begin() + 1, plain.operands.end());
+  for (const std::string& lib : plain.libs) {
+    if (lib != "row_of_x" && lib != "four") k.libs.push_back(lib);
+  }
+  const ExprCode code = generate(*s.expr, names);
+  std::string members;
+  for (const std::string& m : code.params) members += "  " + m + ",\n";
+  const size_t end = k.source.find("}\n", k.source.find("struct Params {"));
+  k.source.insert(end, members);
+  // A node's result is a number of its type before anything is added up, and compilers see no further.
+  const DType type = s.expr->result_type();
+  const std::string result =
+      type == DType::f32 ? formatted("as_is({})", code.result) : rounded(code.result, type);
+  k.source += formatted(R"(
+alias x_t = f32;
+fn mapped({}) -> f32 {{
+{}  return {};
+}}
+fn row_start(row: u32) -> u32 {{ return row; }}
+fn one(row: u32, j: u32) -> f32 {{ return mapped({}); }}
+)",
+                        parameters, code.statements, result, ones);
+  k.source += four ? formatted(
+                         "fn four(row: u32, j: u32) -> vec4f {{\n{}  return vec4f(mapped({}), mapped({}), "
+                         "mapped({}), mapped({}));\n}}\n",
+                         vectors, parts[0], parts[1], parts[2], parts[3])
+                   : "fn four(row: u32, j: u32) -> vec4f {\n  return vec4f(one(row, j), one(row, j + 1u), "
+                     "one(row, j + 2u), one(row, j + 3u));\n}\n";
+  return {make_kernel(k), code.words};
+}
+
 class ReduceLowering {
  public:
   // `count` is what a mean divides by. Partial results have the accumulator's type, but start from the
@@ -164,21 +257,27 @@ class ReduceLowering {
       : l_(l), kind_(kind), type_(type), count_(count) {}
 
   // y[row] = the reduction of the row of x; `last` when y is the result, else a part of it.
-  void run(const Operand& x, const Operand& y, bool last, bool may_split) {
-    RowProblem p = row_problem(x, 1);
+  // False, and nothing emitted, if the device cannot bind the operands of an expression.
+  bool run(const Source& x, const Operand& y, bool last, bool may_split) {
+    RowProblem p = row_problem(x.widest(), 1);
     p.run = [&](const Team& team) {
       return l_.rows(task(x, y, team, p.rows, p.length, last), p.rows, team.rows_per_group);
     };
     if (may_split) {
       p.split = [&] { return split(x, y, p, last); };
-      if (l_.choose(reduce_name(kind_), kSplittableRows, p).make(l_, p)) return;
+      if (l_.choose(family(x), kSplittableRows, p).make(l_, p)) return true;
       p.split = nullptr;
     }
-    if (!emit_rows(l_, reduce_name(kind_), p)) in_pieces(x, y, last);
+    if (emit_rows(l_, family(x), p)) return true;
+    if (x.expr) return false;
+    in_pieces(x.rows[0], y, last);
+    return true;
   }
 
  private:
-  Dispatch task(const Operand& x, const Operand& y, const Team& team, int64_t tasks, int64_t chunk,
+  std::string_view family(const Source& x) const { return x.expr ? "mapped_reduce" : reduce_name(kind_); }
+
+  Dispatch task(const Source& x, const Operand& y, const Team& team, int64_t tasks, int64_t chunk,
                 bool last) const {
     const auto kernel_kind = [&]() -> uint32_t {
       switch (kind_) {
@@ -193,19 +292,41 @@ class ReduceLowering {
       }
     };
     const bool grows = kind_ == ReduceKind::sum || kind_ == ReduceKind::prod;
+    const kernels::reduce::Params params{.rows = to_u32(row_count(x.rows[0])),
+                                         .length = to_u32(row_length(x.rows[0])),
+                                         .chunk = to_u32(chunk),
+                                         .identity = identity_bits(kind_, type_),
+                                         .count = static_cast<float>(count_)};
+    const kernels::reduce::Spec spec{
+        .KIND = kernel_kind(), .FLOAT = is_float(type_), .MEAN = kind_ == ReduceKind::mean && last};
+    if (x.expr) return mapped_task(x, y, team, tasks, params, spec);
     return row_dispatch<kernels::reduce>(
-        l_, team, tasks, {.x = x, .y = y, .overflow = grows ? l_.overflow(type_) : Operand{}},
-        {.rows = to_u32(row_count(x)),
-         .length = to_u32(row_length(x)),
-         .chunk = to_u32(chunk),
-         .identity = identity_bits(kind_, type_),
-         .count = static_cast<float>(count_)},
-        {.KIND = kernel_kind(), .FLOAT = is_float(type_), .MEAN = kind_ == ReduceKind::mean && last});
+        l_, team, tasks, {.x = x.rows[0], .y = y, .overflow = grows ? l_.overflow(type_) : Operand{}}, params,
+        spec);
+  }
+
+  Dispatch mapped_task(const Source& x, const Operand& y, const Team& team, int64_t tasks,
+                       kernels::reduce::Params params, kernels::reduce::Spec spec) const {
+    spec.TEAM = to_u32(team.size);
+    params.end = to_u32(tasks);
+    OperandList operands = x.rows;
+    const bool four =
+        std::ranges::none_of(operands, [](const Operand& o) { return lanes_of(o) == Lanes::single; });
+    for (Operand& o : operands) o.x4 = four && lanes_of(o) == Lanes::vector;
+    operands.push_back(y);
+    operands.emplace_back();  // no sum of floats overflows
+    const MappedKernel made = mapped_kernel(x, four);
+    std::vector<uint32_t> words(sizeof(params) / sizeof(uint32_t));
+    std::memcpy(words.data(), &params, sizeof(params));
+    words.insert(words.end(), made.numbers.begin(), made.numbers.end());
+    return for_team(l_.make(made.kernel, std::move(operands), std::as_bytes(std::span(words)),
+                            ceil_div(tasks, team.rows_per_group), spec.list()),
+                    team);
   }
 
   // Reduces parts of rows into scratch memory, then the parts of each row. False if the device cannot bind
   // all parts at once.
-  bool split(const Operand& x, const Operand& y, const RowProblem& p, bool last) {
+  bool split(const Source& x, const Operand& y, const RowProblem& p, bool last) {
     const int64_t chunk = split_chunk(l_.caps(), p);
     const int64_t parts = ceil_div(p.length, chunk);
     const Operand partial = l_.scratch(accumulator(type_), {parts, p.rows});
@@ -220,9 +341,8 @@ class ReduceLowering {
       l_.emit(std::move(d));
       return true;
     };
-    if (!l_.choose(reduce_name(kind_), kRowVariants, first).make(l_, first)) return false;
-    run(as_rows(partial, {0}), y, last, false);
-    return true;
+    if (!l_.choose(family(x), kRowVariants, first).make(l_, first)) return false;
+    return run({{as_rows(partial, {0})}}, y, last, false);
   }
 
   // Rows too long to be bound: cut the axis that reaches farthest, reduce each piece, then the pieces.
@@ -247,9 +367,9 @@ class ReduceLowering {
       const int64_t begin = k * length;
       const Operand piece =
           x.with_view(x.view.slice(axis, begin, std::min(length, dim - begin)), x.outer_rank);
-      run(piece, partial.with_view(partial.view.slice(1, k, 1), 2), false, false);
+      run({{piece}}, partial.with_view(partial.view.slice(1, k, 1), 2), false, false);
     }
-    run(partial.with_view(partial.view, 1), y, last, false);
+    run({{partial.with_view(partial.view, 1)}}, y, last, false);
   }
 
   Lowering& l_;
@@ -265,7 +385,20 @@ void lower_reduce(Lowering& l, ReduceKind kind, const Operand& x, const std::vec
   if (y.view.elements() == 0) return;
   const Operand rows = as_rows(x, inner);
   ReduceLowering(l, kind, x.dtype, row_length(rows))
-      .run(rows, y.with_view(y.view, y.view.rank()), true, true);
+      .run({{rows}}, y.with_view(y.view, y.view.rank()), true, true);
+}
+
+void lower_mapped_reduce(Lowering& l, ReduceKind kind, const Expr& expr, const OperandList& inputs,
+                         const Dims& dims, const std::vector<int64_t>& inner, const Operand& y) {
+  if (y.view.elements() == 0) return;
+  Source source{.rows = {}, .expr = &expr};
+  for (const Operand& o : inputs)
+    source.rows.push_back(as_rows(o.with_view(o.view.broadcast_to(dims)), inner));
+  ReduceLowering lowering(l, kind, expr.result_type(), row_length(source.rows[0]));
+  if (lowering.run(source, y.with_view(y.view, y.view.rank()), true, true)) return;
+  const Operand mapped = l.scratch(expr.result_type(), dims);
+  lower_expr(l, expr, inputs, mapped);
+  lower_reduce(l, kind, mapped, inner, y);
 }
 
 void Reduce::lower(Lowering& l) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/lowering.h"
+#include "ops/elementwise/expr.h"
 #include "ops/machinery/op_of.h"
 #include "rlx/value.h"
 
@@ -41,5 +42,9 @@ std::string_view reduce_name(ReduceKind kind);
 // of length 1. Sums of floats are f32 inside, whatever x and y are.
 void lower_reduce(Lowering& l, ReduceKind kind, const Operand& x, const std::vector<int64_t>& inner,
                   const Operand& y);
+
+// The same of expr(inputs), a float, each input broadcast to `dims`.
+void lower_mapped_reduce(Lowering& l, ReduceKind kind, const Expr& expr, const OperandList& inputs,
+                         const Dims& dims, const std::vector<int64_t>& inner, const Operand& y);
 
 }  // namespace rlx

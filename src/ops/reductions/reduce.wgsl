@@ -3,7 +3,7 @@
 //@ in x any x4
 //@ out y any
 //@ out overflow int atomic
-//@ use team_serial four merge
+//@ use team_serial row_of_x four merge
 
 const TEAM: u32 = 1u;  //@ spec
 const KIND: u32 = 0u;  //@ spec
@@ -41,7 +41,7 @@ fn result(sum: x_t) -> y_t {
 
 fn row_task(task: u32, lane: u32, width: u32) {
   let part = task / params.rows;
-  let base = x_base(task - part * params.rows);
+  let base = row_start(task - part * params.rows);
   let begin = part * params.chunk;
   let end = min(params.length, begin + params.chunk);
   let end4 = end & ~3u;
@@ -57,7 +57,7 @@ fn row_task(task: u32, lane: u32, width: u32) {
   }
   for (; j < end4; j += step) { sum4 = merge4(sum4, four(base, j)); }
   var sum = merge(merge(sum4.x, sum4.y), merge(sum4.z, sum4.w));
-  for (var k = end4 + lane; k < end; k += TEAM) { sum = merge(sum, x_get(base + x_step(k))); }
+  for (var k = end4 + lane; k < end; k += TEAM) { sum = merge(sum, one(base, k)); }
   sum = team_all(sum, lane, width);
   if (lane == 0u) { y_put(y_base(task), result(sum)); }
 }
