@@ -129,7 +129,7 @@ TEST(Choices, OnLavapipeAreThoseThatWereMeasured) {
       {"softmax(T[1031,257])", "softmax [serial] TEAM=1"},
       {"softmax(T[2,257])", "softmax [subgroup] TEAM=8"},
       {"softmax(T[65537])", "softmax [subgroup] TEAM=8"},
-      {"sum(T[65537])", "reduce [split] TEAM=8, reduce [subgroup] TEAM=8"},
+      {"sum(T[65537])", "reduce [split] TEAM=1, reduce [subgroup] TEAM=8"},
       {"softmax(T[1031,256])", "softmax [held] TEAM=8"},
       {"softmax(T[768,1032]) {axis=0}", "softmax [serial] TEAM=1"},
       {"sum(T[4096,1024]) {axes=[1]}", "reduce [serial] TEAM=1"},
@@ -394,7 +394,7 @@ TEST(Labels, OfReductionsAndOfRowsThatDoNotFit) {
   Target split = lavapipe();
   split.forced = {{"sum", "split"}};
   EXPECT_EQ(text(lowered("sum(T[65537])", DType::f32, split)),
-            "reduce [split] TEAM=8, reduce [subgroup] TEAM=8");
+            "reduce [split] TEAM=1, reduce [subgroup] TEAM=8");
   // The sixty-four rows of a workgroup of serial teams are more than can be bound; one row is not.
   Target target = small_limits();
   target.forced = {{"softmax", "serial"}};

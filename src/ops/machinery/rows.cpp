@@ -183,9 +183,7 @@ int64_t split_chunk(const Caps& caps, const RowProblem& p) {
   // Enough tasks to keep the device busy, each for a team or a single invocation, but none too short to be
   // worth its place in scratch memory.
   const Rates r = rates_of(caps);
-  const double busy = r.cpu            ? (p.side_by_side ? 64 : 256)
-                      : p.side_by_side ? r.lanes / kSerialRowsPerGroup
-                                       : r.lanes;
+  const double busy = r.cpu ? 256 : p.side_by_side ? r.lanes / kSerialRowsPerGroup : r.lanes;
   const int64_t parts = std::max<int64_t>(1, static_cast<int64_t>(busy) / std::max<int64_t>(1, p.rows));
   return round_up(std::max<int64_t>(ceil_div(p.length, parts), p.side_by_side ? 256 : 16), 4);
 }
