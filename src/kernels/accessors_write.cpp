@@ -26,7 +26,7 @@ std::string AccessorWriter::encode(const std::string& v) const {
 void AccessorWriter::put(std::string& out) const {
   const bool by_words = kernel_.flat && !decl_.atomic;  // which is no place for element(i)
   if (!reads() && !decl_.x4 && pattern_.partial) raw(out);
-  if (packed() && !by_words) {
+  if (packed() && is_atomic()) {
     put_atomic(out);
     if (decl_.x4) raw_set(out);
   } else {

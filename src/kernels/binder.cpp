@@ -158,7 +158,9 @@ Element cluster_element(const Dispatch& d, const Cluster& c, bool f16) {
     const Element e = natural_element(dtype, f16, decl.x4 && d.operands[i].x4 && aligned4(d.operands[i]));
     mixed |= first.has_value() && *first != e;
     first = e;
-    atomic |= decl.out && (decl.atomic || (is_packed(dtype, f16) && !d.kernel->flat));
+    // Words that the kernel writes in pieces have elements of other invocations too.
+    const bool whole = d.kernel->flat || (decl.x4 && !decl.calls.put && aligned4(d.operands[i]));
+    atomic |= decl.out && (decl.atomic || (is_packed(dtype, f16) && !whole));
   }
   if (!atomic) return mixed ? Element::word : *first;
   return !mixed && *first == Element::i32 ? Element::atomic_i32 : Element::atomic_word;

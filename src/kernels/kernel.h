@@ -15,7 +15,7 @@ namespace rlx {
 // others are not generated and need no words in the uniform `views`.
 struct AccessorCalls {
   bool base = false, step = false, flat = false, at = false;
-  bool get = false, has = false, from_bits = false;
+  bool get = false, put = false, has = false, from_bits = false;
   bool add = false, min = false, max = false, exchange = false;
   bool elsewhere = false;  // by `at` or `flat`, at another index than that of element(i)
 

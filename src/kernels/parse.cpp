@@ -415,17 +415,12 @@ Kernel parse_kernel_alone(std::string text) {
 
 void add_calls(Kernel& k, const std::vector<std::string_view>& calls) {
   static constexpr std::pair<std::string_view, bool AccessorCalls::*> kAccessors[] = {
-      {"base", &AccessorCalls::base},
-      {"step", &AccessorCalls::step},
-      {"flat", &AccessorCalls::flat},
-      {"at", &AccessorCalls::at},
-      {"get", &AccessorCalls::get},
-      {"has", &AccessorCalls::has},
-      {"from_bits", &AccessorCalls::from_bits},
-      {"add", &AccessorCalls::add},
-      {"min", &AccessorCalls::min},
-      {"max", &AccessorCalls::max},
-      {"exchange", &AccessorCalls::exchange},
+      {"base", &AccessorCalls::base}, {"step", &AccessorCalls::step},
+      {"flat", &AccessorCalls::flat}, {"at", &AccessorCalls::at},
+      {"get", &AccessorCalls::get},   {"put", &AccessorCalls::put},
+      {"has", &AccessorCalls::has},   {"from_bits", &AccessorCalls::from_bits},
+      {"add", &AccessorCalls::add},   {"min", &AccessorCalls::min},
+      {"max", &AccessorCalls::max},   {"exchange", &AccessorCalls::exchange},
   };
   for (const std::string_view call : calls) {
     k.owns |= call == "owns";

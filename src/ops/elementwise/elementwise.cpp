@@ -103,13 +103,11 @@ Lanes lanes(const Operand& o) {
   if (v.strides.back() == 0) return Lanes::splat;
   const bool aligned = v.strides.back() == 1 && multiple(v.offset) &&
                        std::all_of(v.strides.begin(), v.strides.end() - 1, multiple);
-  const bool wide = o.dtype == DType::f32 || o.dtype == DType::f16;
-  return aligned && wide ? Lanes::vector : Lanes::neither;
+  return aligned && o.dtype != DType::c64 ? Lanes::vector : Lanes::neither;
 }
 
-bool vec4_applies(const Target& target, const Problem& p) {
+bool vec4_applies(const Target&, const Problem& p) {
   if (p.cut) return false;
-  if (p.y.dtype != DType::f32 && !(p.y.dtype == DType::f16 && target.caps.shader_f16)) return false;
   if (lanes(p.y) != Lanes::vector || p.y.view.elements() / 4 >= (int64_t{1} << 31)) return false;
   return std::ranges::all_of(p.inputs, [](const Operand& o) { return lanes(o) != Lanes::neither; });
 }
