@@ -2,6 +2,7 @@
 // for their operands where those broadcast (a zero point times the sum of each column). The product takes the
 // place of the last of them, where all their inputs exist.
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "ir/load_phase.h"
@@ -56,15 +57,18 @@ class Fuser {
     return false;
   }
 
-  static bool may_be_stored(DType t) { return is_float(t) || t == DType::i32; }
+  static bool may_be_stored(DType t) {
+    return is_float(t) || t == DType::i32 || t == DType::i8 || t == DType::u8;
+  }
 
-  // The element-wise node that computes a value of the source for `reader` alone, if that is so little for
-  // each element of the result that it can be done there; else null.
+  // The element-wise node that computes a value of the source for `reader`, if that is so little for each
+  // element of the result that it can be done there; else null. Several readers may each compute a number.
   const Node* cheap_operand(ValueId v, int32_t reader) const {
     const Node& n = rewriter_.source().producer(v);
     const Node& copied = rewriter_.target().producer(rewriter_.mapped(v));
     const auto* op = dynamic_cast<const ElementwiseOp*>(copied.op.get());
-    if (!op || in_load(v.node) || uses_.at(v).size() != 1) return nullptr;
+    const bool is_number = n.outputs[0].shape.elements().is(1);
+    if (!op || in_load(v.node) || (uses_.at(v).size() != 1 && !is_number)) return nullptr;
     if (n.outputs[0].shape == rewriter_.source().node(reader).outputs[0].shape) return nullptr;
     if (std::ranges::any_of(copied.inputs, [&](ValueId in) { return overwritten_.contains(in); }))
       return nullptr;
@@ -106,7 +110,9 @@ class Fuser {
     }
     region.splice(op.expr(types), args);
     // Its own inputs and y are bound besides the extra inputs.
-    if (static_cast<int64_t>(region.inputs.size() - 1 + own) + 1 > max_inputs_ + 1) return false;
+    const auto given = std::ranges::count_if(std::views::take(producer.inputs, own),
+                                             [](ValueId v) { return !v.is_absent(); });
+    if (static_cast<int64_t>(region.inputs.size()) - 1 + given > max_inputs_) return false;
     if (region.expr.cost() > kRegionBudget || region.expr.may_overflow()) return false;
     std::vector<ValueId> inputs(
         producer.inputs.begin(),

@@ -121,14 +121,27 @@ fn put(t: Tile, row: u32, col: u32, v: sum_t) {
 // Four columns, of which those past the last are not stored.
 fn put4(t: Tile, row: u32, col: u32, sums: vec4<sum_t>) {
   let v = four_of_present(t, row, col, sums);
-  let l = y_line(t.y_batch, row);
-  let i = t.batch * params.m + row;
-  if (FOUR_COLUMNS) {
-    y_store4(l, col, vec4<y_t>(epilogue(v.x, i, col), epilogue(v.y, i, col + 1u), epilogue(v.z, i, col + 2u),
-                               epilogue(v.w, i, col + 3u)));
-    return;
-  }
-  for (var c = 0u; c < min(4u, params.col_end - col); c++) { y_store(l, col + c, epilogue(v[c], i, col + c)); }
+  store_four(y_line(t.y_batch, row), col, v, t.batch * params.m + row);
+}
+)";
+// put_before leaves out columns from `end` on, which is a multiple of four where columns are stored in fours.
+// Two texts, so that a kernel which stores words of four bytes has no store of a single one, which is atomic.
+constexpr std::string_view kStoreFour = R"(fn store_four(l: y_Line, col: u32, v: vec4<sum_t>, line: u32) {
+  y_store4(l, col, vec4<y_t>(epilogue(v.x, line, col), epilogue(v.y, line, col + 1u), epilogue(v.z, line, col + 2u),
+                             epilogue(v.w, line, col + 3u)));
+}
+fn put_before(t: Tile, row: u32, col: u32, end: u32, v: vec4<sum_t>) {
+  if (col < end) { put4(t, row, col, v); }
+}
+)";
+constexpr std::string_view kStoreOneByOne = R"(fn store_four(l: y_Line, col: u32, v: vec4<sum_t>, line: u32) {
+  for (var c = 0u; c < min(4u, params.col_end - col); c++) { y_store(l, col + c, epilogue(v[c], line, col + c)); }
+}
+fn put_before(t: Tile, row: u32, col: u32, end: u32, v: vec4<sum_t>) {
+  if (col < end) { put(t, row, col, v.x); }
+  if (col + 1u < end) { put(t, row, col + 1u, v.y); }
+  if (col + 2u < end) { put(t, row, col + 2u, v.z); }
+  if (col + 3u < end) { put(t, row, col + 3u, v.w); }
 }
 )";
 
@@ -211,22 +224,22 @@ std::string load_text(const Load& load, std::string_view name, std::string_view 
 
 // The text of the epilogue, of one of all rows of all batches, whose members of Params go to `members`.
 std::string epilogue_text(const Expr& expr, const ExprCode& code, std::string& members) {
-  if (expr.steps.empty()) return "fn epilogue(v: sum_t, row: u32, col: u32) -> y_t { return y_t(v); }\n";
+  if (expr.steps.empty()) return "fn epilogue(v: sum_t, line: u32, col: u32) -> y_t { return y_t(v); }\n";
   std::string text;
   for (size_t i = 1; i < expr.inputs.size(); ++i) text += formatted("//@ in e{} any\n", i);
   for (const std::string& m : code.params) members += "  " + m + ",\n";
   // The product is rounded as if it had been stored.
-  return text +
-         formatted(
-             "fn epilogue(v: sum_t, row: u32, col: u32) -> y_t {{\n  let product = {};\n{}  return {};\n}}\n",
-             rounded("v", expr.inputs[0]), code.statements, code.result);
+  return text + formatted(
+                    "fn epilogue(v: sum_t, line: u32, col: u32) -> y_t {{\n  let product = {};\n{}  return "
+                    "{};\n}}\n",
+                    rounded("v", expr.inputs[0]), code.statements, code.result);
 }
 
 ExprCode epilogue_code(const Expr& expr) {
   if (expr.steps.empty()) return {};
   std::vector<std::string> inputs = {"product"};
   for (size_t i = 1; i < expr.inputs.size(); ++i)
-    inputs.push_back(formatted("e{0}_get(e{0}_base(row) + e{0}_step(col))", i));
+    inputs.push_back(formatted("e{0}_get(e{0}_base(line) + e{0}_step(col))", i));
   return generate(expr, inputs);
 }
 
@@ -272,8 +285,9 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
       "  return mad(vec4<mul_t>(a.w), b[3], mad(vec4<mul_t>(a.z), b[2],\n"
       "             mad(vec4<mul_t>(a.y), b[1], mad(vec4<mul_t>(a.x), b[0], c))));\n}\n";
   common += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
-  common += formatted("const FOUR_COLUMNS: bool = {};\nconst ONE_RUN: bool = {};\n", four, p.run == 0);
+  common += formatted("const ONE_RUN: bool = {};\n", p.run == 0);
   common += kCommon;
+  common += four ? kStoreFour : kStoreOneByOne;
   const auto either = [&](std::string_view hook) {
     return p.a->wgsl().contains(hook) || p.b->wgsl().contains(hook);
   };

@@ -40,18 +40,6 @@ fn place_at(g: u32, lane: u32) -> Place {
                slice < slices && tile < params.n_tiles);
 }
 
-// Four windows, of which those past the end of the line are left out.
-fn put_windows(t: Tile, row: u32, col: u32, end: u32, v: vec4<sum_t>) {
-  if (FOUR_COLUMNS) {
-    if (col < end) { put4(t, row, col, v); }
-    return;
-  }
-  if (col < end) { put(t, row, col, v.x); }
-  if (col + 1u < end) { put(t, row, col + 1u, v.y); }
-  if (col + 2u < end) { put(t, row, col + 2u, v.z); }
-  if (col + 3u < end) { put(t, row, col + 3u, v.w); }
-}
-
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
   let p = place_at(group_index(group, groups), lane_of(invocation));
@@ -116,7 +104,7 @@ inline std::string wgsl(const Axes& axes, int64_t rows, int64_t wide) {
   for (int64_t r = 0; r < rows; ++r) {
     out += formatted("  if (p.o1 + {}u < params.b_out1) {{\n", r);
     for (int64_t c = 0; c < wide; c += 4) {
-      out += formatted("    put_windows(t, p.row, begin + p.o2 + {1}u, begin + params.b_out2, s{0}_{1});\n",
+      out += formatted("    put_before(t, p.row, begin + p.o2 + {1}u, begin + params.b_out2, s{0}_{1});\n",
                        r, c);
     }
     out += "  }\n  begin += params.b_out2;\n";
