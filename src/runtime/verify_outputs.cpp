@@ -28,7 +28,7 @@ bool has_decisions(const Graph& graph) {
       return is_float(value_dtype(t.dtype)) || t.dtype == DType::c64;
     };
     return !n.op->is_leaf() && !std::ranges::all_of(n.outputs, real) &&
-           std::ranges::any_of(n.inputs, [&](ValueId v) { return real(graph.type(v)); });
+           std::ranges::any_of(n.inputs, [&](ValueId v) { return !v.is_absent() && real(graph.type(v)); });
   });
 }
 
