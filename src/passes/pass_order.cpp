@@ -111,6 +111,7 @@ Graph run_optimizing_passes(const Graph& source, const SymbolValues& symbols, co
   Graph g = inline_calls(with_numbers(source, symbols));
   g = settle_minima(g);    // before all others, which then see equal sizes as equal
   g = fold_batch_norm(g);  // before the expansion, which makes other nodes of them
+  g = keeping_states(g, fuse_quantized);
   g = expand_ops(g);
   g = optimize(g, options);
   verify(g);

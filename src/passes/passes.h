@@ -19,6 +19,8 @@ Graph inline_calls(const Graph& graph);
 
 // Batch norms behind products with weights become part of the weights. Calls must be expanded already.
 Graph fold_batch_norm(const Graph& graph);
+// Products of dequantised bytes become products of bytes. Calls must be expanded already.
+Graph fuse_quantized(const Graph& graph);
 
 // Without the minima in sizes that the capacities of symbols decide.
 Graph settle_minima(const Graph& graph);

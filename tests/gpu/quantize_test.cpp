@@ -1,15 +1,19 @@
 // Quantisation on the device, and products of integers with what follows them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/reference.h"
 #include "ops/quantization/byte_product.h"
 #include "rlx/compile.h"
 #include "rlx/graph.h"
+#include "rlx/ops/convolution.h"
 #include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
+#include "rlx/ops/pooling.h"
 #include "rlx/ops/quantization.h"
+#include "rlx/ops/rearrange.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 
@@ -100,8 +104,8 @@ TEST(Quantize, ANaNAnywhereIsInTheScale) {
   }
 }
 
-// One that finds the range, one that quantises, and the product with its scales, zero points and bias.
-TEST(Quantize, ADynamicallyQuantisedLayerIsThreeDispatches) {
+// One that finds the range and quantises, and the product with its scales, zero points and bias.
+TEST(Quantize, ADynamicallyQuantisedLayerIsTwoDispatches) {
   Graph g;
   const Value x = g.input("x", DType::f32, {5, 36});
   const Value w = g.param("w", DType::i8, {36, 12});
@@ -110,7 +114,7 @@ TEST(Quantize, ADynamicallyQuantisedLayerIsThreeDispatches) {
   g.output("y", cast(sums, DType::f32) * (scale * g.param("w_scale", DType::f32, {})) +
                     g.param("b", DType::f32, {12}));
   Executable exe = rlx::compile(g, full_device());
-  EXPECT_EQ(exe.dispatch_count(), 3);
+  EXPECT_EQ(exe.dispatch_count(), 2);
   std::vector<int64_t> bytes_of_weight;
   for (int64_t i = 0; i < 36 * 12; ++i) bytes_of_weight.push_back(i * 37 % 255 - 127);
   NamedTensors leaves = {
@@ -152,6 +156,158 @@ TEST(Quantize, AProductOfBytesAndItsScaleAreOneDispatch) {
       EXPECT_EQ(y.real(i * 9 + j), static_cast<double>(sum) * scales[static_cast<size_t>(j)]);
     }
   }
+}
+
+// Quotients at, next to and around every half, for scales of all kinds: what C++ makes of float(x / scale).
+TEST(Quantize, RoundsLikeADivisionThatIsRoundedItself) {
+  const std::vector<float> scales = {0.1F,     0.0235294122F, 1.0F / 3, 1.5F,  0.00784313772F,
+                                     16777213, -0.7F,         3e-12F,   7e20F, 0.999999940F};
+  std::vector<float> x, scale;
+  for (const float s : scales) {
+    for (int k = -330; k <= 330; ++k) {
+      const auto half = static_cast<float>((k + 0.5) * static_cast<double>(s));
+      for (float v : {half, static_cast<float>(k * static_cast<double>(s))}) {
+        for (int i = 0; i < 4; ++i) v = std::nextafter(v, -INFINITY);
+        for (int i = 0; i < 9; ++i, v = std::nextafter(v, INFINITY)) {
+          x.push_back(v);
+          scale.push_back(s);
+        }
+      }
+    }
+    for (const float v : {0.0F, -0.0F, 1e38F, -1e38F, INFINITY, -INFINITY, NAN, 1e-30F}) {
+      x.push_back(v);
+      scale.push_back(s);
+    }
+  }
+  for (const float s : {0.0F, -0.0F, INFINITY, NAN}) {
+    for (const float v : {0.0F, 2.0F, -2.0F, INFINITY, NAN}) {
+      x.push_back(v);
+      scale.push_back(s);
+    }
+  }
+  while (x.size() % 4 != 0) {
+    x.push_back(1);
+    scale.push_back(1);
+  }
+  const auto n = std::ssize(x);
+  Graph g;
+  const Value in = g.input("x", DType::f32, {n});
+  const Value by = g.input("scale", DType::f32, {n});
+  g.output("u", cast(round_to_u8(in, by, 7), DType::u8));
+  g.output("i", cast(round_to_i8(in, by, -3), DType::i8));
+  const NamedTensors out =
+      rlx::compile(g, full_device()).run({{"x", Tensor::of({n}, x)}, {"scale", Tensor::of({n}, scale)}});
+  const std::vector<int64_t> u = out.at("u").integers();
+  const std::vector<int64_t> i8 = out.at("i").integers();
+  int wrong = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double q = std::nearbyint(static_cast<double>(x[i] / scale[i]));
+    const int64_t want_u = std::isnan(q) ? 0 : static_cast<int64_t>(std::clamp(q + 7, 0.0, 255.0));
+    const int64_t want_i = std::isnan(q) ? 0 : static_cast<int64_t>(std::clamp(q - 3, -128.0, 127.0));
+    if (u[i] == want_u && i8[i] == want_i) continue;
+    if (++wrong < 9) ADD_FAILURE() << x[i] << " / " << scale[i] << ": " << u[i] << ", " << i8[i];
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Quantize, FloatsBecomeBytesByTruncation) {
+  std::vector<float> x = {NAN,     INFINITY, -INFINITY, 1e30F, -1e30F, -0.0F,
+                          127.99F, -128.99F, 255.99F,   256,   -0.99F, 0.99F};
+  for (int i = -600; i < 600; ++i) x.push_back(static_cast<float>(i) / 4);
+  const auto n = std::ssize(x);
+  Graph g;
+  const Value in = g.input("x", DType::f32, {n});
+  g.output("u", cast(in, DType::u8));
+  g.output("i", cast(in, DType::i8));
+  const NamedTensors out = rlx::compile(g, full_device()).run({{"x", Tensor::of({n}, x)}});
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double whole = std::isnan(x[i]) ? 0 : std::trunc(static_cast<double>(x[i]));
+    EXPECT_EQ(out.at("u").integer(static_cast<int64_t>(i)), std::clamp(whole, 0.0, 255.0)) << x[i];
+    EXPECT_EQ(out.at("i").integer(static_cast<int64_t>(i)), std::clamp(whole, -128.0, 127.0)) << x[i];
+  }
+}
+
+// Elements of words, whole and with others' bytes around them, of all small types.
+TEST(Quantize, ElementWiseFourBytesAtATime) {
+  for (const int64_t n : {4, 17, 256, 1028}) {
+    Graph g;
+    const Value a = g.input("a", DType::u8, {3, n});
+    const Value b = g.input("b", DType::i8, {3, n});
+    const Value c = g.input("c", DType::bool_, {n});
+    g.output("y", where(c, cast(bitwise_xor(a, 129), DType::i8), b));
+    g.output("less", less(cast(a, DType::i32), cast(b, DType::i32)));
+    g.output("part", slice(a, 1, 1, n - 2) + slice(a, 1, 0, n - 2));
+    std::vector<int64_t> as, bs, cs;
+    for (int64_t i = 0; i < 3 * n; ++i) {
+      as.push_back(i * 37 % 256);
+      bs.push_back(i * 91 % 256 - 128);
+      if (i < n) cs.push_back(i % 3 == 0);
+    }
+    const NamedTensors out = rlx::compile(g, full_device())
+                                 .run({{"a", Tensor::from_ints(DType::u8, {3, n}, as)},
+                                       {"b", Tensor::from_ints(DType::i8, {3, n}, bs)},
+                                       {"c", Tensor::from_ints(DType::bool_, {n}, cs)}});
+    for (int64_t i = 0; i < 3 * n; ++i) {
+      const auto p = static_cast<size_t>(i);
+      const auto flipped = static_cast<int8_t>(as[p] ^ 129);
+      EXPECT_EQ(out.at("y").integer(i), cs[static_cast<size_t>(i % n)] != 0 ? flipped : bs[p])
+          << n << " " << i;
+      EXPECT_EQ(out.at("less").integer(i), as[p] < bs[p]) << n << " " << i;
+    }
+    for (int64_t row = 0; row < 3; ++row) {
+      for (int64_t i = 0; i < n - 2; ++i) {
+        const auto p = static_cast<size_t>(row * n + i);
+        EXPECT_EQ(out.at("part").integer(row * (n - 2) + i), (as[p] + as[p + 1]) % 256) << n << " " << i;
+      }
+    }
+  }
+}
+
+// Pairs around a convolution, a depthwise one, an addition, a pool and a product, as ONNX Runtime writes
+// them: a dispatch for each, and the bytes that the nodes give one by one.
+TEST(Quantize, LayersBetweenPairsAreOneDispatchEach) {
+  Graph g;
+  const auto scale = [&](double s) { return g.scalar(DType::f32, s); };
+  const Value zero = g.scalar(DType::u8, 113);
+  const auto bytes = [&](Value v, double s) { return quantize(v, scale(s), zero, {.to = DType::u8}); };
+  const auto pair = [&](Value v, double s) { return dequantize(bytes(v, s), scale(s), zero); };
+  const auto weight = [&](const std::string& name, const Shape& shape, int64_t axis) {
+    return dequantize(g.param(name, DType::i8, shape), g.param(name + "_scale", DType::f32, {shape[axis]}),
+                      {}, axis);
+  };
+  const Value x = pair(g.input("x", DType::f32, {2, 3, 10, 12}), 0.0237);
+  const Value bias = dequantize(g.param("b", DType::i32, {8}), scale(0.00013));
+  const Value a = pair(relu(conv(x, weight("w1", {8, 3, 3, 3}, 0), bias, {.pads = {1, 1, 1, 1}})), 0.0317);
+  const Value d =
+      pair(conv(a, weight("w2", {8, 1, 3, 3}, 0), {}, {.pads = {1, 1, 1, 1}, .groups = 8}), 0.0253);
+  const Value s = pair(a + d, 0.0411);
+  const Value m = pair(max_pool(s, {2, 2}, {.strides = {2, 2}}), 0.0411);
+  const Value flat = reshape(m, {2, 8 * 5 * 6});
+  g.output("y", bytes(matmul(flat, weight("w3", {240, 7}, 1)), 0.0511));
+  Executable exe = rlx::compile(g, full_device());
+  EXPECT_EQ(exe.dispatch_count(), 6) << exe.plan_text();
+  NamedTensors leaves;
+  uint32_t state = 7;
+  const auto next = [&] { return static_cast<int64_t>((state = state * 1664525 + 1013904223) >> 8); };
+  for (const TensorInfo& p : exe.params()) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < product(p.type.shape.values()); ++i) {
+      const double v = static_cast<double>(next() % 255 - 127);
+      values.push_back(p.type.dtype == DType::f32   ? 0.003 + std::abs(v) * 1.7e-5
+                       : p.type.dtype == DType::i32 ? v * 97
+                                                    : v);
+    }
+    leaves[p.name] = Tensor::from_doubles(p.type.dtype, p.type.shape.values(), values);
+    exe.set_param(p.name, leaves.at(p.name));
+  }
+  std::vector<double> values;
+  for (int i = 0; i < 720; ++i) values.push_back(static_cast<double>(next() % 2000 - 1000) / 371);
+  leaves["x"] = Tensor::from_doubles(DType::f32, {2, 3, 10, 12}, values);
+  const std::vector<int64_t> y = exe.run({{"x", leaves.at("x")}}).at("y").integers();
+  const std::vector<int64_t> want = run_reference(g, leaves).at("y").ints;
+  ASSERT_EQ(y.size(), want.size());
+  EXPECT_NE(*std::ranges::min_element(want), *std::ranges::max_element(want));
+  EXPECT_EQ(y, want);
 }
 
 }  // namespace

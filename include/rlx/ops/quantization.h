@@ -24,6 +24,10 @@ enum class Ties : uint8_t { even, away };
 
 // The f32 quotient a / b rounded to the nearest integer, ties away from zero; round_div takes the even one.
 Value round_div_away(Argument a, Argument b);
+// round(x / scale) + zero, ties to even, in the range of u8 or i8, as floats; NaN becomes 0. `zero` is a
+// whole number.
+Value round_to_u8(Argument x, Argument scale, Argument zero);
+Value round_to_i8(Argument x, Argument scale, Argument zero);
 
 struct QuantizeOptions {
   DType to = DType::i8;

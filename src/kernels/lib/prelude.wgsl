@@ -56,6 +56,12 @@ fn f32_to_i32(x: f32) -> i32 {
   if (x <= -2147483648.0) { return -2147483647 - 1; }
   return i32(x);
 }
+// Whole numbers of the range of a byte, by the bits of a sum in which the lowest is worth 1: conversions with their limits
+// take several times as long.
+fn whole_to_u8(x: f32) -> u32 { return bitcast<u32>(x + 8388608.0) & 255u; }
+fn whole_to_i8(x: f32) -> i32 { return extractBits(bitcast<i32>(x + 12582912.0), 0u, 8u); }
+fn f32_to_u8(x: f32) -> u32 { return select(whole_to_u8(trunc(clamp(x, 0.0, 255.0))), 0u, is_nan(x)); }
+fn f32_to_i8(x: f32) -> i32 { return select(whole_to_i8(trunc(clamp(x, -128.0, 127.0))), 0, is_nan(x)); }
 fn f32_to_u32(x: f32) -> u32 {
   if (is_nan(x) || x <= 0.0) { return 0u; }
   if (x >= 4294967296.0) { return 0xffffffffu; }

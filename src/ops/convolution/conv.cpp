@@ -151,12 +151,10 @@ View conv_view(const View& v, ConvLayout layout) {
   return out;
 }
 
-namespace {
-
-ConvProblem make_problem(const Conv& op, const Lowering& l) {
+ConvProblem conv_problem(const Conv& windows, const ProductOp& op, const Lowering& l) {
   ConvProblem p;
-  p.layout = op.layout;
-  const ConvSizes s = conv_sizes(op, l.in(0).view.dims, l.in(1).view.dims);
+  p.layout = windows.layout;
+  const ConvSizes s = conv_sizes(windows, l.in(0).view.dims, l.in(1).view.dims);
   for (size_t i = 0; i < 3; ++i) {
     p.axes[i] = {.in = s.in[i],
                  .out = s.out[i],
@@ -165,17 +163,15 @@ ConvProblem make_problem(const Conv& op, const Lowering& l) {
                  .dilation = s.dilation[i],
                  .pad = s.before[i]};
   }
-  p.x = l.in(0).with_view(by_group(l.in(0).view, op.layout, s.groups));
+  p.x = l.in(0).with_view(by_group(l.in(0).view, p.layout, s.groups));
   p.w = l.in(1).with_view(conv_view(l.in(1).view, ConvLayout::channels_first).split_axis(0, s.groups));
-  p.y = l.out().with_view(by_group(l.out().view, op.layout, s.groups));
+  p.y = l.out().with_view(by_group(l.out().view, p.layout, s.groups));
   set_epilogue(p, op, l, s.groups);
   return p;
 }
 
-}  // namespace
-
 void Conv::lower(Lowering& l) const {
-  if (l.out().view.elements() > 0) lower_conv(l, kName, make_problem(*this, l));
+  if (l.out().view.elements() > 0) lower_conv(l, kName, conv_problem(*this, *this, l));
 }
 
 double Conv::terms(std::span<const TensorType> inputs) const {

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "ops/convolution/conv.h"
+#include "ops/products/load_less.h"
 #include "ops/products/load_strided.h"
 #include "ops/products/load_taps.h"
 #include "ops/products/store_strided.h"
@@ -52,7 +53,7 @@ View by_group(const View& v, ConvLayout layout, int64_t groups) {
 void set_epilogue(ConvProblem& p, const ProductOp& op, const Lowering& l, int64_t groups) {
   std::vector<DType> types;
   for (int64_t i = 0; i < l.input_count(); ++i) types.push_back(l.in(i).dtype);
-  for (int64_t i = 3; i < l.input_count(); ++i) {
+  for (int64_t i = op.own_inputs(); i < l.input_count(); ++i) {
     const View full = l.in(i).view.broadcast_to(l.out().view.dims);
     p.extra.push_back(l.in(i).with_view(by_group(full, p.layout, groups)));
   }
@@ -64,7 +65,7 @@ void set_epilogue(ConvProblem& p, const ProductOp& op, const Lowering& l, int64_
     v.strides[1] = v.strides[2] * p.y.view.dims[2];
     v.offset = bias.view.offset;
     p.extra.insert(p.extra.begin(), bias.with_view(v));
-    p.expr = with_bias(p.expr, l.in(0).dtype);
+    p.expr = with_bias(p.expr, op.product_type(types));
   }
 }
 
@@ -76,8 +77,10 @@ bool runs_along_taps(const ConvProblem& p) {
   constexpr int64_t kFewChannels = 4;
   constexpr int64_t kLongKernel = 8;
   constexpr int64_t kManyFilters = 8;
-  return p.outside == products::Outside::zeros && p.y.view.dims[1] == 1 && p.x.view.dims[2] <= kFewChannels &&
-         p.axes[2].kernel >= kLongKernel && p.y.view.dims[2] >= kManyFilters;
+  // (LoadTaps reads zeros outside of x, from which a zero point must not be taken.)
+  return p.outside == products::Outside::zeros && !p.x_zero.present() && p.y.view.dims[1] == 1 &&
+         p.x.view.dims[2] <= kFewChannels && p.axes[2].kernel >= kLongKernel &&
+         p.y.view.dims[2] >= kManyFilters;
 }
 
 // Whether no window reaches beyond x.
@@ -138,7 +141,8 @@ Product make_product(const ConvProblem& p) {
   View w = p.w.view.permute(along_taps ? Dims{0, 1, 3, 4, 2, 5} : Dims{0, 1, 3, 4, 5, 2});
   w.dims.insert(w.dims.begin(), dims[0]);
   w.strides.insert(w.strides.begin(), 0);
-  const auto filters = std::make_shared<LoadStrided>(Grouped{p.w.with_view(w), 2, 1});
+  const products::LoadPtr weights =
+      products::less(std::make_shared<LoadStrided>(Grouped{p.w.with_view(w), 2, 1}), p.w_zero);
 
   const auto is_one = [](const products::WindowAxis& a) { return a.kernel == 1; };
   const int64_t run = along_taps ? p.axes[2].kernel : channels;
@@ -154,8 +158,9 @@ Product make_product(const ConvProblem& p) {
     else
       windows = std::make_shared<LoadWindow>(x, p.axes, p.outside);
   }
-  out.a = pixels_are_rows ? windows : filters;
-  out.b = pixels_are_rows ? filters : windows;
+  windows = products::less(windows, p.x_zero);
+  out.a = pixels_are_rows ? windows : weights;
+  out.b = pixels_are_rows ? weights : windows;
   out.y = std::make_shared<StoreStrided>(as_result(p.y));
   return out;
 }

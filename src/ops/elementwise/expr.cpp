@@ -181,6 +181,14 @@ std::string substitute(std::string_view form, const std::vector<std::string>& ar
   return out;
 }
 
+// Whether a step gives whole numbers that the byte type holds: their bits need no conversion with limits.
+bool gives_bytes(const Expr::Step& s, DType type) {
+  return s.fn && s.fn->name == (type == DType::u8 ? "round_to_u8" : "round_to_i8");
+}
+
+// Whether no compiler has a rule for what reads it: results that are rounded or chosen.
+bool is_plain(const ScalarFn& fn) { return fn.name == "clamp" || fn.name.starts_with("round_to_"); }
+
 std::string_view form_for(const ScalarFn& fn, DType dtype) {
   const std::string_view type = wgsl_type(dtype);
   if (dtype == DType::i64 && !fn.i64.empty()) return fn.i64;
@@ -192,8 +200,10 @@ std::string_view form_for(const ScalarFn& fn, DType dtype) {
 }
 
 // Values of 8-bit types are kept in 32 bits; this cuts off what 8 bits would have lost.
+bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
+
 std::string wrapped(const std::string& value, DType type) {
-  return type == DType::i8 || type == DType::u8 ? "extractBits(" + value + ", 0u, 8u)" : value;
+  return is_byte(type) ? "extractBits(" + value + ", 0u, 8u)" : value;
 }
 
 std::string cast_text(const std::string& value, DType from, DType to) {
@@ -209,8 +219,8 @@ std::string cast_text(const std::string& value, DType from, DType to) {
   if (b == "vec2f") return "vec2f(f32(" + value + "), 0.0)";
   if (b == "f32") return rounded(a == "f32" ? value : "f32(" + value + ")", to);
   if (a == "f32") {
-    if (to == DType::i8) return "clamp(f32_to_i32(" + value + "), -128, 127)";
-    if (to == DType::u8) return "min(f32_to_u32(" + value + "), 255u)";
+    if (to == DType::i8) return "f32_to_i8(" + value + ")";
+    if (to == DType::u8) return "f32_to_u8(" + value + ")";
     if (to == DType::i64) return "f32_to_i64(" + value + ")";
     return std::string(b == "i32" ? "f32_to_i32(" : "f32_to_u32(") + value + ")";
   }
@@ -260,9 +270,13 @@ ExprCode generate(const Expr& expr, const std::vector<std::string>& inputs, cons
     }
     std::string value = s.fn ? wrapped(substitute(form_for(*s.fn, operand_type), args), s.type)
                              : cast_text(args[0], operand_type, s.type);
+    const Expr::Arg& first = s.args[0];
+    if (!s.fn && first.kind == Expr::Arg::Kind::step && is_byte(s.type) &&
+        gives_bytes(expr.steps[static_cast<size_t>(first.index)], s.type))
+      value = formatted("whole_to_{}({})", to_string(s.type), args[0]);
     if (read[i] && is_rounded(s)) {
       value = rounded(value, s.type);
-    } else if (read[i] && real) {
+    } else if (read[i] && real && !is_plain(*s.fn)) {
       value = opaque(value, s.type);
     }
     code.result = formatted("{}{}", prefix, i);
@@ -355,6 +369,9 @@ Expr::Scalar Expr::evaluate(const Scalar* values) const {
         out.integer = s.fn->compare_real(real);
       } else {
         out.real = s.fn->real(real);
+        // Numbers become integers as they are rounded on the way.
+        if (type == DType::f32 && is_integer(result_type()))
+          out.real = static_cast<double>(static_cast<float>(out.real));
       }
     } else {
       out.integer = wrapped(s.fn->integer(integer), s.type);

@@ -94,6 +94,12 @@ Value logical_or(Argument a, Argument b) { return apply("logical_or", std::vecto
 Value logical_xor(Argument a, Argument b) { return apply("logical_xor", std::vector<Argument>{a, b}); }
 Value logical_not(Value x) { return apply_function("logical_not", std::vector<Value>{x}); }
 Value round_div(Argument a, Argument b) { return apply("round_div", std::vector<Argument>{a, b}); }
+Value round_to_u8(Argument x, Argument scale, Argument zero) {
+  return apply("round_to_u8", std::vector<Argument>{x, scale, zero});
+}
+Value round_to_i8(Argument x, Argument scale, Argument zero) {
+  return apply("round_to_i8", std::vector<Argument>{x, scale, zero});
+}
 Value round_div_away(Argument a, Argument b) { return apply("round_div_away", std::vector<Argument>{a, b}); }
 Value round_to_format(Argument x, Argument format, Argument saturate) {
   return apply("round_to_format", std::vector<Argument>{x, format, saturate});

@@ -308,6 +308,11 @@ const ScalarFn kComparisons[] = {
      .integer = [](I a) { return int64_t{!a[0]}; }},
 };
 
+double rounded_to_range(const double* a, double low, double high) {
+  const auto quotient = static_cast<double>(static_cast<float>(a[0] / a[1]));
+  return std::isnan(quotient) ? 0 : std::clamp(std::nearbyint(quotient) + std::nearbyint(a[2]), low, high);
+}
+
 const ScalarFn kRounding[] = {
     {.name = "round_div", .arity = 2, .formula = "the f32 quotient a / b rounded to the nearest integer, ties to even",
      .f32 = "round_div_f32($0, $1)",
@@ -318,6 +323,16 @@ const ScalarFn kRounding[] = {
      .f32 = "round_div_away_f32($0, $1)",
      .real = [](R a) { return std::round(static_cast<double>(static_cast<float>(a[0] / a[1]))); },
      .cost = 10, .ulps = 0},
+    {.name = "round_to_u8", .arity = 3, .operands = "x: what is quantised\nscale: what x is divided by\nzero: what is added to the rounded quotient, itself rounded; from -1024 to 1024",
+     .formula = "the f32 quotient x / scale rounded to the nearest integer, ties to even, plus round(zero), between 0 and 255; NaN becomes 0",
+     .f32 = "round_to_range_f32($0, $1, $2, 0.0, 255.0)",
+     .real = [](R a) { return rounded_to_range(a, 0, 255); },
+     .cost = 8, .ulps = 0},
+    {.name = "round_to_i8", .arity = 3, .operands = "x: what is quantised\nscale: what x is divided by\nzero: what is added to the rounded quotient, itself rounded; from -1024 to 1024",
+     .formula = "the f32 quotient x / scale rounded to the nearest integer, ties to even, plus round(zero), between -128 and 127; NaN becomes 0",
+     .f32 = "round_to_range_f32($0, $1, $2, -128.0, 127.0)",
+     .real = [](R a) { return rounded_to_range(a, -128, 127); },
+     .cost = 8, .ulps = 0},
     {.name = "round_to_format", .arity = 3, .operands = "x: what is rounded\nformat: the number of the float type\nsaturate: 0: what is too large becomes infinite or NaN",
      .formula = "the nearest number of float8e4m3fn (format 0), float8e4m3fnuz (1), float8e5m2 (2), float8e5m2fnuz (3), "
                 "float4e2m1 (4) or float8e8m0 (7; 5: the next above, 6: the next below); what is too large becomes the "

@@ -104,8 +104,8 @@ inline std::string wgsl(const Axes& axes, int64_t rows, int64_t wide) {
   for (int64_t r = 0; r < rows; ++r) {
     out += formatted("  if (p.o1 + {}u < params.b_out1) {{\n", r);
     for (int64_t c = 0; c < wide; c += 4) {
-      out += formatted("    put_before(t, p.row, begin + p.o2 + {1}u, begin + params.b_out2, s{0}_{1});\n",
-                       r, c);
+      out += formatted("    put_before(t, p.row, begin + p.o2 + {1}u, begin + params.b_out2, s{0}_{1});\n", r,
+                       c);
     }
     out += "  }\n  begin += params.b_out2;\n";
   }

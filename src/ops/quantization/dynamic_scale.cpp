@@ -32,14 +32,14 @@ struct DynamicScale final : OpOf<DynamicScale> {
       high = std::isnan(v) ? v : std::fmax(high, v);
       if (std::isnan(v)) break;
     }
-    const auto width = static_cast<float>((high - low) / 255);
+    // Each step rounds, as those of ONNX's function do.
+    const float width = (static_cast<float>(high) - static_cast<float>(low)) / 255;
     const float scale = width == 0 ? 1 : width;
     const auto zero = static_cast<double>(std::nearbyint(static_cast<float>(-low) / scale));
     r.out(0).real[0] = static_cast<double>(scale);
     r.out(1).ints[0] = std::isnan(zero) ? 0 : static_cast<int64_t>(std::clamp(zero, 0.0, 255.0));
   }
   void lower(Lowering& l) const override;
-  // The width is divided, and a quotient by a scale that is a unit off may round to the next integer.
   Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 4}; }
 };
 

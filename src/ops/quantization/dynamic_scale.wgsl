@@ -68,9 +68,9 @@ fn row_task(task: u32, lane: u32, width: u32) {
     ranges_put(ranges_flat(2u * task + 1u), all.y);
     return;
   }
-  let step = (all.y - all.x) / 255.0;
+  let step = exact_quotient(as_is(all.y - all.x), 255.0);
   let divisor = select(step, 1.0, step == 0.0);
-  let at_zero = clamp(round_div_f32(-all.x, divisor), 0.0, 255.0);
+  let at_zero = round_to_range_f32(-all.x, divisor, 0.0, 0.0, 255.0);
   scale_put(scale_base(0u), divisor);
-  zero_put(zero_base(0u), zero_t(select(at_zero, 0.0, is_nan(divisor))));
+  zero_put(zero_base(0u), zero_t(at_zero));
 }

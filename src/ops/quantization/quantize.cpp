@@ -1,32 +1,20 @@
+#include "ops/quantization/quantize.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "base/checked.h"
 #include "base/format.h"
 #include "ir/reference.h"
-#include "ops/machinery/integer_range.h"
 #include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
+#include "rlx/graph.h"
 #include "rlx/ops/elementwise.h"
-#include "rlx/ops/quantization.h"
 #include "rlx/ops/rearrange.h"
 #include "rlx/ops/reductions.h"
 
 namespace rlx {
-namespace {
-
-// How many scales there are, and which an element has.
-struct Scales {
-  int64_t axis = 1;
-  int64_t block = 0;
-
-  void check(const InferArgs& in, int64_t input) const;
-  // `scale` with x's rank, so that it broadcasts to x.
-  Value spread(Value scale, const Shape& x) const;
-  // The index of the scale of element i.
-  size_t index(int64_t i, const std::vector<int64_t>& x, const RefTensor& scale) const;
-};
 
 void Scales::check(const InferArgs& in, int64_t input) const {
   const Shape& x = in.shape(0);
@@ -72,160 +60,100 @@ size_t Scales::index(int64_t i, const std::vector<int64_t>& x, const RefTensor& 
   return static_cast<size_t>((i / inner / x[along] * scale.dims[along] + at / block) * inner + i % inner);
 }
 
-struct Quantize final : OpOf<Quantize> {
-  static constexpr auto kName = "quantize";
-  DType to = DType::i8;
-  Scales scales;
-  int64_t low = 0, high = 0;
-  Ties ties = Ties::even;
-
-  void visit_attributes(AttributeVisitor& v) override {
-    v("to", to, DType::i8);
-    v("axis", scales.axis, 1);
-    v("block", scales.block, 0);
-    v("low", low, 0);
-    v("high", high, 0);
-    v.choice("ties", ties, {"even", "away"}, std::optional(Ties::even));
+std::vector<TensorType> Quantize::infer(const InferArgs& in) const {
+  in.expect_count(2, 3);
+  in.expect_dtype(0, is_float(in.dtype(0)) || in.dtype(0) == DType::i32, "a float type or i32");
+  in.expect_float(1);
+  if (!is_integer(to)) fail("quantize: the result must have an integer type, not {}", to_string(to));
+  const IntegerRange all = integer_range(to);
+  if (low > high || range().low < all.low || range().high > all.high)
+    fail("quantize: {} has no range from {} to {}", to_string(to), low, high);
+  if (scales.block < 0) fail("quantize: the block is {}; it must be at least 0", scales.block);
+  scales.check(in, 1);
+  if (in.has(2)) {
+    in.expect_dtype(2, in.dtype(2) == to, to_string(to));
+    scales.check(in, 2);
   }
-  IntegerRange range() const { return low == 0 && high == 0 ? integer_range(to) : IntegerRange{low, high}; }
+  return {TensorType{to, in.shape(0)}};
+}
 
-  std::vector<TensorType> infer(const InferArgs& in) const override {
-    in.expect_count(2, 3);
-    in.expect_dtype(0, is_float(in.dtype(0)) || in.dtype(0) == DType::i32, "a float type or i32");
-    in.expect_float(1);
-    if (!is_integer(to)) fail("quantize: the result must have an integer type, not {}", to_string(to));
-    const IntegerRange all = integer_range(to);
-    if (low > high || range().low < all.low || range().high > all.high)
-      fail("quantize: {} has no range from {} to {}", to_string(to), low, high);
-    if (scales.block < 0) fail("quantize: the block is {}; it must be at least 0", scales.block);
-    scales.check(in, 1);
-    if (in.has(2)) {
-      in.expect_dtype(2, in.dtype(2) == to, to_string(to));
-      scales.check(in, 2);
-    }
-    return {TensorType{to, in.shape(0)}};
-  }
-
-  void reference(RefContext& r) const override {
-    const RefTensor& x = r.in(0);
-    const RefTensor& scale = r.in(1);
-    const RefTensor* zero = r.optional_in(2);
-    for (int64_t i = 0; i < x.elements(); ++i) {
-      const auto p = static_cast<size_t>(i);
-      const double value = is_float(x.dtype) ? x.real[p] : static_cast<double>(x.ints[p]);
-      const float quotient =
-          static_cast<float>(value) / static_cast<float>(scale.real[scales.index(i, x.dims, scale)]);
-      const auto wide = static_cast<double>(quotient);
-      const double sum = (ties == Ties::even ? std::nearbyint(wide) : std::round(wide)) +
-                         (zero ? static_cast<double>(zero->ints[scales.index(i, x.dims, *zero)]) : 0);
-      const IntegerRange all = range();
-      r.out().ints[p] = std::isnan(sum) ? std::clamp<int64_t>(0, all.low, all.high)
-                                        : static_cast<int64_t>(std::clamp(sum, static_cast<double>(all.low),
-                                                                          static_cast<double>(all.high)));
-    }
-  }
-
-  // NaN becomes 0 by the cast, since no number is greater or less.
-  std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
-    const Shape shape = in[0].shape();
-    const auto f32 = [](Value v) { return v.dtype() == DType::f32 ? v : cast(v, DType::f32); };
-    const Value scale = f32(scales.spread(in[1], shape));
-    Value y = ties == Ties::even ? round_div(f32(in[0]), scale) : round_div_away(f32(in[0]), scale);
-    if (in[2]) y = y + f32(scales.spread(in[2], shape));
+void Quantize::reference(RefContext& r) const {
+  const RefTensor& x = r.in(0);
+  const RefTensor& scale = r.in(1);
+  const RefTensor* zero = r.optional_in(2);
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const auto p = static_cast<size_t>(i);
+    const double value = is_float(x.dtype) ? x.real[p] : static_cast<double>(x.ints[p]);
+    const float quotient =
+        static_cast<float>(value) / static_cast<float>(scale.real[scales.index(i, x.dims, scale)]);
+    const auto wide = static_cast<double>(quotient);
+    const double sum = (ties == Ties::even ? std::nearbyint(wide) : std::round(wide)) +
+                       (zero ? static_cast<double>(zero->ints[scales.index(i, x.dims, *zero)]) : 0);
     const IntegerRange all = range();
-    y = clamp(y, static_cast<double>(all.low), static_cast<double>(all.high));
+    r.out().ints[p] = std::isnan(sum) ? std::clamp<int64_t>(0, all.low, all.high)
+                                      : static_cast<int64_t>(std::clamp(sum, static_cast<double>(all.low),
+                                                                        static_cast<double>(all.high)));
+  }
+}
+
+// NaN becomes 0 by the cast, since no number is greater or less.
+std::optional<std::vector<Value>> Quantize::expand(const ExpandArgs& in) const {
+  const Shape shape = in[0].shape();
+  const auto f32 = [](Value v) { return v.dtype() == DType::f32 ? v : cast(v, DType::f32); };
+  const Value scale = f32(scales.spread(in[1], shape));
+  const IntegerRange all = range();
+  const IntegerRange whole = integer_range(to);
+  const bool byte = to == DType::u8 || to == DType::i8;
+  if (byte && ties == Ties::even && all.low == whole.low && all.high == whole.high) {
+    const Value zero = in[2] ? f32(scales.spread(in[2], shape)) : in.graph.scalar(DType::f32, 0);
+    const Value y =
+        to == DType::u8 ? round_to_u8(f32(in[0]), scale, zero) : round_to_i8(f32(in[0]), scale, zero);
     return {{cast(y.shape() == shape ? y : rlx::expand(y, shape), to)}};
   }
-  Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 0}; }
-};
+  Value y = ties == Ties::even ? round_div(f32(in[0]), scale) : round_div_away(f32(in[0]), scale);
+  if (in[2]) y = y + f32(scales.spread(in[2], shape));
+  y = clamp(y, static_cast<double>(all.low), static_cast<double>(all.high));
+  return {{cast(y.shape() == shape ? y : rlx::expand(y, shape), to)}};
+}
 
-struct Dequantize final : OpOf<Dequantize> {
-  static constexpr auto kName = "dequantize";
-  Scales scales;
-
-  void visit_attributes(AttributeVisitor& v) override {
-    v("axis", scales.axis, 1);
-    v("block", scales.block, 0);
+std::vector<TensorType> Dequantize::infer(const InferArgs& in) const {
+  in.expect_count(2, 3);
+  in.expect_dtype(0, is_integer(in.dtype(0)) || is_float(in.dtype(0)), "an integer or float type");
+  in.expect_float(1);
+  if (scales.block < 0) fail("dequantize: the block is {}; it must be at least 0", scales.block);
+  scales.check(in, 1);
+  if (in.has(2)) {
+    in.expect_same_dtype(0, 2);
+    scales.check(in, 2);
   }
+  return {TensorType{in.dtype(1), in.shape(0)}};
+}
 
-  std::vector<TensorType> infer(const InferArgs& in) const override {
-    in.expect_count(2, 3);
-    in.expect_dtype(0, is_integer(in.dtype(0)) || is_float(in.dtype(0)), "an integer or float type");
-    in.expect_float(1);
-    if (scales.block < 0) fail("dequantize: the block is {}; it must be at least 0", scales.block);
-    scales.check(in, 1);
-    if (in.has(2)) {
-      in.expect_same_dtype(0, 2);
-      scales.check(in, 2);
-    }
-    return {TensorType{in.dtype(1), in.shape(0)}};
+void Dequantize::reference(RefContext& r) const {
+  const RefTensor& x = r.in(0);
+  const RefTensor& scale = r.in(1);
+  const RefTensor* zero = r.optional_in(2);
+  const auto value = [](const RefTensor& t, size_t i) {
+    return is_float(t.dtype) ? t.real[i] : static_cast<double>(t.ints[i]);
+  };
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const auto p = static_cast<size_t>(i);
+    const double less = zero ? value(*zero, scales.index(i, x.dims, *zero)) : 0;
+    r.out().real[p] = (value(x, p) - less) * scale.real[scales.index(i, x.dims, scale)];
   }
+}
 
-  void reference(RefContext& r) const override {
-    const RefTensor& x = r.in(0);
-    const RefTensor& scale = r.in(1);
-    const RefTensor* zero = r.optional_in(2);
-    const auto value = [](const RefTensor& t, size_t i) {
-      return is_float(t.dtype) ? t.real[i] : static_cast<double>(t.ints[i]);
-    };
-    for (int64_t i = 0; i < x.elements(); ++i) {
-      const auto p = static_cast<size_t>(i);
-      const double less = zero ? value(*zero, scales.index(i, x.dims, *zero)) : 0;
-      r.out().real[p] = (value(x, p) - less) * scale.real[scales.index(i, x.dims, scale)];
-    }
-  }
-
-  std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
-    const Shape shape = in[0].shape();
-    // Differences of integers are exact in 32 bits; those of 32 bits themselves wrap.
-    const auto wide = [](Value v) {
-      return is_float(v.dtype()) || v.dtype() == DType::i32 ? v : cast(v, DType::i32);
-    };
-    Value x = wide(in[0]);
-    if (in[2]) x = x - wide(scales.spread(in[2], shape));
-    const Value y = cast(x, DType::f32) * cast(scales.spread(in[1], shape), DType::f32);
-    return {{cast(y, in[1].dtype())}};
-  }
-  Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 2}; }
-};
-
-struct DynamicQuantize final : OpOf<DynamicQuantize> {
-  static constexpr auto kName = "dynamic_quantize";
-
-  std::vector<TensorType> infer(const InferArgs& in) const override {
-    in.expect_count(1);
-    in.expect_dtype(0, in.dtype(0) == DType::f32, "f32");
-    return {TensorType{DType::u8, in.shape(0)}, TensorType{DType::f32, {}}, TensorType{DType::u8, {}}};
-  }
-
-  void reference(RefContext& r) const override {
-    double low = 0, high = 0;
-    for (double v : r.in(0).real) {
-      low = std::min(low, v);
-      high = std::max(high, v);
-    }
-    const auto scale = static_cast<float>((high - low) / 255);
-    const float divisor = scale == 0 ? 1 : scale;
-    const auto rounded = [&](double v) {
-      return std::nearbyint(static_cast<double>(static_cast<float>(v) / divisor));
-    };
-    const double zero = std::clamp(rounded(-low), 0.0, 255.0);
-    for (size_t i = 0; i < r.in(0).real.size(); ++i)
-      r.out(0).ints[i] = static_cast<int64_t>(std::clamp(rounded(r.in(0).real[i]) + zero, 0.0, 255.0));
-    r.out(1).real[0] = static_cast<double>(divisor);
-    r.out(2).ints[0] = static_cast<int64_t>(zero);
-  }
-
-  std::optional<std::vector<Value>> expand(const ExpandArgs& in) const override {
-    const auto [scale, zero] = dynamic_scale(in[0]);
-    const Value y = clamp(round_div(in[0], scale) + cast(zero, DType::f32), 0, 255);
-    return {{cast(y, DType::u8), scale, zero}};
-  }
-  // The width is divided, and a quotient by a scale that is a unit off may round to the next integer.
-  Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 4}; }
-};
-
-}  // namespace
+std::optional<std::vector<Value>> Dequantize::expand(const ExpandArgs& in) const {
+  const Shape shape = in[0].shape();
+  // Differences of integers are exact in 32 bits; those of 32 bits themselves wrap.
+  const auto wide = [](Value v) {
+    return is_float(v.dtype()) || v.dtype() == DType::i32 ? v : cast(v, DType::i32);
+  };
+  Value x = wide(in[0]);
+  if (in[2]) x = x - wide(scales.spread(in[2], shape));
+  const Value y = cast(x, DType::f32) * cast(scales.spread(in[1], shape), DType::f32);
+  return {{cast(y, in[1].dtype())}};
+}
 
 Value quantize(Value x, Value scale, Value zero_point, const QuantizeOptions& options) {
   auto op = std::make_shared<Quantize>();
@@ -246,10 +174,6 @@ Value dequantize(Value x, Value scale, Value zero_point, int64_t axis, int64_t b
   auto op = std::make_shared<Dequantize>();
   op->scales = {axis, block};
   return add_node(std::move(op), {x, scale, zero_point});
-}
-
-DynamicQuantized dynamic_quantize(Value x) {
-  return named_outputs<DynamicQuantized>(add_node(std::make_shared<DynamicQuantize>(), {x}));
 }
 
 namespace ops {
@@ -293,16 +217,6 @@ void register_quantize(OpTable& table) {
                    "dequantize(T[2,5,7], f32[2,2,7] in 0.1..2, T[2,2,7]) {block=3}",
                    "dequantize(f32[3,17], f32[] in 0.1..2, f32[])", "dequantize(T[0,4], f32[4])",
                    "dequantize(T[65537], f32[1] in 0.1..2, T[1])"}});
-  table.add<DynamicQuantize>(
-      {.formula = "x as u8 for the range of its elements and 0, the scale, and the zero point",
-       .operands = "x: what is quantised",
-       .outputs = "y (u8): of the shape of x\n"
-                  "scale (f32): [], how much of x one step of y is\n"
-                  "zero_point (u8): [], the y that stands for 0",
-       .types = "f32",
-       .variants = {"expanded"},
-       .samples = {"dynamic_quantize(f32[3,17])", "dynamic_quantize(f32[257] in 1..3)",
-                   "dynamic_quantize(f32[5] in 0..0)"}});
 }
 }  // namespace ops
 

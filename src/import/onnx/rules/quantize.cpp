@@ -100,7 +100,7 @@ void quantize_rule(Call& c) {
   if (!small_float_format(to)) {
     if (!is_integer(to))
       c.refuse(Refusal::element_type, "the element type {} is not supported", to_string(to));
-    return c.out(0, quantized(c, c.in(0), c.in(1), c.optional(2), to, axis, block), to);
+    return c.out(0, quantized(c, c.in(0), c.in(1), zero_point(c, 2), to, axis, block), to);
   }
   // Divided as a product with the reciprocal would not be.
   const Value x = as_f32(c.in(0));
@@ -113,7 +113,7 @@ void dequantize_rule(Call& c) {
   c.expect_inputs(2, 3);
   const bool typed = c.integer("output_dtype", 0) != 0;
   const ElementType to = typed ? c.element_type("output_dtype") : c.type(1);
-  const Value y = dequantize(c.in(0), c.in(1), c.optional(2), scale_axis(c), c.integer("block_size", 0));
+  const Value y = dequantize(c.in(0), c.in(1), zero_point(c, 2), scale_axis(c), c.integer("block_size", 0));
   const DType wanted = c.carried(to);
   c.out(0, y.dtype() == wanted ? y : cast(y, wanted), to);
 }
@@ -146,10 +146,18 @@ void qlinear_matmul_rule(Call& c) {
   c.out(0, quantized(c, cast(sums, DType::f32) * scale, as_f32(c.in(6)), c.in(7), c.type(7)), c.type(7));
 }
 
+bool is_byte(const Value& v) { return v.dtype() == DType::i8 || v.dtype() == DType::u8; }
+bool is_number(const Value& v) { return !v || v.shape().elements().is(1); }
+Value as_number(Value v) { return v && v.shape().rank() > 0 ? reshape(v, {}) : v; }
+
 // Padding is the zero point of x, so what is convolved has zeros there.
 Value integer_conv(Call& c, int64_t x, int64_t w, Value x_zero, Value w_zero, Value bias) {
   const Value weight = c.in(w);
   const int64_t rank = weight.shape().rank();
+  if (is_byte(c.in(x)) && is_byte(weight) && is_number(x_zero) && is_number(w_zero)) {
+    return byte_conv(c.in(x), as_number(x_zero), weight, as_number(w_zero), bias,
+                     conv_options(c, c.shape(x), weight.shape()));
+  }
   return conv(shifted(c.in(x), x_zero), w_zero ? shifted(weight, by_filters(w_zero, rank)) : weight, bias,
               conv_options(c, c.shape(x), weight.shape()));
 }

@@ -17,6 +17,21 @@ fn round_div_away_f32(a: f32, b: f32) -> f32 {
   return select(whole, whole + sign(q), abs(q - whole) >= 0.5);
 }
 
+// round(a / b) + zero between low and high, for ranges of bytes; NaN becomes 0. The quotient lies between an integer k and
+// k + 1, and what a exceeds (k + 1/2) b by says which is nearer: it is exact, since k + 1/2 and each half of b have 12 bits.
+// Beyond 2^11 it is not, which does not matter. A quotient that differs from k + 1/2 by less than half a unit is a tie,
+// as it is rounded to one.
+fn round_to_range_f32(a: f32, b: f32, zero: f32, low: f32, high: f32) -> f32 {
+  let q = a / b;
+  let half = floor(q) + 0.5;
+  let bh = leading_half(b);
+  let rest = as_is(a - half * bh) - half * (b - bh);
+  let half_unit = bitcast<f32>(bitcast<u32>(max(abs(q), 0.5)) & 0x7f800000u) * 5.9604645e-8;
+  let side = bitcast<f32>(0x3e800000u | ((bitcast<u32>(rest) ^ bitcast<u32>(b)) & 0x80000000u));  // a quarter
+  let nearest = round(half + select(side, 0.0, abs(rest) <= abs(b) * half_unit));
+  return select(clamp(nearest + round(zero), low, high), clamp(0.0, low, high), is_nan(q));
+}
+
 // What a format has: bits after the point, the least exponent of a normal number, the largest number, and what is beyond.
 struct SmallFloat {
   bits: i32,
