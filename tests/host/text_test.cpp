@@ -455,10 +455,10 @@ TEST(Header, HasAFunctionForEveryOp) {
     if (info.internal) internal.insert(name);
     EXPECT_NE(returned_type(headers, name == "if" ? "if_else" : name) != "", info.internal) << name;
   }
-  EXPECT_EQ(internal, (std::set<std::string_view>{"batch_elementwise", "byte_conv", "call", "contiguous",
-                                                  "dynamic_quantize_rows", "fused_elementwise", "nucleus",
-                                                  "recurrence", "residual_layer_norm", "residual_rms_norm",
-                                                  "rope_write", "selective_steps"}));
+  EXPECT_EQ(internal, (std::set<std::string_view>{
+                          "batch_elementwise", "byte_conv", "call", "contiguous", "dynamic_quantize_rows",
+                          "fused_elementwise", "mapped_reduce", "nucleus", "recurrence",
+                          "residual_layer_norm", "residual_rms_norm", "rope_write", "selective_steps"}));
 }
 
 // Outputs have the same names in graph texts, in other languages and in C++.
