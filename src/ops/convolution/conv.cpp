@@ -202,6 +202,8 @@ Value conv(Value x, Value w, Value bias, const ConvOptions& options) {
 
 namespace ops {
 void register_conv(OpTable& table) {
+  std::vector<std::string> variants = conv_variants();
+  variants.emplace_back(products::kPaneled);  // kernels of one element
   table.add<Conv>(
       {.formula = "y[n, m, o..] = epilogue(bias[m] + sum_c,k x[n, c, o*stride + k*dilation - pad] * w[m, c, "
                   "k]); pads: "
@@ -222,7 +224,7 @@ void register_conv(OpTable& table) {
                      "$2, ..; empty: none",
        .outputs = "y (any): as x, with filters for channels; of the type of x, or of the epilogue",
        .types = "f32 f16 bf16",
-       .variants = conv_variants(),
+       .variants = std::move(variants),
        .samples = {
            "conv(T[2,5,7,6], T[3,5,1,1])",
            "conv(T[1,3,17,9], T[8,3,3,3], T[8]) {pads=[1,1,1,1]}",

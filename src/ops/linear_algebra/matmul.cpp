@@ -374,6 +374,7 @@ Value matmul_bias_act(Value a, Value b, Value bias, std::string_view activation)
 namespace ops {
 void register_matmul(OpTable& table) {
   std::vector<std::string> variants = products::variant_names();
+  variants.emplace_back(products::kPaneled);
   variants.emplace_back(products::kDot4);
   variants.emplace_back(products::kEighths);
   table.add<MatMul>(

@@ -35,7 +35,6 @@ std::vector<std::string> variant_names() {
   std::erase(names, kSlide);
   names.emplace_back(kSplitK);
   names.emplace_back(kTransposed);
-  names.emplace_back(kPaneled);
   return names;
 }
 

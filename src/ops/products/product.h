@@ -159,7 +159,8 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
 // A tile loop is a row of the table of kernels that all product ops share.
 using Loop = Variant<Product, Dispatch>;
 std::span<const Loop> loops();
-// For OpInfo::variants: the loops that any load can serve, and the forms that any product may have.
+// For OpInfo::variants: the loops that any load can serve, and the forms that any product may
+// have, kSplitK and kTransposed.
 std::vector<std::string> variant_names();
 // The loop for windows of single channels.
 inline constexpr std::string_view kSlide = "slide";
