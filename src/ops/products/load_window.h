@@ -69,7 +69,7 @@ class LoadWindow : public Load {
   }
   bool along_batch() const override {
     const View batches = Grouped{x_, x_.view.rank() - 4, 3}.group(0).coalesced();
-    return batches.rank() > 0 && batches.strides.back() < x_.view.strides[x_.view.rank() - 2];
+    return batches.rank() > 0 && batches.strides.back() < x_.view.strides.end()[-2];
   }
 
  protected:
