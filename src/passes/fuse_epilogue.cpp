@@ -110,7 +110,7 @@ class Fuser {
     }
     region.splice(op.expr(types), args);
     // Its own inputs and y are bound besides the extra inputs.
-    const auto given = std::ranges::count_if(std::views::take(producer.inputs, own),
+    const auto given = std::ranges::count_if(std::views::take(producer.inputs, product.own_inputs()),
                                              [](ValueId v) { return !v.is_absent(); });
     if (static_cast<int64_t>(region.inputs.size()) - 1 + given > max_inputs_) return false;
     if (region.expr.cost() > kRegionBudget || region.expr.may_overflow()) return false;

@@ -118,7 +118,7 @@ void add_operand(Parts& parts, const std::string& name, const Operand& o, bool o
 std::string constants_of(const ConvProblem& p) {
   // Whether four results are always of one channel.
   std::string text = formatted("const SAME_PLANE: bool = {};\n", p.axes[1].out * p.axes[2].out % 4 == 0);
-  for (const size_t i : {1, 2}) {
+  for (const size_t i : {size_t{1}, size_t{2}}) {
     const WindowAxis& a = p.axes[i];
     text += formatted(
         "const KERNEL{0}: u32 = {1}u;\nconst STRIDE{0}: u32 = {2}u;\nconst DILATION{0}: u32 = {3}u;\n"

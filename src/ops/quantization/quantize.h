@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "ir/reference.h"
 #include "ops/machinery/integer_range.h"
 #include "ops/machinery/op_of.h"
 #include "rlx/ops/quantization.h"
