@@ -132,7 +132,7 @@ void register_byte_conv(OpTable& table) {
                      "empty: none",
        .outputs = "y (any): as in conv, of i32 or the type of the epilogue",
        .types = "i8 u8",
-       .variants = conv_variants(),
+       .variants = products::variant_names(),
        .samples =
            {
                "byte_conv(T[1,3,9,8] in 0..100, i8[5,3,3,3] in -128..127, i32[5] in -900..900, T[] in 0..90, "
