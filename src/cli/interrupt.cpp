@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "import/new_file.h"
+#include "measure/child_process.h"
 
 namespace rlx::cli {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 // Only what is safe in a signal handler.
 void end_program(int signal) {
   remove_unfinished_files();
+  measure::drop_child_processes();
   const bool terminal = isatty(STDERR_FILENO) == 1;
   const std::string_view text = terminal ? "\r\033[Krlx: interrupted; nothing half-written is left\n"
                                          : "rlx: interrupted; nothing half-written is left\n";

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +32,36 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
   for (const auto& [name, value] : changes) out.push_back(name + "=" + value);
   return out;
 }
+
+// What a signal handler, which may neither lock nor allocate, has to end and to remove. What has no place in
+// these lists is left behind.
+template <class T>
+class SignalList {
+ public:
+  void enter(T what) {
+    for (std::atomic<T>& slot : slots_) {
+      T free{};
+      if (slot.compare_exchange_strong(free, what)) return;
+    }
+  }
+  void leave(T what) {
+    for (std::atomic<T>& slot : slots_) {
+      T mine = what;
+      if (slot.compare_exchange_strong(mine, T{})) return;
+    }
+  }
+  template <class F>
+  void for_each(F&& f) const {
+    for (const std::atomic<T>& slot : slots_) {
+      if (const T what = slot.load()) f(what);
+    }
+  }
+
+ private:
+  std::array<std::atomic<T>, 64> slots_{};
+};
+SignalList<pid_t> running;
+SignalList<const char*> files, folders;
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> out;
@@ -68,7 +99,10 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command,
   close(out[1]);
   input_ = in[0];
   output_ = out[0];
-  if (error == 0) return;
+  if (error == 0) {
+    running.enter(pid_);
+    return;
+  }
   close(input_);
   close(output_);
   fail(ErrorKind::unsupported, "{} cannot be started: {}", command[0], std::strerror(error));
@@ -78,6 +112,7 @@ ChildProcess::~ChildProcess() {
   end_input();
   if (pid_ < 0) return;
   close(output_);
+  running.leave(pid_);
   kill(pid_, SIGKILL);  // it has nothing to save, and taking a device down can take long
   waitpid(pid_, nullptr, 0);
 }
@@ -93,6 +128,7 @@ Ended ChildProcess::wait() {
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
+  running.leave(pid_);
   pid_ = -1;
   return WIFSIGNALED(status) ? Ended{.signal = WTERMSIG(status)} : Ended{.code = WEXITSTATUS(status)};
 }
@@ -138,13 +174,26 @@ TemporaryFolder::TemporaryFolder() {
     fail(ErrorKind::invalid_file, "no folder for temporary files can be made as {}: {}", pattern,
          std::strerror(errno));
   path_ = pattern;
+  folders.enter(path_.c_str());
 }
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;  // what stays behind is in the folder for temporary files
   std::filesystem::remove_all(path_, ignored);
+  for (const std::string& file : files_) files.leave(file.c_str());
+  folders.leave(path_.c_str());
 }
 
-std::string TemporaryFolder::file(std::string_view name) const { return path_ + "/" + std::string(name); }
+std::string TemporaryFolder::file(std::string_view name) const {
+  const auto [file, fresh] = files_.insert(path_ + "/" + std::string(name));
+  if (fresh) files.enter(file->c_str());
+  return *file;
+}
+
+void drop_child_processes() {
+  running.for_each([](pid_t pid) { kill(pid, SIGKILL); });
+  files.for_each([](const char* file) { unlink(file); });
+  folders.for_each([](const char* folder) { rmdir(folder); });
+}
 
 }  // namespace rlx::measure

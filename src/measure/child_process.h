@@ -3,8 +3,10 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +60,11 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  mutable std::set<std::string, std::less<>> files_;  // all that were asked for, with their folder
 };
+
+// Kills the programs that are running, and removes the folders with the files that were asked for. Nothing
+// may be started or written after that. Safe in a signal handler.
+void drop_child_processes();
 
 }  // namespace rlx::measure

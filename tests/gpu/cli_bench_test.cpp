@@ -277,6 +277,22 @@ TEST_F(BenchRlx, WhatAnotherBuildRefusesDoesNotSpoilTheRest) {
   EXPECT_GT(json::parse(all.out).at("cases").at(0).at("cpu_ms").get<double>(), 0);
 }
 
+// It is ended in the turn of the other build, which would take a minute.
+TEST_F(BenchRlx, AnInterruptEndsTheOtherBuildAndLeavesNothing) {
+  const std::string peer =
+      build(formatted("case $* in *--help*) ;; *) echo $$ >'{}'; exec sleep 60;; esac", path("pid")));
+  fs::create_directory(path("tmp"));
+  const std::string script = formatted(
+      "TMPDIR='{0}' '{1}' bench add16 --rounds 1 --seconds 0.001 {2} >/dev/null 2>'{3}' & run=$!; "
+      "while [ ! -s '{4}' ] && kill -0 $run; do sleep 0.05; done; kill -TERM $run; wait $run",
+      path("tmp"), cli_path(), peer, path("err"), path("pid"));
+  EXPECT_EQ(WEXITSTATUS(std::system(script.c_str())), 143) << slurp(path("err"));
+  EXPECT_TRUE(fs::is_empty(path("tmp")));
+  const std::string alive = formatted("grep -qs '^State:.[^Z]' /proc/$(cat '{0}')/status", path("pid"));
+  const std::string ends = "for i in $(seq 100); do " + alive + " || exit 0; sleep 0.1; done; exit 1";
+  EXPECT_EQ(WEXITSTATUS(std::system(ends.c_str())), 0) << "it runs on";
+}
+
 TEST_F(BenchRlx, SaysWhatIsWrongWithTheProgram) {
   const auto expect = [&](const std::string& program, const std::string& part) {
     expect_complaint(bench("add16 --rounds 1 --peer rlx=" + program), 1, part);
