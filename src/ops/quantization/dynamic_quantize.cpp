@@ -1,6 +1,5 @@
 // Tensors as bytes, for the range of their elements (ONNX's DynamicQuantizeLinear).
 #include <algorithm>
-#include <cmath>
 
 #include "base/checked.h"
 #include "ir/reference.h"
@@ -32,25 +31,12 @@ std::vector<TensorType> DynamicQuantizeRows::infer(const InferArgs& in) const {
 }
 
 void DynamicQuantizeRows::reference(RefContext& r) const {
-  double low = 0, high = 0;
-  for (const double v : r.in(0).real) {
-    low = std::isnan(v) ? v : std::fmin(low, v);
-    high = std::isnan(v) ? v : std::fmax(high, v);
-    if (std::isnan(v)) break;
-  }
-  // Each step rounds, as those of ONNX's function do.
-  const float scale = (static_cast<float>(high) - static_cast<float>(low)) / 255;
-  const float divisor = scale == 0 ? 1 : scale;
-  const auto quantized = [&](double v, double zero) {
-    const auto q = std::nearbyint(static_cast<double>(static_cast<float>(v) / divisor));
-    return std::isnan(q) ? 0 : std::clamp(q + zero, 0.0, 255.0);
-  };
-  const double zero = quantized(-low, 0);
+  const ByteScaling to = byte_scaling(r.in(0));
   const int64_t less = less_128 ? 128 : 0;
   for (size_t i = 0; i < r.in(0).real.size(); ++i)
-    r.out(0).ints[i] = static_cast<int64_t>(quantized(r.in(0).real[i], zero)) - less;
-  r.out(1).real[0] = static_cast<double>(divisor);
-  r.out(2).ints[0] = static_cast<int64_t>(zero);
+    r.out(0).ints[i] = static_cast<int64_t>(to.byte(r.in(0).real[i])) - less;
+  r.out(1).real[0] = static_cast<double>(to.scale);
+  r.out(2).ints[0] = static_cast<int64_t>(to.zero);
   if (!sums) return;
   const auto row = static_cast<size_t>(r.in(0).dims.back());
   for (size_t i = 0; i < r.out(0).ints.size(); ++i) r.out(3).ints[i / row] += r.out(0).ints[i];

@@ -9,6 +9,7 @@
 #include "ops/machinery/op_table.h"
 #include "ops/machinery/outputs.h"
 #include "ops/machinery/rows.h"
+#include "ops/quantization/quantize.h"
 #include "ops/reductions/reduce.h"
 #include "rlx/ops/quantization.h"
 
@@ -26,18 +27,9 @@ struct DynamicScale final : OpOf<DynamicScale> {
     return {TensorType{DType::f32, {}}, TensorType{DType::u8, {}}};
   }
   void reference(RefContext& r) const override {
-    double low = 0, high = 0;
-    for (const double v : r.in(0).real) {
-      low = std::isnan(v) ? v : std::fmin(low, v);
-      high = std::isnan(v) ? v : std::fmax(high, v);
-      if (std::isnan(v)) break;
-    }
-    // Each step rounds, as those of ONNX's function do.
-    const float width = (static_cast<float>(high) - static_cast<float>(low)) / 255;
-    const float scale = width == 0 ? 1 : width;
-    const auto zero = static_cast<double>(std::nearbyint(static_cast<float>(-low) / scale));
-    r.out(0).real[0] = static_cast<double>(scale);
-    r.out(1).ints[0] = std::isnan(zero) ? 0 : static_cast<int64_t>(std::clamp(zero, 0.0, 255.0));
+    const ByteScaling to = byte_scaling(r.in(0));
+    r.out(0).real[0] = static_cast<double>(to.scale);
+    r.out(1).ints[0] = static_cast<int64_t>(to.zero);
   }
   void lower(Lowering& l) const override;
   Tolerance tolerance(std::span<const TensorType>) const override { return {.ulps = 4}; }
@@ -111,6 +103,24 @@ class ScaleLowering {
 void DynamicScale::lower(Lowering& l) const { ScaleLowering(l).run(); }
 
 }  // namespace
+
+ByteScaling byte_scaling(const RefTensor& x) {
+  double low = 0, high = 0;
+  for (const double v : x.real) {
+    low = std::isnan(v) ? v : std::fmin(low, v);
+    high = std::isnan(v) ? v : std::fmax(high, v);
+    if (std::isnan(v)) break;
+  }
+  const float width = (static_cast<float>(high) - static_cast<float>(low)) / 255;
+  ByteScaling out{.scale = width == 0 ? 1.0F : width};
+  out.zero = out.byte(-low);
+  return out;
+}
+
+double ByteScaling::byte(double v) const {
+  const double q = std::nearbyint(static_cast<double>(static_cast<float>(v) / scale));
+  return std::isnan(q) ? 0 : std::clamp(q + zero, 0.0, 255.0);
+}
 
 DynamicScaling dynamic_scale(Value x) {
   return named_outputs<DynamicScaling>(add_node(std::make_shared<DynamicScale>(), {x}));

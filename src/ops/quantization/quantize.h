@@ -23,6 +23,15 @@ struct Scales {
   size_t index(int64_t i, const std::vector<int64_t>& x, const RefTensor& scale) const;
 };
 
+// How numbers become u8 for the range of x and 0. Each step rounds to f32, as those of ONNX's function do.
+struct ByteScaling {
+  float scale = 1;
+  double zero = 0;  // the byte of 0
+
+  double byte(double v) const;
+};
+ByteScaling byte_scaling(const RefTensor& x);
+
 // quantize(x, scale, zero_point): round(x / scale) + zero_point, brought into the range.
 struct Quantize final : OpOf<Quantize> {
   static constexpr auto kName = "quantize";
