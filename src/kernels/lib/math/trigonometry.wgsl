@@ -110,15 +110,16 @@ fn atan_small(x: f32) -> f32 {
   return fma(x * u, p, x);
 }
 
+// The compiler of lavapipe (Mesa 26.1) folds a chain of selects into the sign bits wrongly, with vectors of 512 bits
+// also a single one; as_is keeps them apart, here and in atan2.
 fn atan_f32(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   let a = abs(x);
   let value = atan_small(select(a, 1.0 / a, a > 1.0));
-  return with_sign_of(select(value, HALF_PI - (value - HALF_PI_LOW), a > 1.0), x);
+  return with_sign_of(as_is(select(value, HALF_PI - (value - HALF_PI_LOW), a > 1.0)), x);
 }
 
 // The angle of the point (x, y).
-// The compiler of lavapipe (Mesa 26.1) folds a chain of selects into the sign bits wrongly; as_is keeps them apart.
 fn atan2_f32(y: f32, x: f32) -> f32 {
   // Division is only accurate for divisors below 2^126.
   let scale = select(1.0, 0.0625, max(abs(x), abs(y)) > 1e36);
