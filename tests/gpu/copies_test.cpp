@@ -2,6 +2,7 @@
 // side by side.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "rlx/compile.h"
@@ -103,6 +104,43 @@ TEST(Copies, TakeFoursWhereTheyLieSideBySide) {
     const PlanReport plan = rlx::compile(g, full_device()).plan_report();
     ASSERT_EQ(plan.run.size(), 1u);
     EXPECT_EQ(plan.run[0].kernel, c.kernel) << Shape(c.dims).text() << joined(c.perm);
+  }
+}
+
+// Kernels find a row by a product with an f32 (quotient in kernels/lib/prelude.wgsl): short rows and long
+// ones, and positions above 2^24, which an f32 does not hold.
+TEST(Copies, FindTheRowOfEachElement) {
+  constexpr int64_t kMany = int64_t{1} << 20;
+  struct Rows {
+    int64_t count;
+    Ints lengths;
+  };
+  for (const auto& [count, lengths] :
+       {Rows{1, {4, 8}}, Rows{3, {16, 24}}, Rows{kMany - 1, {4, 8}}, Rows{kMany - 1, {1, 2}},
+        Rows{kMany - 1, {16, 24}}, Rows{kMany + 1, {4, 4}}, Rows{257, {65532, 4}}}) {
+    Graph g;
+    NamedTensors inputs;
+    std::vector<Value> parts;
+    std::vector<std::vector<uint8_t>> values;
+    for (const int64_t length : lengths) {
+      const std::string name = "x" + std::to_string(parts.size());
+      parts.push_back(g.input(name, DType::u8, {count, length}));
+      std::vector<uint8_t>& v = values.emplace_back(static_cast<size_t>(count * length));
+      for (size_t i = 0; i < v.size(); ++i)
+        v[i] = static_cast<uint8_t>((i * 2654435761u + values.size()) >> 13);
+      inputs.emplace(name, Tensor::of({count, length}, v));
+    }
+    g.output("y", concat(parts, 1));
+    std::vector<uint8_t> want;
+    for (int64_t row = 0; row < count; ++row) {
+      for (size_t i = 0; i < lengths.size(); ++i) {
+        want.insert(want.end(), values[i].begin() + row * lengths[i],
+                    values[i].begin() + (row + 1) * lengths[i]);
+      }
+    }
+    const Tensor y = rlx::compile(g, full_device()).run(inputs).at("y");
+    EXPECT_TRUE(std::ranges::equal(y.span<uint8_t>(), want))
+        << count << " rows of {" << joined(lengths) << "}";
   }
 }
 

@@ -1,8 +1,11 @@
 #include "ops/rearrange/concat.h"
 
+#include <bit>
+
 #include "base/format.h"
 #include "ir/reference.h"
 #include "kernels/binder.h"
+#include "kernels/copy_rows.wgsl.h"
 #include "kernels/lowering.h"
 #include "kernels/rates.h"
 #include "ops/machinery/op_table.h"
@@ -93,7 +96,7 @@ KernelPtr joined_kernel(size_t count, bool fours) {
   Kernel k;
   k.name = fours ? "concat_fours" : "concat";
   k.libs = {fours ? "each" : "flat"};
-  std::string members = "  first: u32,\n  end: u32,\n  row: u32,\n";
+  std::string members = "  first: u32,\n  end: u32,\n  row: u32,\n  inverse_row: f32,\n";
   if (!fours) members += "  begin: u32,\n  length: u32,\n";
   std::string choices;
   for (size_t i = 0; i < count; ++i) {
@@ -106,7 +109,8 @@ KernelPtr joined_kernel(size_t count, bool fours) {
                          fours ? "get4" : "at");
   }
   k.operands.push_back({"y", OperandDecl::Kind::any, true, fours});
-  const std::string value = formatted("let o = i / params.row;\n  let r = i - o * params.row;\n{}", choices);
+  const std::string value = formatted(
+      "let o = quotient(i, params.row, params.inverse_row);\n  let r = i - o * params.row;\n{}", choices);
   k.source = formatted("struct Params {{\n{}}}\n", members);
   k.source += fours ? formatted(
                           R"(fn four(i: u32) -> vec4<y_t> {{
@@ -117,11 +121,16 @@ fn task(i: u32) {{ y_put4(4u * i, four(4u * i)); }}
                     : formatted(
                           R"(fn element(i: u32) -> y_t {{
   {}}}
-fn owns(i: u32) -> bool {{ return i % params.row - params.begin < params.length; }}
+fn owns(i: u32) -> bool {{
+  let o = quotient(i, params.row, params.inverse_row);
+  return i - o * params.row - params.begin < params.length;
+}}
 )",
                           value);
   return make_kernel(k);
 }
+
+uint32_t inverse_row(const Problem& p) { return std::bit_cast<uint32_t>(1 / static_cast<float>(p.row)); }
 
 // One dispatch that writes the elements of parts [from, to).
 Dispatch join(Lowering& l, const Problem& p, size_t from, size_t to) {
@@ -131,8 +140,8 @@ Dispatch join(Lowering& l, const Problem& p, size_t from, size_t to) {
   // In a single row the parts are contiguous: only their words need to be visited.
   const int64_t first = p.rows == 1 ? begin / pack * pack : 0;
   const int64_t last = p.rows == 1 ? end : p.rows * p.row;
-  std::vector<uint32_t> params = {to_u32(first), to_u32(last), to_u32(p.row), to_u32(begin),
-                                  to_u32(end - begin)};
+  std::vector<uint32_t> params = {to_u32(first),  to_u32(last),  to_u32(p.row),
+                                  inverse_row(p), to_u32(begin), to_u32(end - begin)};
   OperandList operands;
   for (size_t i = from; i < to; ++i) {
     operands.push_back(p.parts[i].x);
@@ -148,23 +157,35 @@ Dispatch join(Lowering& l, const Problem& p, size_t from, size_t to) {
 
 // --- Four elements at a time ---
 
-bool fours_apply(const Target& target, const Problem& p) {
+bool in_fours(const Target&, const Problem& p) {
   const auto by_four = [](const Part& part) {
     return part.length % 4 == 0 && part.x.view.is_contiguous() && part.x.view.offset % 4 == 0;
   };
-  return p.y.dtype != DType::c64 && std::ssize(p.parts) < target.caps.max_storage_buffers &&
-         std::ranges::all_of(p.parts, by_four);
+  return p.y.dtype != DType::c64 && std::ranges::all_of(p.parts, by_four);
+}
+
+bool fours_apply(const Target& target, const Problem& p) {
+  return in_fours(target, p) && std::ssize(p.parts) < target.caps.max_storage_buffers;
 }
 
 std::vector<Candidate> fours_candidates(const Target& target, const Problem& p) {
   std::vector<Candidate> one = candidate(target.caps, 1, p.rows * p.row);
-  one[0].ns *= 0.5;  // of an element at a time: one division for four
+  one[0].ns *= 0.5;  // of an element at a time: one quotient for four
+  // The lanes of a CPU take every branch: each element is read from each of the parts.
+  if (rates_of(target.caps).cpu) one[0].ns *= 0.5 + 0.5 * static_cast<double>(p.parts.size());
+  return one;
+}
+
+// A dispatch for each part.
+std::vector<Candidate> rows_candidates(const Target& target, const Problem& p) {
+  std::vector<Candidate> one = candidate(target.caps, std::ssize(p.parts), p.rows * p.row);
+  one[0].ns *= 0.5;
   return one;
 }
 
 Dispatch join_fours(const Lowering& l, const Problem& p) {
   const int64_t elements = p.rows * p.row;
-  std::vector<uint32_t> params = {0, to_u32(elements / 4), to_u32(p.row)};
+  std::vector<uint32_t> params = {0, to_u32(elements / 4), to_u32(p.row), inverse_row(p)};
   OperandList operands;
   for (const Part& part : p.parts) {
     operands.push_back(part.x);
@@ -205,6 +226,19 @@ void lower_fours(Lowering& l, const Problem& p, const Candidate& c) {
   l.emit(std::move(d));
 }
 
+void lower_rows_of_parts(Lowering& l, const Problem& p, const Candidate&) {
+  for (const Part& part : p.parts) {
+    const uint32_t length = to_u32(part.length);
+    if (!l.each<kernels::copy_rows>({.x = part.x, .y = p.y},
+                                    {.length = length,
+                                     .inverse_length = 1 / static_cast<float>(length),
+                                     .begin = to_u32(part.begin),
+                                     .skipped = to_u32(p.row - part.length)},
+                                    p.rows * part.length / 4))
+      copy_part(l, p, part);
+  }
+}
+
 void lower_copies(Lowering& l, const Problem& p, const Candidate&) {
   for (const Part& part : p.parts) copy_part(l, p, part);
 }
@@ -212,6 +246,7 @@ void lower_copies(Lowering& l, const Problem& p, const Candidate&) {
 constexpr Variant<Problem, void> kVariants[] = {
     {"joined", always, joined_candidates, lower_joined},
     {"fours", fours_apply, fours_candidates, lower_fours},
+    {"rows", in_fours, rows_candidates, lower_rows_of_parts},
     {"copies", always, copies_candidates, lower_copies},
 };
 

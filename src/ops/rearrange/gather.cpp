@@ -80,9 +80,10 @@ void Gather::lower(Lowering& l) const {
   const uint32_t inner = to_u32(s.inner);
   const bool is_signed = is_signed_integer(indices.dtype);
   if (l.out().dtype != DType::c64 && in_fours(table.view, s.axis + 1) &&
-      l.each<kernels::gather_fours>({.table = rows, .indices = indices, .y = l.out()},
-                                    {.count = count, .length = length, .inner = inner},
-                                    l.out().view.elements() / 4, {.SIGNED = is_signed}))
+      l.each<kernels::gather_fours>(
+          {.table = rows, .indices = indices, .y = l.out()},
+          {.count = count, .length = length, .inner = inner, .inverse_inner = 1 / static_cast<float>(inner)},
+          l.out().view.elements() / 4, {.SIGNED = is_signed}))
     return;
   l.flat<kernels::gather>({.table = rows, .indices = indices, .y = l.out()},
                           {.count = count, .length = length, .inner = inner}, {.SIGNED = is_signed});

@@ -11,11 +11,12 @@ struct Params {
   count: u32,  // of indices
   length: u32,  // of the gathered axis
   inner: u32,  // elements after it
+  inverse_inner: f32,  // 1 / inner
 }
 
 fn task(q: u32) {
   let i = 4u * q;
-  let row = i / params.inner;
+  let row = quotient(i, params.inner, params.inverse_inner);
   var o = 0u;
   if (row >= params.count) { o = row / params.count; }
   let entry = clamped_index(indices_at(row - o * params.count), params.length);
