@@ -38,7 +38,9 @@ struct Caps {
   bool timestamps = false;
   uint32_t subgroup_min_size = 0;
   uint32_t subgroup_max_size = 0;
+  bool subgroup_size_control = false;                  // a kernel may say which of the sizes it wants
   std::vector<SubgroupMatrix> subgroup_matrices = {};  // none without DeviceOptions::experimental
+  bool emulated_matrices = false;                      // kernels have arrays instead of them
   uint64_t max_buffer_bytes = 256u << 20;
   uint64_t max_binding_bytes = 128u << 20;
   uint32_t max_storage_buffers = 8;  // per shader stage
@@ -57,6 +59,9 @@ struct CapsOverride {
   uint64_t max_buffer_bytes = 0;
   uint32_t max_storage_buffers = 0;
   uint32_t max_workgroups_per_dimension = 0;
+  // Not less than the device has, but other matrix units, made of arrays: slow, for tests of kernels that no
+  // device at hand can run.
+  std::vector<SubgroupMatrix> emulated_matrices = {};
   bool no_f16 = false;
   bool no_subgroups = false;
 };

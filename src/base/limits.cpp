@@ -32,6 +32,10 @@ Caps lowered(Caps caps, const CapsOverride& limits) {
   lower(caps.max_buffer_bytes, limits.max_buffer_bytes);
   lower(caps.max_storage_buffers, limits.max_storage_buffers);
   lower(caps.max_workgroups_per_dimension, limits.max_workgroups_per_dimension);
+  if (!limits.emulated_matrices.empty()) {
+    caps.subgroup_matrices = limits.emulated_matrices;
+    caps.emulated_matrices = true;
+  }
   if (limits.no_f16) {
     caps.shader_f16 = false;
     std::erase_if(caps.subgroup_matrices, [](const SubgroupMatrix& s) {

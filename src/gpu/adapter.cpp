@@ -208,6 +208,7 @@ AdapterInfo describe(int index, const wgpu::Adapter& adapter) {
       .timestamps = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::TimestampQuery)),
       .subgroup_min_size = raw.subgroupMinSize,
       .subgroup_max_size = raw.subgroupMaxSize,
+      .subgroup_size_control = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::SubgroupSizeControl)),
       .subgroup_matrices = matrices_of(adapter),
       // Sizes of buffers and copies are multiples of 4; 4 GiB - 1 is what drivers with a 32-bit limit say.
       .max_buffer_bytes = limits.maxBufferSize / 4 * 4,

@@ -15,7 +15,7 @@ struct Candidate {
     uint32_t value;
   };
   double ns = 0;
-  InlineVector<Constant, 4> constants = {};  // values of the kernel's spec constants that are worth varying
+  InlineVector<Constant, 8> constants = {};  // values of the kernel's spec constants that are worth varying
   // The rest is filled in by choose(). Both are literals: names of rows and of forms, words with one space
   // between them.
   std::string_view row = {};

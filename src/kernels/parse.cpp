@@ -275,7 +275,8 @@ void find_reads_elsewhere(Kernel& k) {
 }
 
 void check_enables(const Kernel& k, const Lines& lines) {
-  static constexpr std::string_view kKnown[] = {"f16", "subgroups", "chromium_experimental_subgroup_matrix"};
+  static constexpr std::string_view kKnown[] = {"f16", "subgroups", "subgroup_size_control",
+                                                "chromium_experimental_subgroup_matrix"};
   for (const std::string& e : k.enables) {
     if (!std::ranges::contains(kKnown, e))
       fail(ErrorKind::invalid_argument, "{}: a kernel cannot enable {}; it can enable {}", lines.file, e,

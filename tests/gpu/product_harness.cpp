@@ -91,7 +91,7 @@ void Products::run(const Case& c, std::string_view loop, const Device& device) {
 }
 
 void Products::run_regions(const Case& c, std::string_view loop, const std::vector<Region>& regions) {
-  check_case(c, loop, full_device(), [&](Lowering& l, const Product& whole) {
+  check_case(c, loop, device(), [&](Lowering& l, const Product& whole) {
     Product p = whole;
     for (const Region& r : regions) {
       p.region = r;
@@ -101,7 +101,7 @@ void Products::run_regions(const Case& c, std::string_view loop, const std::vect
 }
 
 void Products::run_parts(const Case& c, std::string_view loop, int64_t parts) {
-  check_case(c, loop, full_device(), [&](Lowering& l, const Product& whole) {
+  check_case(c, loop, device(), [&](Lowering& l, const Product& whole) {
     Product p = whole;
     p.region = {{0, p.size.batch}, {0, p.size.m}, {0, p.size.n}, {0, p.size.k}};
     p.k_parts = parts;

@@ -33,8 +33,12 @@ struct Case {
 
 class Products : public ::testing::Test {
  protected:
+  // Where products run unless they are told.
+  virtual const Device& device() const { return full_device(); }
+
   // A product through products::lower.
-  void run(const Case& c, std::string_view loop, const Device& device = full_device());
+  void run(const Case& c, std::string_view loop) { run(c, loop, device()); }
+  void run(const Case& c, std::string_view loop, const Device& device);
   // One dispatch for each of these regions.
   void run_regions(const Case& c, std::string_view loop, const std::vector<Region>& regions);
   // The sums over parts of k, each stored on its own, and their sum.

@@ -16,7 +16,7 @@ std::vector<Device>& opened() {
 }
 
 const Device* open(const DeviceOptions& options) {
-  opened().reserve(2);  // references to both stay valid
+  opened().reserve(4);  // references to all stay valid
   opened().push_back(Device::open(options));
   return &opened().back();
 }
@@ -52,6 +52,23 @@ const Device& small_device() {
     options.limits.no_subgroups = true;
     return open(options);
   }();
+  return *device;
+}
+
+const Device& emulating_device() {
+  static const Device* const device = [] {
+    DeviceOptions options;
+    options.limits.emulated_matrices = {{DType::f32, DType::f32, 8, 8, 8},
+                                        {DType::f16, DType::f32, 16, 16, 16},
+                                        {DType::f16, DType::f32, 8, 16, 16},
+                                        {DType::i8, DType::i32, 16, 16, 16}};
+    return open(options);
+  }();
+  return *device;
+}
+
+const Device& experimental_device() {
+  static const Device* const device = open({.experimental = true});
   return *device;
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/checked.h"
+#include "kernels/fragment.h"
 #include "kernels/parse.h"
 #include "kernels/rename.h"
 #include "ops/products/product.h"
@@ -249,6 +250,10 @@ struct Part {
   std::string text;
 };
 
+std::string_view mul_text(const Product& p) {
+  return p.mul_type() == DType::f16 ? "f16" : wgsl_type(p.mul_type());
+}
+
 // How a product is added to a sum: one and four of them.
 std::string multiply_add(const Product& p) {
   std::string one = "sum_t(a) * sum_t(b) + c";
@@ -277,7 +282,7 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
   for (Part& part : parts) members += take_params(part.text);
   parts.push_back({"epilogue", epilogue_text(p.expr, code, members)});
   std::string common = formatted("struct Params {{\n{}}}\nalias mul_t = {};\nalias sum_t = {};\n", members,
-                                 wgsl_type(p.mul_type()), wgsl_type(p.sum_type()));
+                                 mul_text(p), wgsl_type(p.sum_type()));
   common += multiply_add(p);
   // All updates of a sum one after the other: on CPUs it then stays in a register.
   common +=
@@ -301,17 +306,24 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
 // One text, without declarations that nothing uses, which would only take the device's compiler time.
 std::string needed_text(const std::vector<Part>& parts) {
   std::string out = formatted("//# {} 1\n", parts.back().place);
+  constexpr std::string_view kUse = "//@ use ";
+  std::vector<std::string_view> used;  // fragments
   std::vector<Declaration> all;
   for (const Part& part : parts) {
     for (std::string_view rest = part.text; !rest.empty();) {
       const std::string_view line = rest.substr(0, rest.find('\n') + 1);
-      if (line.starts_with("//@ ")) out += line;
+      if (line.starts_with("//@ ") || line.starts_with("enable ")) out += line;
+      if (line.starts_with(kUse)) used.push_back(line.substr(kUse.size(), line.size() - kUse.size() - 1));
       rest.remove_prefix(line.size());
     }
     std::ranges::move(parse_fragment(part.place, part.text).declarations, std::back_inserter(all));
   }
   std::set<std::string_view> needed;
   std::vector<std::string_view> asked = {"main", "Params"};
+  for (const std::string_view name : used) {
+    for (const Declaration& d : find_fragment(name)->declarations)
+      asked.insert(asked.end(), d.uses.begin(), d.uses.end());
+  }
   while (!asked.empty()) {
     const std::string_view one = asked.back();
     asked.pop_back();
@@ -334,7 +346,7 @@ KernelPtr kernel_of(const Product& p, const Launch& launch, bool four, const Exp
   static Known& known = *new Known;  // never destroyed: other statics may lower
   std::string key = formatted("{}|{} {}|{} {}|{} {}|{}|{} {}|{} {}", p.fours ? to_string(*p.fours) : "",
                               launch.name, launch.id, p.a->id(), p.a->along_k(), p.b->id(), p.b->along_k(),
-                              p.y->id(), wgsl_type(p.mul_type()), wgsl_type(p.sum_type()), four, p.run == 0);
+                              p.y->id(), mul_text(p), wgsl_type(p.sum_type()), four, p.run == 0);
   if (!p.expr.steps.empty()) {
     key += formatted("|{}|{}|{}|{}", p.expr.inputs.size(), rounded("v", p.expr.inputs[0]), code.statements,
                      code.result);

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "ops/products/loop_dot.h"
 #include "ops/products/loop_eighths.h"
+#include "ops/products/loop_matrix.h"
 #include "ops/products/loop_plain.h"
 #include "ops/products/loop_rows.h"
 #include "ops/products/loop_slide.h"
@@ -22,8 +23,8 @@ double bytes_per_element(DType dtype) {
   return static_cast<double>(device_bytes_of(dtype, kMany)) / kMany;
 }
 
-constexpr Loop kLoops[] = {rows::kLoop,  staged::kLoop, dot::kLoop,  eighths::kLoop,
-                           tiled::kLoop, slide::kLoop,  taps::kLoop, plain::kLoop};
+constexpr Loop kLoops[] = {rows::kLoop,  staged::kLoop, dot::kLoop,    eighths::kLoop, tiled::kLoop,
+                           slide::kLoop, taps::kLoop,   matrix::kLoop, plain::kLoop};
 
 }  // namespace
 
@@ -44,7 +45,7 @@ DType Product::sum_type() const {
   return a->dtype() == DType::u32 ? DType::u32 : DType::i32;
 }
 
-DType Product::mul_type() const { return fours ? DType::u32 : sum_type(); }
+DType Product::mul_type() const { return fours ? DType::u32 : factors.value_or(sum_type()); }
 
 double Product::results() const {
   return static_cast<double>(size.batch) * static_cast<double>(size.m) * static_cast<double>(size.n);

@@ -119,11 +119,12 @@ struct Product {
   int64_t k_parts = 1;         // sums over parts of k, each stored as batches of its own; no epilogue
   Region region = {};          // what is computed: all of it unless the product is cut
   std::optional<DType> fours;  // i8 or u8: a and b are words with four of them, and k counts words
+  std::optional<DType> factors = {};  // the type of the factors, if it is not that of sums: f16
 
   // All ops with products share what is measured.
   static constexpr std::string_view kFamily = "product";
   std::string key() const;
-  DType mul_type() const;  // of the factors: that of sums, or u32 for words with four bytes
+  DType mul_type() const;  // of the factors: that of sums, f16, or u32 for words with four bytes
   DType sum_type() const;  // f32 for floats, i32 or u32 for integers
   // How many sums there are in all of it, without those of parts of k.
   double results() const;
