@@ -43,6 +43,17 @@ struct DebugOptions {
   std::function<void(const std::string& text)> log = {};
 };
 
+// Which matrix units products may use, of those that DeviceOptions::experimental offers. The flags are those
+// of the Rust crate.
+struct MatrixUnitOptions {
+  bool f16 = true;  // off: $RLX_WGPU_NO_COOP_F16_VK, $RLX_WGPU_COOP_F16_VK_DISABLE
+  bool f32 = true;  // off: $RLX_WGPU_NO_COOP_F32
+  // Products of f32 use units of f32 wherever they can, whatever the estimates say. $RLX_WGPU_FORCE_COOP_F32
+  bool force_f32 = false;
+  // Factors may be rounded to f16 for them, if the precision allows it. Off: $RLX_WGPU_COOP_F16_VK_FORCE_WIDE
+  bool round = true;
+};
+
 struct CompileOptions {
   // Symbols bound once and for all; the others are bound by the shapes of the inputs of each run.
   SymbolValues symbols = {};
@@ -57,11 +68,12 @@ struct CompileOptions {
   bool keep_intermediates = false;
   // How many plans for different shapes are kept, at least one.
   int64_t max_plans = 8;
-  // What products and sums may be rounded to (rlx/precision.h); so far all precisions compute what `exact`
-  // does. $RLX_PRECISION=exact|mixed|fast overrides it.
+  // What products and sums may be rounded to (rlx/precision.h). $RLX_PRECISION=exact|mixed|fast overrides it;
+  // $RLX_WGPU_COOP_F16_VK_ENABLE makes `exact` `mixed`.
   Precision precision = Precision::exact;
   // Precision::exact under another name, whatever `precision` says. Also $RLX_WGPU_MATMUL_F32_ONLY.
   bool matmul_f32_only = false;
+  MatrixUnitOptions matrix_units = {};
   // The same inputs give the same bits in every run on one device. Off: kernels whose sums depend on the
   // order in which invocations arrive may be used too, as scatters of floats have them.
   bool deterministic = true;

@@ -15,6 +15,7 @@
 
 #include "rlx/executable.h"
 #include "rlx/export.h"
+#include "rlx/precision.h"
 
 RLX_EXPORT_BEGIN
 namespace rlx {
@@ -66,6 +67,9 @@ struct NodeCheck {
   // The first wrong element.
   int64_t index = -1;
   double got = 0, want = 0, allowed = 0;
+  // If the node's factors were rounded (Precision::mixed): what is allowed for its element with the largest
+  // error.
+  double bound = 0;
 };
 // Needs CompileOptions::keep_intermediates, all symbols bound, and an earlier run. `done` is called after
 // each node.
@@ -91,10 +95,12 @@ struct OutputCheck {
   double got = 0, want = 0, allowed = 0;
 };
 // `graph` has no symbols; `leaves` holds its inputs, params and states (before the run; zeros if not given)
-// by name, `outputs` what the run returned. `done` is called after each node of each of the runs.
+// by name, `outputs` what the run returned, with this precision. `done` is called after each node of each of
+// the runs.
 std::vector<OutputCheck> verify_outputs(
     const Graph& graph, const NamedTensors& leaves, const NamedTensors& outputs,
-    const std::function<void(int64_t nodes_done, int64_t nodes)>& done = {});
+    const std::function<void(int64_t nodes_done, int64_t nodes)>& done = {},
+    Precision precision = Precision::exact);
 // "output 'y' is wrong: element 3 of f32[4] is 0.47 instead of 10, ...", or that it agrees.
 std::string to_text(const OutputCheck& check);
 

@@ -8,12 +8,12 @@
 RLX_EXPORT_BEGIN
 namespace rlx {
 
-// What matmuls, attention and reductions may round to on the way. Each allows what it says and everything
-// more accurate; in this version only `exact` has kernels, so all three compute the same numbers.
+// What products of matrices may round to on the way. Each allows what it says and everything more accurate;
+// docs/arithmetic.md has the bounds.
 enum class Precision {
   exact,  // products and sums are never below f32, whatever the types of the operands
-  mixed,  // operands may be rounded to f16 where the result's bound allows it; sums are f32
-  fast,   // f16 throughout
+  mixed,  // factors may be rounded to f16, scaled so that none overflows; sums are f32
+  fast,   // sums may be f16 too; in this version no kernel has such sums, so it is `mixed`
 };
 
 std::string_view to_string(Precision precision);

@@ -53,11 +53,15 @@ Verification verify_run(Executable& exe, const RunSetup& setup, const NamedTenso
   if (bad != checks.end()) out.bad = *bad;
   out.skipped = std::ranges::count_if(checks, &NodeCheck::skipped);
   out.agree = std::ranges::count_if(checks, [](const NodeCheck& c) { return !c.skipped && c.wrong == 0; });
+  std::ranges::copy_if(checks, std::back_inserter(out.rounded),
+                       [](const NodeCheck& c) { return c.bound > 0; });
   out.outputs_skipped = repeat > 1 && has_states(setup.graph);
   if (out.outputs_skipped) return out;
   Progress progress("computing the graph on the CPU, nodes");
-  out.outputs = verify_outputs(setup.graph, setup.leaves.all(), outputs,
-                               [&](int64_t done, int64_t all) { progress.update(done, all); });
+  out.outputs = verify_outputs(
+      setup.graph, setup.leaves.all(), outputs,
+      [&](int64_t done, int64_t all) { progress.update(done, all); },
+      out.rounded.empty() ? Precision::exact : Precision::mixed);
   return out;
 }
 
@@ -70,6 +74,11 @@ void show(const Verification& result) {
       print(
           formatted(" ({} not checked: they read a state that has been overwritten since)", result.skipped));
     print("\n");
+  }
+  if (!result.rounded.empty()) {
+    print("factors were rounded to f16 (largest error, and what is allowed there):\n");
+    for (const NodeCheck& c : result.rounded)
+      print(formatted("  {} ({}) {}  {:.3g} of {:.3g}\n", c.node, c.op, c.type, c.max_error, c.bound));
   }
   if (result.outputs_skipped)
     print("outputs not checked from the inputs on: the states have changed with each repeat\n");
@@ -86,6 +95,11 @@ Json to_json(const Verification& result) {
   }
   Json out = Json::object(
       {{"nodes_agree", result.agree}, {"nodes_not_checked", result.skipped}, {"outputs", outputs}});
+  Json rounded = Json::array();
+  for (const NodeCheck& c : result.rounded)
+    rounded.add(
+        Json::object({{"node", c.node}, {"op", c.op}, {"max_error", c.max_error}, {"bound", c.bound}}));
+  out.set("rounded_nodes", rounded);
   if (!result.bad) return out;
   Json node = json_of(*result.bad);
   node.set("node", result.bad->node);

@@ -11,9 +11,10 @@
 namespace rlx::cli {
 
 struct Verification {
-  int64_t agree = 0;             // nodes
-  int64_t skipped = 0;           // they read a state that has been overwritten since
-  std::optional<NodeCheck> bad;  // the first node that is wrong
+  int64_t agree = 0;               // nodes
+  int64_t skipped = 0;             // they read a state that has been overwritten since
+  std::optional<NodeCheck> bad;    // the first node that is wrong
+  std::vector<NodeCheck> rounded;  // nodes whose factors were rounded
   // From the inputs on; none if states have changed with each repeat.
   std::vector<OutputCheck> outputs;
   bool outputs_skipped = false;

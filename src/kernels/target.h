@@ -51,6 +51,9 @@ class ChoiceLog;
 struct Target {
   Caps caps = {};
   Precision precision = Precision::exact;
+  // MatrixUnitOptions::round and force_f32.
+  bool rounds_factors = true;
+  bool prefers_f32_units = false;
   // A kernel whose result depends on the order in which invocations arrive must not apply.
   bool deterministic = true;
   // The graph has symbols: kernels are made for classes of sizes instead of for one exactly, so that a run

@@ -78,6 +78,7 @@ struct Form {
   double share = 1;       // how long a kernel takes, measured by what its row estimates
   double extra_ns = 0;    // of other dispatches
   InlineVector<Candidate::Constant, 1> constants = {};
+  std::string_view row = {};  // the only one that it is for; empty: all
 };
 
 // A row and the constants to make its kernel with.
@@ -144,6 +145,7 @@ Choice<Problem, Made> choose(const Target& target, std::string_view op,
   std::vector<Candidate> all;
   const auto add = [&](const Problem& p, const Form<Problem>* form) {
     for (const Variant<Problem, Made>& row : table) {
+      if (form && !form->row.empty() && form->row != row.name) continue;
       if (!row.applies(target, p)) continue;
       for (Candidate& c : row.candidates(target, p)) {
         c.row = row.name;

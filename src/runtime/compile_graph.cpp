@@ -25,6 +25,13 @@ CompileOptions with_environment(CompileOptions options) {
       throw e.within("the environment variable RLX_PRECISION");
     }
   }
+  if (options.precision == Precision::exact && env_flag("RLX_WGPU_COOP_F16_VK_ENABLE"))
+    options.precision = Precision::mixed;
+  MatrixUnitOptions& units = options.matrix_units;
+  units.f16 &= !env_flag("RLX_WGPU_NO_COOP_F16_VK") && !env_flag("RLX_WGPU_COOP_F16_VK_DISABLE");
+  units.f32 &= !env_flag("RLX_WGPU_NO_COOP_F32");
+  units.force_f32 |= env_flag("RLX_WGPU_FORCE_COOP_F32");
+  units.round &= !env_flag("RLX_WGPU_COOP_F16_VK_FORCE_WIDE");
   options.packed_attention &= !env_flag("RLX_WGPU_NO_PACKED_BSHD_ATTN");
   options.matmul_f32_only |= env_flag("RLX_WGPU_MATMUL_F32_ONLY");
   options.force_input_upload |= env_flag("RLX_WGPU_FORCE_INPUT_UPLOAD");
@@ -57,10 +64,17 @@ ForcedVariants forced_kernels(const CompileOptions& options) {
 }  // namespace
 
 Target make_target(const Caps& caps, const CompileOptions& options) {
-  return {.caps = caps,
-          .precision = options.matmul_f32_only ? Precision::exact : options.precision,
-          .deterministic = options.deterministic,
-          .forced = forced_kernels(options)};
+  Target target{.caps = caps,
+                .precision = options.matmul_f32_only ? Precision::exact : options.precision,
+                .rounds_factors = options.matrix_units.round,
+                .prefers_f32_units = options.matrix_units.force_f32,
+                .deterministic = options.deterministic,
+                .forced = forced_kernels(options)};
+  std::erase_if(target.caps.subgroup_matrices, [&](const SubgroupMatrix& unit) {
+    return (unit.component == DType::f16 && !options.matrix_units.f16) ||
+           (unit.component == DType::f32 && !options.matrix_units.f32);
+  });
+  return target;
 }
 
 // --- Compiling ---

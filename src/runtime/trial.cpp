@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/products/product_op.h"
 #include "rlx/graph.h"
 
 namespace rlx {
@@ -47,10 +48,12 @@ std::vector<RefTensor> Trial::run_moved(const Node& n, const std::vector<const R
                                         double relative) {
   std::vector<RefTensor> copies(inputs.size());
   std::vector<const RefTensor*> moved(inputs.size(), nullptr);
+  const ProductOp* const product = as_product(*n.op);
+  const auto factors = static_cast<size_t>(product ? product->own_inputs() : 0);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]) continue;
     copies[i] = *inputs[i];
-    move(copies[i], relative);
+    move(copies[i], i < factors ? std::max(relative, factors_) : relative);
     moved[i] = &copies[i];
   }
   return run_reference(n, moved);

@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "ir/reference.h"
+#include "rlx/precision.h"
 
 namespace rlx {
 
 // The same seed moves values the same way.
 class Trial {
  public:
-  explicit Trial(uint32_t seed) : random_(seed), flushes_(seed % 2 == 1) {}
+  // What products multiply is moved by what the precision rounds off.
+  explicit Trial(uint32_t seed, Precision precision = Precision::exact)
+      : random_(seed), factors_(precision == Precision::exact ? 0 : 0x1p-11), flushes_(seed % 2 == 1) {}
 
   // The node's results, moved within what its op's tolerance and the types of its outputs allow.
   std::vector<RefTensor> run(const Node& n, const std::vector<const RefTensor*>& inputs);
@@ -25,7 +28,8 @@ class Trial {
 
   std::mt19937 random_;
   std::uniform_real_distribution<double> uniform_{-1, 1};
-  bool flushes_;  // turns subnormal numbers into 0, as devices may
+  double factors_;  // relative to them
+  bool flushes_;    // turns subnormal numbers into 0, as devices may
 };
 
 // The numbers of a tensor of floats or of c64 (two per element).

@@ -102,9 +102,10 @@ OutputCheck check_output(const std::string& name, const Tensor& got, const Outpu
 
 }  // namespace
 
-std::vector<OutputCheck> verify_outputs(
-    const Graph& written, const NamedTensors& leaves, const NamedTensors& outputs,
-    const std::function<void(int64_t nodes_done, int64_t nodes)>& done) try {
+std::vector<OutputCheck> verify_outputs(const Graph& written, const NamedTensors& leaves,
+                                        const NamedTensors& outputs,
+                                        const std::function<void(int64_t nodes_done, int64_t nodes)>& done,
+                                        Precision precision) try {
   const Graph graph = inline_calls(written);  // the nodes in a body are as inexact as others
   const bool decisions = has_decisions(graph);
   // A decision may go either way: with more trials, the other way is missed less often.
@@ -118,7 +119,7 @@ std::vector<OutputCheck> verify_outputs(
   std::vector<Outputs> trials;
   for (uint32_t seed = 1; seed <= trial_count; ++seed) {
     before += graph.size();
-    Trial trial(seed);
+    Trial trial(seed, precision);
     trials.push_back(evaluate(
         graph, leaves,
         [&](const Node& n, const std::vector<const RefTensor*>& inputs) { return trial.run(n, inputs); },

@@ -19,7 +19,7 @@ fn multiplied(a: Left, b: Right, sums: Sums) -> Sums {
     let i = lane_of_unit + e * WIDTH;
     var sum = sum_t(sums[e]);
     for (var k = 0u; k < UNIT_K; k++) {
-      sum = mad_one(a_tile[a.at + i / UNIT_N * STRIDE + k], b_tile[b.at + i % UNIT_N * STRIDE + k], sum);
+      sum = mad_one(mul_t(a_tile[a.at + i / UNIT_N * STRIDE + k]), mul_t(b_tile[b.at + i % UNIT_N * STRIDE + k]), sum);
     }
     out[e] = unit_sum_t(sum);
   }

@@ -193,6 +193,7 @@ std::vector<std::string> conv_variants() {
 
 void lower_conv(Lowering& l, std::string_view op, const ConvProblem& p) {
   Product whole = make_product(p);
+  whole.may_round = true;
   const auto binds_alone = [&] {
     Product bare = whole;
     bare.extra.clear();

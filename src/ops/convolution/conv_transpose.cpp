@@ -297,6 +297,7 @@ void lower_tiles(Lowering& l, const ConvProblem& p) {
       Grouped{p.x.with_view(p.x.view.permute({0, 1, 3, 4, 5, 2})), 2, 3});
   product.y = std::make_shared<products::StoreStrided>(tiled(p.y));
   product.expr = p.expr;
+  product.may_round = true;
   for (const Operand& e : p.extra) product.extra.push_back(tiled(e));
   products::lower(l, ConvTranspose::kName, std::move(product));
 }

@@ -194,6 +194,7 @@ products::Product make_product(const Operand& a, products::Grouped right, const 
   p.a = std::make_shared<products::LoadStrided>(left);
   p.b = products::load_matrix(right);
   p.y = std::make_shared<products::StoreStrided>(out);
+  p.may_round = true;
   return p;
 }
 
@@ -258,7 +259,10 @@ void MatMul::lower(Lowering& l) const {
 }
 
 void lower_product(Lowering& l, const Operand& a, const Operand& b, const Operand& y) {
-  if (y.view.elements() > 0) products::lower(l, MatMul::kName, make_product(a, by_columns(b), y, {}, {}));
+  if (y.view.elements() == 0) return;
+  products::Product p = make_product(a, by_columns(b), y, {}, {});
+  p.may_round = false;  // the errors of a recurrent network's steps add up
+  products::lower(l, MatMul::kName, std::move(p));
 }
 
 // All columns, then those of each output.

@@ -116,12 +116,13 @@ fn span_after(s: Span, k_end: u32) -> Span {
   return Span(s.run + 1u, 0u, min(params.run, k_end - min(begin, k_end)));
 }
 
-fn put(t: Tile, row: u32, col: u32, v: sum_t) {
-  y_store(y_line(t.y_batch, row), col, epilogue(of_present(t, row, col, v), t.batch * params.m + row, col));
+fn put(t: Tile, row: u32, col: u32, sum: sum_t) {
+  let v = of_present(t, row, col, unscaled(t, row, col, sum));
+  y_store(y_line(t.y_batch, row), col, epilogue(v, t.batch * params.m + row, col));
 }
 // Four columns, of which those past the last are not stored.
 fn put4(t: Tile, row: u32, col: u32, sums: vec4<sum_t>) {
-  let v = four_of_present(t, row, col, sums);
+  let v = four_of_present(t, row, col, four_unscaled(t, row, col, sums));
   store_four(y_line(t.y_batch, row), col, v, t.batch * params.m + row);
 }
 )";
@@ -159,6 +160,28 @@ fn k_range_of(t: Tile, lane: u32) -> vec2u {
   return workgroupUniformLoad(&depth);
 }
 )";
+
+// Sums of factors that were multiplied by powers of two. In two steps, since the two exponents together may
+// be beyond f32.
+constexpr std::string_view kNoScales =
+    R"(fn unscaled(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t { return v; }
+fn four_unscaled(t: Tile, row: u32, col: u32, v: vec4<sum_t>) -> vec4<sum_t> { return v; }
+)";
+constexpr std::string_view kScales =
+    R"(fn unscaled(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t {
+  let e = -(a_exponent(t.batch, row) + b_exponent(t.batch, col));
+  return v * power_of_two(e / 2) * power_of_two(e - e / 2);
+}
+fn four_unscaled(t: Tile, row: u32, col: u32, v: vec4<sum_t>) -> vec4<sum_t> {
+  let last = params.col_end - 1u;
+  return vec4<sum_t>(unscaled(t, row, col, v.x), unscaled(t, row, min(col + 1u, last), v.y),
+                     unscaled(t, row, min(col + 2u, last), v.z), unscaled(t, row, min(col + 3u, last), v.w));
+}
+)";
+constexpr std::string_view kExponent = R"(//@ in x_exponents int
+fn x_exponent(batch: u32, line: u32) -> i32 { return x_exponents_at(batch * x_TOTAL + line); }
+)";
+constexpr std::string_view kNoExponent = "fn x_exponent(batch: u32, line: u32) -> i32 { return 0; }\n";
 
 constexpr std::string_view kAllPresent =
     R"(fn of_present(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t { return v; }
@@ -250,10 +273,6 @@ struct Part {
   std::string text;
 };
 
-std::string_view mul_text(const Product& p) {
-  return p.mul_type() == DType::f16 ? "f16" : wgsl_type(p.mul_type());
-}
-
 // How a product is added to a sum: one and four of them.
 std::string multiply_add(const Product& p) {
   std::string one = "sum_t(a) * sum_t(b) + c";
@@ -277,12 +296,20 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
   std::vector<Part> parts = {{formatted("load_{}.h", p.a->name()), load_text(*p.a, "a", launch.wgsl)},
                              {formatted("load_{}.h", p.b->name()), load_text(*p.b, "b", launch.wgsl)},
                              {formatted("store_{}.h", p.y->name()), p.y->wgsl()}};
+  if (p.halved) {
+    const auto text = [](const Operand& exponents, std::string_view name, std::string_view total) {
+      return renamed(for_operand(exponents.present() ? kExponent : kNoExponent, name),
+                     {{formatted("{}_TOTAL", name), total}});
+    };
+    parts.push_back(
+        {"exponents", text(p.a_exponents, "a", "params.m") + text(p.b_exponents, "b", "params.n")});
+  }
   std::string members;
   for (const std::string_view word : kHead) members += formatted("  {}: u32,\n", word);
   for (Part& part : parts) members += take_params(part.text);
   parts.push_back({"epilogue", epilogue_text(p.expr, code, members)});
   std::string common = formatted("struct Params {{\n{}}}\nalias mul_t = {};\nalias sum_t = {};\n", members,
-                                 mul_text(p), wgsl_type(p.sum_type()));
+                                 wgsl_type(p.mul_type()), wgsl_type(p.sum_type()));
   common += multiply_add(p);
   // All updates of a sum one after the other: on CPUs it then stays in a register.
   common +=
@@ -298,6 +325,7 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
   };
   common += either("fn x_skips(") || either("fn x_zero(") ? kRangeOfTables : kRangeOfSizes;
   common += either("fn x_misses(") ? kSomeMissing : kAllPresent;
+  common += p.halved ? kScales : kNoScales;
   parts.push_back({"compose.cpp", std::move(common)});
   parts.push_back({formatted("loop_{}.h", launch.name), std::string(launch.wgsl)});
   return parts;
@@ -344,9 +372,11 @@ KernelPtr kernel_of(const Product& p, const Launch& launch, bool four, const Exp
     std::unordered_map<std::string, std::weak_ptr<const Kernel>> kernels;
   };
   static Known& known = *new Known;  // never destroyed: other statics may lower
+  const auto exponents = [](const Operand& o) { return o.present() ? "exponents" : ""; };
   std::string key = formatted("{}|{} {}|{} {}|{} {}|{}|{} {}|{} {}", p.fours ? to_string(*p.fours) : "",
                               launch.name, launch.id, p.a->id(), p.a->along_k(), p.b->id(), p.b->along_k(),
-                              p.y->id(), mul_text(p), wgsl_type(p.sum_type()), four, p.run == 0);
+                              p.y->id(), wgsl_type(p.mul_type()), wgsl_type(p.sum_type()), four, p.run == 0);
+  if (p.halved) key += formatted("|halved {} {}", exponents(p.a_exponents), exponents(p.b_exponents));
   if (!p.expr.steps.empty()) {
     key += formatted("|{}|{}|{}|{}", p.expr.inputs.size(), rounded("v", p.expr.inputs[0]), code.statements,
                      code.result);
@@ -404,6 +434,9 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
   Region stored = r;
   if (p.k_parts > 1) stored.batch = {0, p.k_parts * p.size.batch};
   add(p.y->bind(four, stored), "y");
+  for (const Operand& exponents : {p.a_exponents, p.b_exponents}) {
+    if (exponents.present()) operands.push_back(exponents);
+  }
   for (const Grouped& e : p.extra) {
     Operand bound = e.operand;
     bound.outer_rank = e.first_axes + e.second_axes;

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/checked.h"
+#include "ops/products/halves.h"
 #include "ops/products/panels.h"
 #include "ops/products/product.h"
 #include "ops/products/store_strided.h"
@@ -122,6 +123,8 @@ std::vector<Form<Product>> other_forms(const Target& target, const Product& p) {
       }
     }
   }
+  if (const std::optional<Product> form = with_halves(target, p))
+    out.push_back({typical(target, *form), kHalved, 1, halves_ns(r, p), {}, kMatrix});
   if (const std::optional<Product> form = with_panels(target, p))
     out.push_back({typical(target, *form), kPaneled, 1, panels_ns(r, p)});
   return out;

@@ -18,7 +18,7 @@ namespace rlx::products::matrix {
 inline constexpr std::string_view kStageAlongK = R"(
 const x_FOURS: u32 = x_LINES * STEP / 4u;
 const x_EACH: u32 = (x_FOURS + LANES - 1u) / LANES;
-var<workgroup> x_tile: array<mul_t, x_LINES * STRIDE>;
+var<workgroup> x_tile: array<tile_t, x_LINES * STRIDE>;
 alias x_Staged = array<x_Line, x_EACH>;
 fn x_staged_from(batch: u32, first: u32, lane: u32) -> x_Staged {
   var lines: x_Staged;
@@ -26,6 +26,13 @@ fn x_staged_from(batch: u32, first: u32, lane: u32) -> x_Staged {
     lines[j] = x_line(batch, min(first + (lane + j * LANES) / (STEP / 4u), x_end() - 1u));
   }
   return lines;
+}
+fn x_scales_from(batch: u32, first: u32, lane: u32) -> array<f32, x_EACH> {
+  var scales: array<f32, x_EACH>;
+  for (var j = 0u; j < x_EACH; j++) {
+    scales[j] = x_scale(batch, min(first + (lane + j * LANES) / (STEP / 4u), x_end() - 1u));
+  }
+  return scales;
 }
 fn x_one_at(line: x_Line, k: u32, k_end: u32) -> mul_t {
   if (k >= k_end) { return mul_t(); }
@@ -40,24 +47,24 @@ fn x_four_at(line: x_Line, k: u32, k_end: u32) -> vec4<mul_t> {
   return vec4<mul_t>(x_one_at(line, k, k_end), x_one_at(line, k + 1u, k_end), x_one_at(line, k + 2u, k_end),
                      x_one_at(line, k + 3u, k_end));
 }
-fn x_fill(lines: ptr<function, x_Staged>, k: u32, k_end: u32, lane: u32) {
+fn x_fill(lines: ptr<function, x_Staged>, scales: ptr<function, array<f32, x_EACH>>, k: u32, k_end: u32, lane: u32) {
   for (var j = 0u; j < x_EACH; j++) {
     let i = lane + j * LANES;
     if (i >= x_FOURS) { break; }
     let first = 4u * (i % (STEP / 4u));
     let v = x_four_at(lines[j], k + first, k_end);
     let at = i / (STEP / 4u) * STRIDE + first;
-    x_tile[at] = v.x;
-    x_tile[at + 1u] = v.y;
-    x_tile[at + 2u] = v.z;
-    x_tile[at + 3u] = v.w;
+    x_tile[at] = as_tile(v.x, scales[j]);
+    x_tile[at + 1u] = as_tile(v.y, scales[j]);
+    x_tile[at + 2u] = as_tile(v.z, scales[j]);
+    x_tile[at + 3u] = as_tile(v.w, scales[j]);
   }
 }
 )";
 inline constexpr std::string_view kStageAlongLines = R"(
 const x_FOURS: u32 = x_LINES * STEP / 4u;
 const x_EACH: u32 = (x_FOURS + LANES - 1u) / LANES;
-var<workgroup> x_tile: array<mul_t, x_LINES * STRIDE>;
+var<workgroup> x_tile: array<tile_t, x_LINES * STRIDE>;
 alias x_Staged = array<x_QuadLine, x_EACH>;
 fn x_staged_from(batch: u32, first: u32, lane: u32) -> x_Staged {
   var lines: x_Staged;
@@ -66,7 +73,17 @@ fn x_staged_from(batch: u32, first: u32, lane: u32) -> x_Staged {
   }
   return lines;
 }
-fn x_fill(lines: ptr<function, x_Staged>, k: u32, k_end: u32, lane: u32) {
+fn x_scales_from(batch: u32, first: u32, lane: u32) -> array<vec4f, x_EACH> {
+  var scales: array<vec4f, x_EACH>;
+  for (var j = 0u; j < x_EACH; j++) {
+    let line = first + 4u * ((lane + j * LANES) % (x_LINES / 4u));
+    let last = x_end() - 1u;
+    scales[j] = vec4f(x_scale(batch, min(line, last)), x_scale(batch, min(line + 1u, last)),
+                      x_scale(batch, min(line + 2u, last)), x_scale(batch, min(line + 3u, last)));
+  }
+  return scales;
+}
+fn x_fill(lines: ptr<function, x_Staged>, scales: ptr<function, array<vec4f, x_EACH>>, k: u32, k_end: u32, lane: u32) {
   for (var j = 0u; j < x_EACH; j++) {
     let i = lane + j * LANES;
     if (i >= x_FOURS) { break; }
@@ -77,10 +94,10 @@ fn x_fill(lines: ptr<function, x_Staged>, k: u32, k_end: u32, lane: u32) {
       v = x_four_lines(x_quad(lines[j], s.run), s.first);
     }
     let at = 4u * (i % (x_LINES / 4u)) * STRIDE + of_step;
-    x_tile[at] = v.x;
-    x_tile[at + STRIDE] = v.y;
-    x_tile[at + 2u * STRIDE] = v.z;
-    x_tile[at + 3u * STRIDE] = v.w;
+    x_tile[at] = as_tile(v.x, scales[j].x);
+    x_tile[at + STRIDE] = as_tile(v.y, scales[j].y);
+    x_tile[at + 2u * STRIDE] = as_tile(v.z, scales[j].z);
+    x_tile[at + 3u * STRIDE] = as_tile(v.w, scales[j].w);
   }
 }
 )";
@@ -117,6 +134,15 @@ fn put_units(t: Tile, first_row: u32, first_col: u32, lane: u32) {
 }
 )";
 
+// What goes into the tiles: a factor, or one that is rounded after its line's scale has brought it into
+// range.
+inline constexpr std::string_view kAsItIs = R"(
+fn x_scale(batch: u32, line: u32) -> f32 { return 1.0; }
+)";
+inline constexpr std::string_view kScaled = R"(
+fn x_scale(batch: u32, line: u32) -> f32 { return power_of_two(x_exponent(batch, line)); }
+)";
+
 // How many units of a and of b a subgroup holds: it makes the sums of each with each.
 struct Part {
   int64_t m = 1, n = 1;
@@ -142,6 +168,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let b_at = subgroup % SUBGROUPS_ALONG_N * PART_COLS * STRIDE;
   var a_lines = a_staged_from(t.batch, t.row, lane);
   var b_lines = b_staged_from(t.batch, t.col, lane);
+  var a_scales = a_scales_from(t.batch, t.row, lane);
+  var b_scales = b_scales_from(t.batch, t.col, lane);
 )",
       attributes, emulated ? kEmulatedSubgroup : kRealSubgroup);
   const auto each = [&](auto&& write) {
@@ -152,8 +180,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   each([](int64_t m, int64_t n) { return formatted("  var s{}_{}: Sums;\n", m, n); });
   text += R"(  for (var k = k_range.x; k < k_range.y; k += STEP) {
     workgroupBarrier();
-    a_fill(&a_lines, k, k_range.y, lane);
-    b_fill(&b_lines, k, k_range.y, lane);
+    a_fill(&a_lines, &a_scales, k, k_range.y, lane);
+    b_fill(&b_lines, &b_scales, k, k_range.y, lane);
     workgroupBarrier();
     if (subgroup < SUBGROUPS) {
       for (var i = 0u; i < STEP; i += UNIT_K) {
@@ -182,8 +210,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 inline bool can_use(const Product& p, const SubgroupMatrix& unit) {
   if (p.fours) return unit.component == *p.fours && device_bytes(unit.result) == 4;
   if (p.sum_type() != DType::f32 || unit.result != DType::f32) return false;
-  return unit.component == DType::f32 ||
-         (unit.component == DType::f16 && p.a->dtype() == DType::f16 && p.b->dtype() == DType::f16);
+  if (unit.component == DType::f32) return !p.halved;
+  return unit.component == DType::f16 &&
+         (p.halved || (p.a->dtype() == DType::f16 && p.b->dtype() == DType::f16));
 }
 
 inline bool applies(const Target& target, const Product& p) {
@@ -217,11 +246,11 @@ inline Shape shape_of(const Caps& caps, const SubgroupMatrix& unit, int64_t rows
   return s;
 }
 
-// The fraction of `Rates::flops_per_ns`: of CPUs measured with lavapipe (a fifth of what loop_staged
+// The fraction of `Rates::flops_per_ns`: of CPUs measured with lavapipe (an eighth of what loop_staged
 // reaches), of GPUs guessed from what makers say of their units.
 inline Share share_of(const Caps& caps, const SubgroupMatrix& unit) {
   if (caps.emulated_matrices) return {.cpu = 0.01, .gpu = 0.01};
-  return {.cpu = 0.15, .gpu = unit.component == DType::f32 ? 1.0 : 3.0};
+  return {.cpu = 0.12, .gpu = unit.component == DType::f32 ? 1.0 : 3.0};
 }
 
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
@@ -238,7 +267,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
         continue;
       // The larger the tile, the less is read for each sum.
       const double reads = 1 + 8.0 * (1.0 / rows + 1.0 / cols);
-      out.push_back({estimate_ns(r, p, share_of(caps, unit)) * reads * p.padding(rows, cols),
+      const double preferred = target.prefers_f32_units && unit.component == DType::f32 ? 1e-3 : 1;
+      out.push_back({estimate_ns(r, p, share_of(caps, unit)) * reads * p.padding(rows, cols) * preferred,
                      {{"FACTORS", to_u32(8 * device_bytes(unit.component))},
                       {"SUMS", to_u32(8 * device_bytes(unit.result))},
                       {"M", unit.m},
@@ -277,6 +307,10 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   if (pinned) text += "enable subgroup_size_control;\n";
   text += formatted("alias unit_t = {};\nalias unit_sum_t = {};\nconst UNIT_PACKED: u32 = {}u;\n",
                     to_string(unit.component), to_string(unit.result), packed);
+  text += formatted("alias tile_t = {};\n", half ? "f16" : "mul_t");
+  text += formatted("fn as_tile(v: mul_t, scale: f32) -> tile_t {{ return tile_t(v{}); }}\n",
+                    p.halved ? " * scale" : "");
+  for (const std::string_view name : {"a", "b"}) text += for_operand(p.halved ? kScaled : kAsItIs, name);
   text += formatted("const PART_ROWS: u32 = {}u * UNIT_M;\nconst PART_COLS: u32 = {}u * UNIT_N;\n", part.m,
                     part.n);
   text += kConstants;
@@ -284,8 +318,6 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   text += for_operand(p.b->along_k() ? kStageAlongK : kStageAlongLines, "b");
   text += main_text(part, caps.emulated_matrices, pinned ? " @subgroup_size(WIDTH)" : "");
 
-  Product of_units = p;
-  if (half) of_units.factors = DType::f16;
   const auto access = [&](const Load& load, const Extent& lines) {
     if (load.along_k()) return p.reads_four_k(load) ? Access::four_k : Access::one;
     return lines.begin % 4 == 0 && load.offers(Access::four_lines) ? Access::four_lines : Access::one;
@@ -293,7 +325,7 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const std::string id = formatted("{} {} {}x{} {}{}", to_string(unit.component), to_string(unit.result),
                                    part.m, part.n, pinned, caps.emulated_matrices);
   return make_dispatch(
-      l, of_units,
+      l, p,
       {.name = "matrix",
        .wgsl = text,
        .id = id,
@@ -309,6 +341,6 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
                  spec_value("a_WHOLE_FOURS", p.fours_of_k()), spec_value("b_WHOLE_FOURS", p.fours_of_k())}});
 }
 
-inline constexpr Loop kLoop{"matrix", applies, candidates, make};
+inline constexpr Loop kLoop{kMatrix, applies, candidates, make};
 
 }  // namespace rlx::products::matrix

@@ -36,6 +36,7 @@ std::vector<std::string> variant_names() {
   std::erase(names, kSlide);
   names.emplace_back(kSplitK);
   names.emplace_back(kTransposed);
+  names.emplace_back(kHalved);
   return names;
 }
 
@@ -45,7 +46,7 @@ DType Product::sum_type() const {
   return a->dtype() == DType::u32 ? DType::u32 : DType::i32;
 }
 
-DType Product::mul_type() const { return fours ? DType::u32 : factors.value_or(sum_type()); }
+DType Product::mul_type() const { return fours ? DType::u32 : sum_type(); }
 
 double Product::results() const {
   return static_cast<double>(size.batch) * static_cast<double>(size.m) * static_cast<double>(size.n);

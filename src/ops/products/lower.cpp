@@ -5,6 +5,7 @@
 #include "kernels/binder.h"
 #include "kernels/dispatch_limit.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/products/halves.h"
 #include "ops/products/load_strided.h"
 #include "ops/products/panels.h"
 #include "ops/products/product.h"
@@ -250,6 +251,7 @@ void lower(Lowering& l, std::string_view op, Product p) {
   const Choice choice =
       choose(target, op, loops(), typical(target, p), [&] { return other_forms(target, p); });
   const std::string_view form = choice.candidate.form;
+  if (has_words(form, kHalved)) p = into_halves(l, std::move(p));
   p = has_words(form, kPaneled) ? into_panels(l, std::move(p)) : in_form(std::move(p), form);
   if (has_words(form, kSplitK)) {
     // Its last word.

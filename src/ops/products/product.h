@@ -119,12 +119,16 @@ struct Product {
   int64_t k_parts = 1;         // sums over parts of k, each stored as batches of its own; no epilogue
   Region region = {};          // what is computed: all of it unless the product is cut
   std::optional<DType> fours;  // i8 or u8: a and b are words with four of them, and k counts words
-  std::optional<DType> factors = {};  // the type of the factors, if it is not that of sums: f16
+  // Factors are rounded to f16, those of each line multiplied by 2^exponent before, so that they fit:
+  // i32[batch, lines] of lines that are no f16 anyway, which need none.
+  bool may_round = false;  // if the precision allows it: the op is one of which verification knows that
+  bool halved = false;
+  Operand a_exponents = {}, b_exponents = {};
 
   // All ops with products share what is measured.
   static constexpr std::string_view kFamily = "product";
   std::string key() const;
-  DType mul_type() const;  // of the factors: that of sums, f16, or u32 for words with four bytes
+  DType mul_type() const;  // of the factors: that of sums, or u32 for words with four bytes
   DType sum_type() const;  // f32 for floats, i32 or u32 for integers
   // How many sums there are in all of it, without those of parts of k.
   double results() const;
@@ -165,6 +169,8 @@ std::span<const Loop> loops();
 std::vector<std::string> variant_names();
 // The loop for windows of single channels.
 inline constexpr std::string_view kSlide = "slide";
+// The loop on matrix units.
+inline constexpr std::string_view kMatrix = "matrix";
 // The loop for encoded weights alone.
 inline constexpr std::string_view kEighths = "eighths";
 
@@ -178,6 +184,9 @@ inline constexpr std::string_view kTransposed = "transposed";
 inline constexpr std::string_view kPaneled = "paneled";
 // For ops that multiply bytes: four at once, by WGSL's dot4I8Packed and dot4U8Packed.
 inline constexpr std::string_view kDot4 = "dot4";
+
+// With factors that are rounded to f16, on matrix units, where the precision allows it (halves.cpp).
+inline constexpr std::string_view kHalved = "halved";
 
 // All forms but the product as it is.
 std::vector<Form<Product>> other_forms(const Target& target, const Product& p);

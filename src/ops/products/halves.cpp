@@ -1,0 +1,87 @@
+// A factor x of a line with the largest finite magnitude 2^e to 2^(e+1) becomes f16(x * 2^(14 - e)): nothing
+// overflows, and what is small beside the largest keeps eleven bits down to 2^-28 of it. The sum is
+// multiplied by the powers of both lines at the end. docs/arithmetic.md has the bound.
+#include "ops/products/halves.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "ops/products/store_strided.h"
+
+namespace rlx::products {
+namespace {
+
+// One workgroup a line, of which b is not read.
+constexpr std::string_view kWgsl = R"(const LANES: u32 = 64u;
+var<workgroup> largest: array<f32, LANES>;
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, invocation: Invocation) {
+  let lane = lane_of(invocation);
+  let g = group_index(group, groups);
+  if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
+  let t = tile_at(g, 1u, 1u);
+  let skipped = a_skips(t.batch) || t.k_begin >= t.k_end;
+  var most = 0.0;
+  if (!skipped) {
+    let line = a_line(t.batch, t.row);
+    for (var k = t.k_begin + lane; k < t.k_end; k += LANES) {
+      let s = span_at(k, t.k_end);
+      let v = abs(a_one(a_run(line, s.run), s.first));
+      // Infinities stay what they are, and a NaN is not less.
+      if (v <= 3.4028234663852886e38) { most = max(most, v); }
+    }
+  }
+  largest[lane] = most;
+  for (var half = LANES / 2u; half > 0u; half /= 2u) {
+    workgroupBarrier();
+    if (lane < half) { largest[lane] = max(largest[lane], largest[lane + half]); }
+  }
+  if (lane > 0u) { return; }
+  // The exponent of 0 and of subnormal numbers is -127; 2^126 is the largest power that has a reciprocal.
+  let exponent = i32(bitcast<u32>(largest[0]) >> 23u) - 127;
+  put(t, t.row, 0u, f32(select(min(14 - exponent, 126), 0, largest[0] == 0.0)));
+}
+)";
+
+bool is_half(const Load& load) { return load.dtype() == DType::f16; }
+
+// Of the lines of `load`.
+Operand exponents(Lowering& l, const Product& p, const LoadPtr& load, int64_t lines) {
+  const Operand out = l.scratch(DType::i32, {p.size.batch, lines});
+  Product q;
+  q.size = {.batch = p.size.batch, .m = lines, .n = 1, .k = p.size.k};
+  q.a = q.b = load;
+  q.y = std::make_shared<StoreStrided>(
+      Grouped{out.with_view(View::contiguous({p.size.batch, lines, 1})), 1, 1});
+  q.run = p.run;
+  q.region = {{0, q.size.batch}, {0, lines}, {0, 1}, {0, q.size.k}};
+  l.emit(make_dispatch(l, q, {.name = "exponents", .wgsl = kWgsl}));
+  return out;
+}
+
+}  // namespace
+
+std::optional<Product> with_halves(const Target& target, const Product& p) {
+  if (target.precision == Precision::exact || !target.rounds_factors || !p.may_round || p.fours ||
+      p.sum_type() != DType::f32)
+    return std::nullopt;
+  if (is_half(*p.a) && is_half(*p.b)) return std::nullopt;
+  Product out = p;
+  out.halved = true;
+  return out;
+}
+
+double halves_ns(const Rates& r, const Product& p) {
+  const double lines = static_cast<double>(p.size.m + p.size.n) * static_cast<double>(p.size.batch);
+  return 2 * r.dispatch_ns + lines * static_cast<double>(p.size.k) * 4 / r.bytes_per_ns;
+}
+
+Product into_halves(Lowering& l, Product p) {
+  p.halved = true;
+  if (!is_half(*p.a)) p.a_exponents = exponents(l, p, p.a, p.size.m);
+  if (!is_half(*p.b)) p.b_exponents = exponents(l, p, p.b, p.size.n);
+  return p;
+}
+
+}  // namespace rlx::products

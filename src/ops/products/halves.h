@@ -1,0 +1,18 @@
+// Products whose factors are rounded to f16, for precisions that allow it.
+#pragma once
+
+#include <optional>
+
+#include "ops/products/product.h"
+
+namespace rlx::products {
+
+// The product with rounded factors, for choosing a kernel; nothing where that is not allowed or there are no
+// units for it.
+std::optional<Product> with_halves(const Target& target, const Product& p);
+// The time for the exponents of its lines.
+double halves_ns(const Rates& r, const Product& p);
+// The same with its exponents, computed first.
+Product into_halves(Lowering& l, Product p);
+
+}  // namespace rlx::products
