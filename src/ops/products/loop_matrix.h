@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/format.h"
+#include "kernels/matrix_units.h"
 #include "kernels/rename.h"
 #include "ops/products/product.h"
 
@@ -18,7 +19,6 @@ namespace rlx::products::matrix {
 inline constexpr std::string_view kStageAlongK = R"(
 const x_FOURS: u32 = x_LINES * STEP / 4u;
 const x_EACH: u32 = (x_FOURS + LANES - 1u) / LANES;
-var<workgroup> x_tile: array<tile_t, x_LINES * STRIDE>;
 alias x_Staged = array<x_Line, x_EACH>;
 fn x_staged_from(batch: u32, first: u32, lane: u32) -> x_Staged {
   var lines: x_Staged;
@@ -30,7 +30,7 @@ fn x_staged_from(batch: u32, first: u32, lane: u32) -> x_Staged {
 fn x_scales_from(batch: u32, first: u32, lane: u32) -> array<f32, x_EACH> {
   var scales: array<f32, x_EACH>;
   for (var j = 0u; j < x_EACH; j++) {
-    scales[j] = x_scale(batch, min(first + (lane + j * LANES) / (STEP / 4u), x_end() - 1u));
+    scales[j] = x_line_scale(batch, min(first + (lane + j * LANES) / (STEP / 4u), x_end() - 1u));
   }
   return scales;
 }
@@ -53,18 +53,17 @@ fn x_fill(lines: ptr<function, x_Staged>, scales: ptr<function, array<f32, x_EAC
     if (i >= x_FOURS) { break; }
     let first = 4u * (i % (STEP / 4u));
     let v = x_four_at(lines[j], k + first, k_end);
-    let at = i / (STEP / 4u) * STRIDE + first;
-    x_tile[at] = as_tile(v.x, scales[j]);
-    x_tile[at + 1u] = as_tile(v.y, scales[j]);
-    x_tile[at + 2u] = as_tile(v.z, scales[j]);
-    x_tile[at + 3u] = as_tile(v.w, scales[j]);
+    let at = x_BEGIN + i / (STEP / 4u) * STRIDE + first;
+    factors[at] = as_tile(v.x, scales[j]);
+    factors[at + 1u] = as_tile(v.y, scales[j]);
+    factors[at + 2u] = as_tile(v.z, scales[j]);
+    factors[at + 3u] = as_tile(v.w, scales[j]);
   }
 }
 )";
 inline constexpr std::string_view kStageAlongLines = R"(
 const x_FOURS: u32 = x_LINES * STEP / 4u;
 const x_EACH: u32 = (x_FOURS + LANES - 1u) / LANES;
-var<workgroup> x_tile: array<tile_t, x_LINES * STRIDE>;
 alias x_Staged = array<x_QuadLine, x_EACH>;
 fn x_staged_from(batch: u32, first: u32, lane: u32) -> x_Staged {
   var lines: x_Staged;
@@ -78,8 +77,8 @@ fn x_scales_from(batch: u32, first: u32, lane: u32) -> array<vec4f, x_EACH> {
   for (var j = 0u; j < x_EACH; j++) {
     let line = first + 4u * ((lane + j * LANES) % (x_LINES / 4u));
     let last = x_end() - 1u;
-    scales[j] = vec4f(x_scale(batch, min(line, last)), x_scale(batch, min(line + 1u, last)),
-                      x_scale(batch, min(line + 2u, last)), x_scale(batch, min(line + 3u, last)));
+    scales[j] = vec4f(x_line_scale(batch, min(line, last)), x_line_scale(batch, min(line + 1u, last)),
+                      x_line_scale(batch, min(line + 2u, last)), x_line_scale(batch, min(line + 3u, last)));
   }
   return scales;
 }
@@ -93,11 +92,11 @@ fn x_fill(lines: ptr<function, x_Staged>, scales: ptr<function, array<vec4f, x_E
       let s = span_at(k + of_step, k_end);
       v = x_four_lines(x_quad(lines[j], s.run), s.first);
     }
-    let at = 4u * (i % (x_LINES / 4u)) * STRIDE + of_step;
-    x_tile[at] = as_tile(v.x, scales[j].x);
-    x_tile[at + STRIDE] = as_tile(v.y, scales[j].y);
-    x_tile[at + 2u * STRIDE] = as_tile(v.z, scales[j].z);
-    x_tile[at + 3u * STRIDE] = as_tile(v.w, scales[j].w);
+    let at = x_BEGIN + 4u * (i % (x_LINES / 4u)) * STRIDE + of_step;
+    factors[at] = as_tile(v.x, scales[j].x);
+    factors[at + STRIDE] = as_tile(v.y, scales[j].y);
+    factors[at + 2u * STRIDE] = as_tile(v.z, scales[j].z);
+    factors[at + 3u * STRIDE] = as_tile(v.w, scales[j].w);
   }
 }
 )";
@@ -114,12 +113,18 @@ const a_WHOLE_FOURS: bool = false;  //@ spec
 const b_WHOLE_FOURS: bool = false;  //@ spec
 const a_LINES: u32 = ROWS;
 const b_LINES: u32 = COLS;
+const a_BEGIN: u32 = 0u;
+const b_BEGIN: u32 = ROWS * STRIDE;
 const SUBGROUPS_ALONG_N: u32 = COLS / PART_COLS;
 const SUBGROUPS: u32 = ROWS / PART_ROWS * SUBGROUPS_ALONG_N;
 const LANES: u32 = SUBGROUPS * WIDTH;
-var<workgroup> y_tile: array<unit_sum_t, SUBGROUPS * UNIT_M * UNIT_N>;
+var<workgroup> factors: array<tile_t, (ROWS + COLS) * STRIDE>;
+var<workgroup> unit_sums: array<unit_sum_t, SUBGROUPS * UNIT_M * UNIT_N>;
+fn unit_multiply_add(a: tile_t, b: tile_t, c: unit_sum_t) -> unit_sum_t {
+  return unit_sum_t(mad_one(mul_t(a), mul_t(b), sum_t(c)));
+}
 
-// The units of all subgroups in y_tile, the first of which belongs at these rows and columns.
+// The units of all subgroups in unit_sums, the first of which belongs at these rows and columns.
 fn put_units(t: Tile, first_row: u32, first_col: u32, lane: u32) {
   for (var i = lane; i < SUBGROUPS * UNIT_M * UNIT_N / 4u; i += LANES) {
     let unit = 4u * i / (UNIT_M * UNIT_N);
@@ -127,8 +132,8 @@ fn put_units(t: Tile, first_row: u32, first_col: u32, lane: u32) {
     let row = t.row + unit / SUBGROUPS_ALONG_N * PART_ROWS + first_row + within / UNIT_N;
     let col = t.col + unit % SUBGROUPS_ALONG_N * PART_COLS + first_col + within % UNIT_N;
     if (row < params.row_end && col < params.col_end) {
-      put4(t, row, col, vec4<sum_t>(sum_t(y_tile[4u * i]), sum_t(y_tile[4u * i + 1u]), sum_t(y_tile[4u * i + 2u]),
-                                    sum_t(y_tile[4u * i + 3u])));
+      put4(t, row, col, vec4<sum_t>(sum_t(unit_sums[4u * i]), sum_t(unit_sums[4u * i + 1u]), sum_t(unit_sums[4u * i + 2u]),
+                                    sum_t(unit_sums[4u * i + 3u])));
     }
   }
 }
@@ -137,10 +142,10 @@ fn put_units(t: Tile, first_row: u32, first_col: u32, lane: u32) {
 // What goes into the tiles: a factor, or one that is rounded after its line's scale has brought it into
 // range.
 inline constexpr std::string_view kAsItIs = R"(
-fn x_scale(batch: u32, line: u32) -> f32 { return 1.0; }
+fn x_line_scale(batch: u32, line: u32) -> f32 { return 1.0; }
 )";
 inline constexpr std::string_view kScaled = R"(
-fn x_scale(batch: u32, line: u32) -> f32 { return power_of_two(x_exponent(batch, line)); }
+fn x_line_scale(batch: u32, line: u32) -> f32 { return power_of_two(x_exponent(batch, line)); }
 )";
 
 // How many units of a and of b a subgroup holds: it makes the sums of each with each.
@@ -148,30 +153,20 @@ struct Part {
   int64_t m = 1, n = 1;
 };
 
-// How its invocations know which subgroup they are in. A parameter of its own, since members of a struct do
-// not count as the same for a subgroup; those from SUBGROUPS on, which a device with smaller subgroups than
-// expected has, multiply nothing.
-inline constexpr std::string_view kRealSubgroup = ", @builtin(subgroup_id) subgroup: u32) {\n";
-inline constexpr std::string_view kEmulatedSubgroup = ") {\n  let subgroup = emulated_subgroup(lane);\n";
-
 // Sums are named one by one, since drivers keep an array of matrices in memory.
-inline std::string main_text(const Part& part, bool emulated, std::string_view attributes) {
-  std::string text = formatted(
-      R"(@compute @workgroup_size(LANES){}
-fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32{}  let g = group_index(group, groups);
-  if (g >= tile_count()) {{ return; }}  // the grid is a box and may have more groups than asked for
+inline std::string task_text(const Part& part) {
+  std::string text = R"(fn matrix_task(g: u32, lane: u32, subgroup: u32) {
+  if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
   let t = tile_at(g, ROWS, COLS);
   let k_range = k_range_of(t, lane);
-  if (k_range.x > k_range.y) {{ return; }}
-  let a_at = subgroup / SUBGROUPS_ALONG_N * PART_ROWS * STRIDE;
-  let b_at = subgroup % SUBGROUPS_ALONG_N * PART_COLS * STRIDE;
+  if (k_range.x > k_range.y) { return; }
+  let a_at = a_BEGIN + subgroup / SUBGROUPS_ALONG_N * PART_ROWS * STRIDE;
+  let b_at = b_BEGIN + subgroup % SUBGROUPS_ALONG_N * PART_COLS * STRIDE;
   var a_lines = a_staged_from(t.batch, t.row, lane);
   var b_lines = b_staged_from(t.batch, t.col, lane);
   var a_scales = a_scales_from(t.batch, t.row, lane);
   var b_scales = b_scales_from(t.batch, t.col, lane);
-)",
-      attributes, emulated ? kEmulatedSubgroup : kRealSubgroup);
+)";
   const auto each = [&](auto&& write) {
     for (int64_t m = 0; m < part.m; ++m) {
       for (int64_t n = 0; n < part.n; ++n) text += write(m, n);
@@ -187,15 +182,15 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       for (var i = 0u; i < STEP; i += UNIT_K) {
 )";
   for (int64_t n = 0; n < part.n; ++n)
-    text += formatted("        let b{0} = right_at(b_at + {0}u * UNIT_N * STRIDE + i);\n", n);
+    text += formatted("        let b{0} = right_at(b_at + {0}u * UNIT_N * STRIDE + i, STRIDE);\n", n);
   for (int64_t m = 0; m < part.m; ++m) {
-    text += formatted("        let a{0} = left_at(a_at + {0}u * UNIT_M * STRIDE + i);\n", m);
+    text += formatted("        let a{0} = left_at(a_at + {0}u * UNIT_M * STRIDE + i, STRIDE);\n", m);
     for (int64_t n = 0; n < part.n; ++n)
       text += formatted("        s{0}_{1} = multiplied(a{0}, b{1}, s{0}_{1});\n", m, n);
   }
   text += "      }\n    }\n  }\n";
   each([](int64_t m, int64_t n) {
-    return formatted(R"(  if (subgroup < SUBGROUPS) {{ keep(subgroup * UNIT_M * UNIT_N, s{0}_{1}); }}
+    return formatted(R"(  if (subgroup < SUBGROUPS) {{ keep(subgroup * UNIT_M * UNIT_N, UNIT_N, s{0}_{1}); }}
   workgroupBarrier();
   put_units(t, {0}u * UNIT_M, {1}u * UNIT_N, lane);
   workgroupBarrier();
@@ -218,16 +213,6 @@ inline bool can_use(const Product& p, const SubgroupMatrix& unit) {
 inline bool applies(const Target& target, const Product& p) {
   return std::ranges::any_of(target.caps.subgroup_matrices,
                              [&](const SubgroupMatrix& unit) { return can_use(p, unit); });
-}
-
-// Whether the kernel says how many lanes a subgroup has: where the device has several sizes and listens.
-inline bool is_pinned(const Caps& caps) {
-  return caps.subgroup_size_control && caps.subgroup_min_size < caps.subgroup_max_size &&
-         !caps.emulated_matrices;
-}
-// The lanes of a subgroup; the most there can be where the device decides.
-inline uint32_t width_of(const Caps& caps) {
-  return is_pinned(caps) ? caps.subgroup_min_size : std::max(caps.subgroup_max_size, 8u);
 }
 
 // A workgroup and its memory for tiles of this size.
@@ -262,7 +247,7 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
     for (const auto& [rows, cols] : {std::pair{16, 64}, {32, 32}, {64, 64}, {128, 64}}) {
       const Shape s = shape_of(caps, unit, rows, cols);
       if (s.part_rows % unit.m != 0 || s.part_cols % unit.n != 0) continue;
-      if (s.subgroups * width_of(caps) > caps.max_invocations_per_workgroup ||
+      if (s.subgroups * matrix_width(caps) > caps.max_invocations_per_workgroup ||
           s.bytes > caps.max_workgroup_bytes)
         continue;
       // The larger the tile, the less is read for each sum.
@@ -299,12 +284,11 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const Shape s = shape_of(caps, unit, rows, cols);
   const Part part{s.part_rows / unit.m, s.part_cols / unit.n};
   const bool half = unit.component == DType::f16;
-  const bool pinned = is_pinned(caps);
   const int64_t packed = p.fours ? 4 : 1;
 
-  std::string text = caps.emulated_matrices ? "//@ use matrix_emulated\n" : "//@ use matrix_units\n";
+  std::string text;
+  for (const std::string_view fragment : matrix_fragments(caps)) text += formatted("//@ use {}\n", fragment);
   if (half) text += "enable f16;\n";
-  if (pinned) text += "enable subgroup_size_control;\n";
   text += formatted("alias unit_t = {};\nalias unit_sum_t = {};\nconst UNIT_PACKED: u32 = {}u;\n",
                     to_string(unit.component), to_string(unit.result), packed);
   text += formatted("alias tile_t = {};\n", half ? "f16" : "mul_t");
@@ -316,14 +300,14 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   text += kConstants;
   text += for_operand(p.a->along_k() ? kStageAlongK : kStageAlongLines, "a");
   text += for_operand(p.b->along_k() ? kStageAlongK : kStageAlongLines, "b");
-  text += main_text(part, caps.emulated_matrices, pinned ? " @subgroup_size(WIDTH)" : "");
+  text += task_text(part);
 
   const auto access = [&](const Load& load, const Extent& lines) {
     if (load.along_k()) return p.reads_four_k(load) ? Access::four_k : Access::one;
     return lines.begin % 4 == 0 && load.offers(Access::four_lines) ? Access::four_lines : Access::one;
   };
-  const std::string id = formatted("{} {} {}x{} {}{}", to_string(unit.component), to_string(unit.result),
-                                   part.m, part.n, pinned, caps.emulated_matrices);
+  const std::string id = formatted("{} {} {}x{} {}", to_string(unit.component), to_string(unit.result),
+                                   part.m, part.n, joined(matrix_fragments(caps)));
   return make_dispatch(
       l, p,
       {.name = "matrix",
@@ -337,7 +321,7 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
        .specs = {spec_value("UNIT_M", unit.m), spec_value("UNIT_N", unit.n),
                  spec_value("UNIT_K", to_u32(unit.k / packed)), spec_value("ROWS", to_u32(rows)),
                  spec_value("COLS", to_u32(cols)), spec_value("STEP", to_u32(s.step)),
-                 spec_value("STRIDE", to_u32(s.stride)), spec_value("WIDTH", width_of(caps)),
+                 spec_value("STRIDE", to_u32(s.stride)), spec_value("WIDTH", matrix_width(caps)),
                  spec_value("a_WHOLE_FOURS", p.fours_of_k()), spec_value("b_WHOLE_FOURS", p.fours_of_k())}});
 }
 

@@ -1,0 +1,28 @@
+// Kernels on matrix units: which fragments of lib/ they use, and how many lanes their subgroups have.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "rlx/caps.h"
+
+namespace rlx {
+
+// Whether a kernel says how many lanes its subgroups have: where the device has several sizes and listens.
+inline bool pins_subgroups(const Caps& caps) {
+  return caps.subgroup_size_control && caps.subgroup_min_size < caps.subgroup_max_size;
+}
+
+// The lanes of a subgroup; the most there can be where the device decides.
+inline uint32_t matrix_width(const Caps& caps) {
+  if (caps.emulated_matrices) return std::max(caps.subgroup_max_size, 8u);
+  return pins_subgroups(caps) ? caps.subgroup_min_size : caps.subgroup_max_size;
+}
+
+inline std::vector<std::string> matrix_fragments(const Caps& caps) {
+  if (caps.emulated_matrices) return {"matrix_emulated"};
+  return {"matrix_units", pins_subgroups(caps) ? "matrix_main_pinned" : "matrix_main"};
+}
+
+}  // namespace rlx
