@@ -19,6 +19,11 @@
 namespace rlx::testing {
 namespace {
 
+// The machine's device, or one with units that take f32.
+const Device& device_with(std::string_view variant) {
+  return variant == "matrix" ? emulating_device() : full_device();
+}
+
 constexpr int64_t kHeads = 3;
 constexpr int64_t kHead = 16;
 
@@ -61,7 +66,7 @@ TEST(Attention, TakesSymbolicLengths) {
 }
 
 TEST(Attention, GivesZerosToQueriesThatSeeNothing) {
-  for (const char* variant : {"online", "blocked", "plain"}) {
+  for (const char* variant : {"online", "blocked", "plain", "matrix"}) {
     Graph g;
     const Value x = g.input("x", DType::f32, {1, 1, 2, 4});
     const Value keep = g.input("keep", DType::bool_, {2, 2});
@@ -75,7 +80,8 @@ TEST(Attention, GivesZerosToQueriesThatSeeNothing) {
     const NamedTensors inputs = {{"x", random_tensor(DType::f32, {1, 1, 2, 4}, -2, 2, random)},
                                  {"keep", Tensor::from_ints(DType::bool_, {2, 2}, kept)},
                                  {"bias", Tensor::from_doubles(DType::f32, {2, 2}, added)}};
-    const NamedTensors got = compile(g, full_device(), {.kernels = {{"attention", variant}}}).run(inputs);
+    const NamedTensors got =
+        compile(g, device_with(variant), {.kernels = {{"attention", variant}}}).run(inputs);
     for (const char* output : {"kept", "biased"}) {
       for (int64_t i = 0; i < 4; ++i) {
         EXPECT_EQ(got.at(output).real(i), 0) << variant;
@@ -167,8 +173,8 @@ TEST(Attention, FusedGivesWhatTheNodesGive) {
        }()},
   };
   Executable nodes = compile(g, full_device(), {.optimize = false});
-  for (const char* variant : {"online", "blocked", "plain"}) {
-    Executable fused = compile(g, full_device(), {.kernels = {{"attention", variant}}});
+  for (const char* variant : {"online", "blocked", "plain", "matrix"}) {
+    Executable fused = compile(g, device_with(variant), {.kernels = {{"attention", variant}}});
     EXPECT_TRUE(to_text(*fused.graph()).contains("%y2 = attention(")) << to_text(*fused.graph());
     for (const auto& [what, inputs] : cases)
       expect_alike(fused.run(inputs), nodes.run(inputs), std::string(variant) + ", " + what);
@@ -198,8 +204,8 @@ TEST(Attention, HiddenKeysMayHoldAnything) {
   for (const char* attributes : {"mask=\"causal\"", "mask=\"sliding_window\", window=4"}) {
     const Graph g = graph(attributes);
     const NamedTensors want = {{"y", run_reference(g, inputs).at("y").to_tensor()}};
-    for (const char* variant : {"online", "blocked", "plain"}) {
-      Executable exe = compile(g, full_device(), {.kernels = {{"attention", variant}}});
+    for (const char* variant : {"online", "blocked", "plain", "matrix"}) {
+      Executable exe = compile(g, device_with(variant), {.kernels = {{"attention", variant}}});
       expect_alike(exe.run(inputs), want, std::string(variant) + ", " + attributes);
     }
   }

@@ -3,13 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "base/format.h"
+#include "ir/reference.h"
+#include "kernels/candidate.h"
 #include "ops/products/product.h"
+#include "rlx/compile.h"
+#include "rlx/graph.h"
 #include "tests/gpu/product_harness.h"
 #include "tests/gpu/product_parts.h"
+#include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/sample.h"
 
 namespace rlx::testing::product {
 namespace {
@@ -89,6 +97,34 @@ TEST_F(MatrixUnits, Transposed) {
   run(c, "transposed matrix", emulating_device());
   EXPECT_TRUE(std::ranges::any_of(
       steps_, [](const StepReport& s) { return has_words(s.variant, "transposed matrix"); }));
+}
+
+// Scores and values of f16, and weights whose digits f16 does not hold. With other types and forms of
+// attention: the sweep, and tests/gpu/attention_test.cpp.
+TEST_F(MatrixUnits, OfAttention) {
+  if (!full_device().caps().shader_f16) GTEST_SKIP() << "the device has no f16";
+  const Graph g = parse_graph(R"(graph g {
+    %q = input : f16[1, 4, 19, 20]
+    %k = input : f16[1, 2, 37, 20]
+    %v = input : f16[1, 2, 37, 12]
+    %y = attention(%q, %k, %v) {mask="causal", kv_heads=2}
+    output y = %y
+  })");
+  std::mt19937 random(5);
+  const NamedTensors inputs = {{"q", random_tensor(DType::f16, {1, 4, 19, 20}, -2, 2, random)},
+                               {"k", random_tensor(DType::f16, {1, 2, 37, 20}, -2, 2, random)},
+                               {"v", random_tensor(DType::f16, {1, 2, 37, 12}, -2, 2, random)}};
+  const RefTensor want = run_reference(g, inputs).at("y");
+  for (const Device* device : {&experimental_device(), &emulating_device()}) {
+    for (const SubgroupMatrix& unit : device->caps().subgroup_matrices) {
+      if (unit.component != DType::f16 || unit.result != DType::f32) continue;
+      const std::string kernel =
+          formatted("matrix FACTORS=16 M={} N={} K={} SUBGROUPS=2 BLOCK=16", unit.m, unit.n, unit.k);
+      Executable exe = compile(g, *device, {.kernels = {{"attention", kernel}}});
+      EXPECT_TRUE(close(exe.run(inputs).at("y"), want, {.ulps = 16, .terms = 20, .scale = 8})) << kernel;
+      EXPECT_TRUE(has_words(exe.plan_report().run[0].variant, kernel));
+    }
+  }
 }
 
 // Operands that f16 does not hold are no factors of its units.

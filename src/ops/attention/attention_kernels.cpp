@@ -6,11 +6,14 @@
 #include "kernels/attention_blocked.wgsl.h"
 #include "kernels/attention_blocked_forms.wgsl.h"
 #include "kernels/attention_join.wgsl.h"
+#include "kernels/attention_matrix.wgsl.h"
+#include "kernels/attention_matrix_forms.wgsl.h"
 #include "kernels/attention_online.wgsl.h"
 #include "kernels/attention_online_forms.wgsl.h"
 #include "kernels/attention_plain.wgsl.h"
 #include "kernels/attention_plain_forms.wgsl.h"
 #include "kernels/binder.h"
+#include "kernels/matrix_units.h"
 #include "kernels/rates.h"
 #include "ops/attention/attention_problem.h"
 
@@ -249,11 +252,108 @@ std::vector<Candidate> split_candidates(const Target& target, const AttentionPro
   return {{r.dispatch_ns + tiles_ns(r, p, 4, share), {{"QUADS", 1}}}};
 }
 
+// --- On matrix units ---
+
+// Factors are what is stored, or weights in two parts that hold the digits of f32.
+bool can_use(const AttentionProblem& p, const SubgroupMatrix& unit) {
+  if (unit.result != DType::f32) return false;
+  const auto half = [](const Operand& o) { return o.dtype == DType::f16; };
+  return unit.component == DType::f32 ||
+         (unit.component == DType::f16 && half(p.q) && half(p.k) && half(p.v));
+}
+
+// Constants of the kernel, and the workgroup memory that it takes.
+struct MatrixShape {
+  uint32_t subgroups, block, pad;
+  int64_t bytes;
+};
+MatrixShape matrix_shape(const AttentionProblem& p, const SubgroupMatrix& unit, uint32_t subgroups,
+                         uint32_t block) {
+  const int64_t element = device_bytes(unit.component);
+  MatrixShape s{subgroups, block, to_u32(16 / element), 0};
+  const int64_t rows = int64_t{subgroups} * unit.m;
+  const int64_t head = round_up(p.head(), unit.k);
+  const int64_t dims = std::max(head, round_up(p.value(), unit.n));
+  const int64_t weights = element == 2 ? 2 : 1;
+  const int64_t factors = rows * (head + s.pad) + block * (dims + s.pad) + weights * rows * (block + s.pad);
+  constexpr int64_t kShared = 4 * 64;  // at most, of a row
+  s.bytes = factors * element + rows * (4 * std::max<int64_t>(block, unit.n) + kShared);
+  return s;
+}
+
+// All shapes that the device has room for, with their units.
+template <class F>
+void for_each_shape(const Caps& caps, const AttentionProblem& p, F&& f) {
+  for (const SubgroupMatrix& unit : caps.subgroup_matrices) {
+    if (!can_use(p, unit)) continue;
+    for (const uint32_t subgroups : {1u, 2u, 4u}) {
+      for (const uint32_t block : {16u, 32u}) {
+        const MatrixShape s = matrix_shape(p, unit, subgroups, block);
+        if (s.bytes <= caps.max_workgroup_bytes &&
+            subgroups * matrix_width(caps) <= caps.max_invocations_per_workgroup)
+          f(unit, s);
+      }
+    }
+  }
+}
+
+bool matrix_applies(const Target& target, const AttentionProblem& p) {
+  bool any = false;
+  for_each_shape(target.caps, p, [&](const SubgroupMatrix&, const MatrixShape&) { any = true; });
+  return any && !p.op->round_scores && p.head() > 0;
+}
+
+// Twice the rate of the online kernel on a GPU: a guess. Lavapipe's units are slow.
+std::vector<Candidate> matrix_candidates(const Target& target, const AttentionProblem& p) {
+  const Share share{.cpu = 0.02, .gpu = target.caps.emulated_matrices ? 0.01 : 2.0};
+  const double ns = tiles_ns(rates_of(target.caps), p, 64, share);
+  std::vector<Candidate> out;
+  for_each_shape(target.caps, p, [&](const SubgroupMatrix& unit, const MatrixShape& s) {
+    out.push_back({ns * misfit(s.subgroups, p.rows() > 2 * int64_t{unit.m} ? 4 : 1) * misfit(s.block, 32),
+                   {{"FACTORS", to_u32(8 * device_bytes(unit.component))},
+                    {"M", unit.m},
+                    {"N", unit.n},
+                    {"K", unit.k},
+                    {"SUBGROUPS", s.subgroups},
+                    {"BLOCK", s.block}}});
+  });
+  return out;
+}
+
+template <class Kernel>
+Dispatch matrix_with(const Lowering& l, const AttentionProblem& p, const Candidate& c) {
+  const bool half = c.at("FACTORS") == 16;
+  const SubgroupMatrix unit{half ? DType::f16 : DType::f32, DType::f32, c.at("M"), c.at("N"), c.at("K")};
+  const MatrixShape s = matrix_shape(p, unit, c.at("SUBGROUPS"), c.at("BLOCK"));
+  auto spec = common_spec<typename Kernel::Spec>(p);
+  spec.UNIT_M = unit.m;
+  spec.UNIT_N = unit.n;
+  spec.UNIT_K = unit.k;
+  spec.WIDTH = matrix_width(l.caps());
+  spec.SUBGROUPS = s.subgroups;
+  spec.BLOCK = s.block;
+  spec.PAD = s.pad;
+  spec.TWICE = half;
+  auto params = common_params<typename Kernel::Params>(p);
+  const int64_t tiles = ceil_div(p.rows(), int64_t{s.subgroups} * unit.m);
+  params.tiles = to_u32(tiles);
+  Dispatch d = l.make<Kernel>(operands<Kernel>(p), params, p.batch() * p.kv_heads() * tiles, spec);
+  if (half) d.kernel = with_fragment(*d.kernel, "matrix_of_f32", "matrix_of_f16");
+  d.kernel = with_fragment(*d.kernel, "matrix_emulated", joined(matrix_fragments(l.caps()), {}, " "));
+  return d;
+}
+
+Dispatch make_matrix(Lowering& l, const AttentionProblem& p, const Candidate& c) {
+  return p.has_forms() ? matrix_with<kernels::attention_matrix_forms>(l, p, c)
+                       : matrix_with<kernels::attention_matrix>(l, p, c);
+}
+
 constexpr AttentionVariant kVariants[] = {
     {"online", online_applies, online_candidates, make_online},
     {"blocked", blocked_applies, blocked_candidates, make_blocked},
     {"plain", always, plain_candidates, make_plain},
     {"split", split_applies, split_candidates, make_blocked},
+    {"matrix", matrix_applies, matrix_candidates, make_matrix},
 };
 
 }  // namespace

@@ -221,7 +221,8 @@ struct Shape {
 };
 inline Shape shape_of(const Caps& caps, const SubgroupMatrix& unit, int64_t rows, int64_t cols) {
   // Of rows or columns, for a subgroup. Lavapipe takes seconds to compile more units in one loop.
-  const int64_t part = caps.software() ? std::max<int64_t>(16, std::max(unit.m, unit.n)) : 32;
+  const bool small = caps.software() && !caps.emulated_matrices;
+  const int64_t part = small ? std::max<int64_t>(16, std::max(unit.m, unit.n)) : 32;
   const int64_t element = unit.component == DType::f16 ? 2 : 4;
   Shape s{.part_rows = std::min(rows, part), .part_cols = std::min(cols, part)};
   s.subgroups = rows / s.part_rows * (cols / s.part_cols);

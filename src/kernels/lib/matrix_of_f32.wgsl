@@ -1,0 +1,6 @@
+// The types of kernels on matrix units of f32.
+
+alias unit_t = f32;
+alias unit_sum_t = f32;
+const UNIT_PACKED: u32 = 1u;
+fn unit_multiply_add(a: unit_t, b: unit_t, c: unit_sum_t) -> unit_sum_t { return a * b + c; }

@@ -1,0 +1,3 @@
+//@ include attention
+//@ include attention_dense
+//@ include attention_matrix_loop

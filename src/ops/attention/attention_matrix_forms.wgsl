@@ -1,0 +1,3 @@
+//@ include attention
+//@ include attention_forms
+//@ include attention_matrix_loop
