@@ -68,6 +68,28 @@ TEST(FuseQuantized, ConvolutionsOfBytes) {
       });
 }
 
+// Where no window reaches out of x.
+TEST(FuseQuantized, ZeroPointsOfXAreTakenFromTheSumsOfEachFilter) {
+  const auto fuse = [](const Graph& g) { return fuse_quantized(g); };
+  const std::string conv = "%c = conv(%x, %w) {strides=[2,1]}\n";
+  expect_cases(
+      fuse, " = neg(",
+      {{"windows inside of x", kNumbers + kX + kWeight + conv + kEnd, true},
+       {"a weight with a zero point",
+        kNumbers + kX + "%v = param : u8[3, 4, 3, 3]\n%vz = param : u8[1]\n%w = dequantize(%v, %t, %vz)\n" +
+            conv + kEnd,
+        true},
+       {"padding", kNumbers + kX + kWeight + "%c = conv(%x, %w) {pads=[0,1,0,0]}\n" + kEnd, false},
+       {"a zero point of 0",
+        kNumbers +
+            "%o = constant {value=tensor u8[] fill 0}\n%q = input : u8[1, 4, 6, 5]\n"
+            "%x = dequantize(%q, %s, %o)\n" +
+            kWeight + conv + kEnd,
+        false},
+       {"a weight that is an input",
+        kNumbers + kX + "%v = input : i8[3, 4, 3, 3]\n%w = dequantize(%v, %t)\n" + conv + kEnd, false}});
+}
+
 TEST(FuseQuantized, MatricesOfBytes) {
   const auto fuse = [](const Graph& g) { return fuse_quantized(g); };
   const std::string a = kNumbers + "%q = input : u8[4, 8]\n%x = dequantize(%q, %s, %z)\n";
