@@ -1,6 +1,7 @@
 // Products, pools and moves of dequantised bytes become those of the bytes.
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "rlx/graph.h"
@@ -193,6 +194,40 @@ TEST(FuseQuantized, WhatIsQuantisedForItsRangeIsWhatProductsRead) {
                  x + "%w = cast(%d) {to=i32}\n%r = sum(%w) {axes=[0], keepdims=true}\noutput r = %r", false},
                 {"sums without their axis",
                  x + "%w = cast(%d) {to=i32}\n%r = sum(%w) {axes=[-1]}\noutput r = %r", false}});
+}
+
+// A chain of convolutions of bytes, of which the second of each pair has one filter for each channel.
+std::string chain(int64_t pairs, int64_t channels, const std::string& between) {
+  std::string text = formatted("%x0 = input : u8[1, {}, 9, 7]\n", channels);
+  for (int64_t i = 0; i < pairs; ++i) {
+    text += formatted(
+        "%p{0} = param : i8[{1}, {1}, 1, 1]\n%a{0} = byte_conv(%x{0}, %p{0})\n%b{0} = cast(%a{0}) {{to=u8}}\n"
+        "%d{0} = param : i8[{1}, 1, 3, 3]\n%c{0} = byte_conv(%b{0}, %d{0}) {{groups={1}, pads=[1,1,1,1]}}\n",
+        i, channels);
+    text += formatted("%s{0} = param : f32[{1}, 1, 1]\n%f{0} = cast(%c{0}) {{to=f32}}\n", i, channels);
+    text += formatted("%n{0} = {1}\n%x{2} = cast(%n{0}) {{to=u8}}\n", i, formatted("mul(%f{0}, %s{0})", i),
+                      i + 1);
+  }
+  return text + formatted("{}output y = %x{}\n", between, pairs);
+}
+
+TEST(ByteImages, HaveTheirChannelsLastAroundDepthwiseConvolutions) {
+  const std::string last = "layout=\"channels_last\"";
+  const std::string one_tap =
+      "%x0 = input : u8[1, 8, 9, 7]\n%w = param : i8[8, 8, 1, 1]\n%a = byte_conv(%x0, %w)\n"
+      "%b = cast(%a) {to=u8}\n%c = byte_conv(%b, %w)\n%d = cast(%c) {to=u8}\n%e = byte_conv(%d, %w)\n"
+      "%f = cast(%e) {to=u8}\n%g = byte_conv(%f, %w)\noutput y = %g\n";
+  expect_cases(byte_images, last,
+               {
+                   {"a chain", chain(2, 8, ""), true},
+                   {"its mean over all pixels is a result too",
+                    chain(3, 12, "%m = mean(%f1) {axes=[2,3], keepdims=true}\noutput m = %m\n"), true},
+                   {"channels that are no fours", chain(3, 6, ""), false},
+                   {"as many images to turn as convolutions", chain(1, 8, ""), false},
+                   {"every image is a result",
+                    chain(2, 8, "output a = %a0\noutput b = %b0\noutput c = %c0\noutput f = %f0\n"), false},
+                   {"no convolution with a filter for each channel", one_tap, false},
+               });
 }
 
 }  // namespace
