@@ -196,6 +196,31 @@ TEST(FuseQuantized, WhatIsQuantisedForItsRangeIsWhatProductsRead) {
                  x + "%w = cast(%d) {to=i32}\n%r = sum(%w) {axes=[-1]}\noutput r = %r", false}});
 }
 
+// A product whose result is quantised goes on with what is computed of the bytes, if that ends in bytes or in
+// an output.
+TEST(FuseEpilogue, AdditionsBetweenBytes) {
+  const auto fuse = [](const Graph& g) { return fuse_epilogue(g, 7); };
+  const std::string product =
+      "%x = input : u8[1, 4, 6, 5]\n%w = param : i8[4, 4, 1, 1]\n%p = byte_conv(%x, %w)\n%a = cast(%p) "
+      "{to=u8}\n"
+      "%b = cast(%a) {to=f32}\n";
+  const std::string other = "%o = input : u8[1, 4, 6, 5]\n%f = cast(%o) {to=f32}\n%g = mul(%f, 0.5)\n";
+  const std::string sum = "%s = add(%b, %g)\n%t = cast(%s) {to=u8}\n";
+  const std::string fused = "t2=cast_f32($1); t3=mul(t2,0.5); ";
+  expect_cases(
+      fuse, fused,
+      {{"two of bytes", product + other + sum + "output t = %t\n", true},
+       {"the sum is an output", product + other + "%s = add(%b, %g)\noutput s = %s\n", true},
+       {"the bytes are an output too", product + other + sum + "output t = %t\noutput a = %a\n", false},
+       {"the other is read elsewhere", product + other + sum + "output t = %t\noutput g = %g\n", false},
+       {"the sum is reduced",
+        product + other + "%s = add(%b, %g)\n%r = mean(%s) {axes=[2,3]}\noutput r = %r\n", false}});
+  expect_cases(
+      fuse, "epilogue=\"cast_u8($0)\"",
+      {{"a mean reads the bytes", product + "%r = mean(%b) {axes=[2,3]}\noutput r = %r\n", true},
+       {"two read the bytes", product + "%c = neg(%b)\n%d = exp(%b)\noutput c = %c\noutput d = %d\n", true}});
+}
+
 // A chain of convolutions of bytes, of which the second of each pair has one filter for each channel.
 std::string chain(int64_t pairs, int64_t channels, const std::string& between) {
   std::string text = formatted("%x0 = input : u8[1, {}, 9, 7]\n", channels);

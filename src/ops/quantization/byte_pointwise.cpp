@@ -73,10 +73,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         let image = select(0u, p / params.image, BY_PIXEL);  // else only the filter counts
         let i = p - image * params.image;
         let plane = image * params.filters + first + r;
-        y_put4(p * params.filters + first + r,
-               vec4<y_t>(epilogue(sum[r][e], extra[0], plane, i), epilogue(sum[r + 1u][e], extra[1], plane + 1u, i),
-                         epilogue(sum[r + 2u][e], extra[2], plane + 2u, i),
-                         epilogue(sum[r + 3u][e], extra[3], plane + 3u, i)));
+        let place = p * params.filters + first + r;
+        let four = fours(place);
+        y_put4(place, vec4<y_t>(epilogue(sum[r][e], extra[0], four, 0u, plane, i),
+                                epilogue(sum[r + 1u][e], extra[1], four, 1u, plane + 1u, i),
+                                epilogue(sum[r + 2u][e], extra[2], four, 2u, plane + 2u, i),
+                                epilogue(sum[r + 3u][e], extra[3], four, 3u, plane + 3u, i)));
       }
     }
   }
@@ -85,19 +87,21 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
 bool whole(int64_t n) { return n % 4 == 0; }
 
+// Whether all of it lies in memory with channels last, and those in fours.
+bool channels_lie_in_fours(const View& v) {
+  return v.permute({0, 3, 4, 5, 1, 2}).is_contiguous() && whole(v.dims[2]) && whole(v.offset);
+}
+
 bool applies(const Target& target, const ByteProblem& problem) {
   const ConvProblem& p = problem.conv;
   const View& y = p.y.view;
   const View& x = p.x.view;
   const auto is_one = [](const WindowAxis& a) { return a.kernel == 1 && a.stride == 1 && a.in == a.out; };
-  // [batch, 3 spatial axes, groups, channels or filters]
-  const auto in_memory = [](const View& v) { return v.permute({0, 3, 4, 5, 1, 2}); };
   const Dims& w = p.w.view.strides;
   return p.layout == ConvLayout::channels_last && x.dims[1] == 1 && std::ranges::all_of(p.axes, is_one) &&
-         !p.x_zero.present() && !p.w_zero.present() && p.y.dtype != DType::c64 &&
-         in_memory(x).is_contiguous() && in_memory(y).is_contiguous() && whole(x.dims[2]) &&
-         whole(y.dims[2]) && whole(x.offset) && whole(y.offset) && x.dims[2] > 0 && w[2] == 1 &&
-         whole(w[1]) && whole(p.w.view.offset) && target.caps.max_invocations_per_workgroup >= kLanes;
+         !p.x_zero.present() && !p.w_zero.present() && p.y.dtype != DType::c64 && channels_lie_in_fours(x) &&
+         channels_lie_in_fours(y) && x.dims[2] > 0 && w[2] == 1 && whole(w[1]) && whole(p.w.view.offset) &&
+         target.caps.max_invocations_per_workgroup >= kLanes;
 }
 
 // The same bytes as words of four channels.
@@ -134,11 +138,21 @@ bool make(Lowering& l, const ByteProblem& problem, const Candidate& c) {
   std::vector<std::string> values = {"product"};
   std::string members;
   std::string fetched;
+  std::string four_members;
+  std::string four_fetched;
   bool by_pixel = false;
   for (size_t i = 0; i < p.extra.size(); ++i) {
     Operand extra = p.extra[i];
     extra.outer_rank = 3;
-    parts.add(formatted("e{}", i), extra);
+    const bool like_y = channels_lie_in_fours(extra.view);
+    parts.add(formatted("e{}", i), extra, false, like_y);
+    if (like_y) {
+      values.push_back(formatted("four.e{}[nth]", i));
+      four_members += formatted("  e{0}: vec4<e{0}_t>,\n", i);
+      if (!four_fetched.empty()) four_fetched += ", ";
+      four_fetched += formatted("e{}_get4(place)", i);
+      continue;
+    }
     if (!is_per_channel(extra.view)) {
       values.push_back(formatted("e{0}_get(e{0}_base(plane) + e{0}_step(i))", i));
       by_pixel = true;
@@ -173,13 +187,17 @@ bool make(Lowering& l, const ByteProblem& problem, const Candidate& c) {
           filters, kLanes, round_up(ceil_div(words, steps), 2), by_pixel) +
       formatted("struct Params {{\n{}}}\n", numbers) +
       formatted("struct Extra {{\n{}}}\n", members.empty() ? "  none: u32,\n" : members) +
+      formatted("struct Four {{\n{}}}\n", four_members.empty() ? "  none: u32,\n" : four_members) +
+      formatted("fn fours(place: u32) -> Four {{ return Four({}); }}\n",
+                four_fetched.empty() ? "0u" : four_fetched) +
       formatted("fn extra_of(plane: u32) -> Extra {{ return Extra({}); }}\n",
                 fetched.empty() ? "0u" : fetched) +
       "fn extras(plane: u32) -> array<Extra, 4> {\n"
       "  return array<Extra, 4>(extra_of(plane), extra_of(plane + 1u), extra_of(plane + 2u), "
       "extra_of(plane + 3u));\n}\n" +
       formatted(
-          "fn epilogue(product: i32, extra: Extra, plane: u32, i: u32) -> y_t {{\n{}  return y_t({});\n}}\n",
+          "fn epilogue(product: i32, extra: Extra, four: Four, nth: u32, plane: u32, i: u32) -> y_t {{\n{}  "
+          "return y_t({});\n}}\n",
           code.statements, code.result) +
       main;
   Dispatch d = parts.dispatch(l, tiles * ceil_div(y[0] * image, kLanes * kPixels));
