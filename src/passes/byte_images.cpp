@@ -64,11 +64,13 @@ class ByteImages {
            n.outputs[0].shape[1] == shape(n.inputs[0])[1];
   }
 
-  // Channels in fours go into it and come out of it.
+  // Channels in fours, or a few as of pictures, go into it, and fours come out of it.
   bool convolve(int32_t id, const Node& n) {
     OpPtr op = byte_conv_channels_last(*n.op);
     if (!op || n.outputs[0].shape.rank() != 4) return false;
-    if (!in_fours(shape(n.inputs[0])[1]) || !in_fours(n.outputs[0].shape[1])) return false;
+    const Dim& channels = shape(n.inputs[0])[1];
+    const bool few = channels.is_static() && channels.value() < 4;
+    if (!(few || in_fours(channels)) || !in_fours(n.outputs[0].shape[1])) return false;
     std::vector<ValueId> inputs;
     for (const ValueId v : n.inputs) inputs.push_back(rewriter_.mapped(v));
     inputs[0] = in_last(n.inputs[0]);

@@ -220,6 +220,16 @@ void register_byte_conv(OpTable& table) {
                "byte_conv(T[2,257,260] in 0..100, u8[4,260,1] in 0..255, none, none, none, f32[2,257,4]) "
                "{layout=\"channels_last\", epilogue=\"t0=cast_f32($0); mul(t0,$1)\"}",
                "byte_conv(T[1,1,1,4], T[20,4,1,1]) {layout=\"channels_last\"}",
+               // Few bytes in a window.
+               "byte_conv(T[2,9,17,3] in 0..100, i8[12,3,3,3] in -128..127, i32[12] in -900..900, T[] in "
+               "0..90, "
+               "none, f32[12] in 0.001..0.01) {layout=\"channels_last\", pads=[1,1,1,1], strides=[2,2], "
+               "epilogue=\"t0=cast_f32($0); t1=mul(t0,$1); t2=clamp(t1,-128,127); cast_i8(t2)\"}",
+               "byte_conv(T[1,257,2] in 0..100, u8[36,2,5] in 0..255, none, none, none, f32[36]) "
+               "{layout=\"channels_last\", pads=[4,0], dilations=[3], epilogue=\"t0=cast_f32($0); "
+               "mul(t0,$1)\"}",
+               "byte_conv(T[1,8,8,1] in 0..100, T[4,1,8,8] in 0..100, none, T[] in 0..90) "
+               "{layout=\"channels_last\"}",
                "byte_conv(T[2,33,4] in 0..100, i8[8,4,3] in -128..127) {layout=\"channels_last\", "
                "pads=[2,0], "
                "epilogue=\"t0=cast_f32($0); t1=mul(t0,0.125); cast_u8(t1)\"}",

@@ -39,13 +39,13 @@ bool has_rows_of_words(const Target& target, const ByteProblem& problem) {
          std::all_of(x.strides.begin(), x.strides.end() - 1, whole);
 }
 
-// Whether the four bytes of a word are neighbouring channels of a pixel.
-bool has_pixels(const Target&, const ByteProblem& problem) {
+// Whether the four bytes of a word are neighbouring channels of a pixel, on a CPU.
+bool has_pixels(const Target& target, const ByteProblem& problem) {
   const ConvProblem& p = problem.conv;
   const View& x = p.x.view;
   const Dims& s = x.strides;
-  return is_depthwise(p) && with_channels_last(p.y.view).is_contiguous() && whole(x.dims[1]) && s[1] == 1 &&
-         whole(x.offset) && whole(s[0]) && whole(s[4]) && whole(s[5]);
+  return target.caps.software() && is_depthwise(p) && with_channels_last(p.y.view).is_contiguous() &&
+         whole(x.dims[1]) && s[1] == 1 && whole(x.offset) && whole(s[0]) && whole(s[4]) && whole(s[5]);
 }
 
 // Rows of words: what four results need of one is read once.

@@ -22,7 +22,7 @@ using ByteKernel = Variant<ByteProblem, bool>;
 // Channels that have one filter each, along at most two axes: by rows of words, one result after the other,
 // or four channels of a pixel at a time.
 std::span<const ByteKernel> byte_depthwise_kernels();
-// One tap, with channels last: for CPUs.
+// One tap, or windows of few bytes, with channels last: for CPUs.
 std::span<const ByteKernel> byte_pointwise_kernels();
 
 // What those kernels have in common.
