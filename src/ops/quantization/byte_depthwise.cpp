@@ -1,6 +1,7 @@
 // Convolutions of bytes in which each channel has one filter.
 
 #include <algorithm>
+#include <bit>
 
 #include "base/checked.h"
 #include "base/format.h"
@@ -14,7 +15,9 @@ using products::WindowAxis;
 
 // More taps would be long to compile, and are better staged.
 constexpr int64_t kMostTaps = 49;
-constexpr int64_t kAtOnce = 4;  // results along a row of the kernel for pixels
+// Numbers below this are divided by multiplying n + 1/2 by a reciprocal: both roundings change the product by
+// less than 1/4 of the reciprocal, and it is at least 1/2 of it away from whole numbers.
+constexpr int64_t kSmall = 1 << 21;
 
 bool whole(int64_t n) { return n % 4 == 0; }
 
@@ -125,12 +128,16 @@ fn task(q: u32) {
 // Channels last: an invocation has four channels of neighbouring results in a row, so that a word of x is
 // read once for all windows that it is in.
 constexpr std::string_view kByPixels = R"(
+fn quotient(n: u32, by: u32, reciprocal: f32) -> u32 {
+  if (SMALL) { return u32(i32((f32(i32(n)) + 0.5) * reciprocal)); }
+  return n / by;
+}
 const READ: u32 = (AT_ONCE - 1u) * STRIDE2 + (KERNEL2 - 1u) * DILATION2 + 1u;
 fn task(q: u32) {
-  let block = q / params.quads;
+  let block = quotient(q, params.quads, params.of_quads);
   let channel = 4u * (q - block * params.quads);
-  let row = block / params.blocks;
-  let batch = row / params.out1;
+  let row = quotient(block, params.blocks, params.of_blocks);
+  let batch = quotient(row, params.out1, params.of_out1);
   let column = (block - row * params.blocks) * AT_ONCE;
   let first1 = (row - batch * params.out1) * STRIDE1 - PAD1;
   let first2 = column * STRIDE2 - PAD2;
@@ -164,9 +171,21 @@ fn task(q: u32) {
 }
 )";
 
+// Results along a row of an invocation of the kernel for pixels.
+int64_t at_once(const ConvProblem& p) {
+  const int64_t width = p.axes[2].out;
+  return width > 4 ? 8 : width > 1 ? 4 : 1;
+}
+
+int64_t pieces_of_pixels(const ConvProblem& p) {
+  const Dims& y = p.y.view.dims;
+  return y[0] * y[1] / 4 * y[4] * ceil_div(y[5], at_once(p));
+}
+
 std::string constants_of(const ConvProblem& p) {
   // Whether four results are always of one channel.
-  std::string text = formatted("const AT_ONCE: u32 = {}u;\n", kAtOnce);
+  std::string text = formatted("const AT_ONCE: u32 = {}u;\nconst SMALL: bool = {};\n", at_once(p),
+                               pieces_of_pixels(p) < kSmall);
   text += formatted("const SAME_PLANE: bool = {};\n", p.axes[1].out * p.axes[2].out % 4 == 0);
   for (const size_t i : {size_t{1}, size_t{2}}) {
     const WindowAxis& a = p.axes[i];
@@ -253,6 +272,8 @@ ByteParts parts_of(const ConvProblem& p, Form form) {
   for (const std::string_view name : {"first", "end", "in1", "in2", "out1", "out2", "channels", "row_stride",
                                       "column_stride", "quads", "blocks"})
     members += formatted("  {}: u32,\n", name);
+  for (const std::string_view name : {"of_quads", "of_blocks", "of_out1"})
+    members += formatted("  {}: f32,\n", name);
   for (const std::string& m : code.params) members += "  " + m + ",\n";
   const auto stride = [&](size_t axis) { return static_cast<uint32_t>(to_i32(x.view.strides[axis])); };
   parts.params = {0,
@@ -265,7 +286,9 @@ ByteParts parts_of(const ConvProblem& p, Form form) {
                   stride(4),
                   stride(5),
                   to_u32(x.view.dims[1] / 4),
-                  to_u32(ceil_div(p.axes[2].out, kAtOnce))};
+                  to_u32(ceil_div(p.axes[2].out, at_once(p)))};
+  for (const size_t place : {size_t{9}, size_t{10}, size_t{4}})
+    parts.params.push_back(std::bit_cast<uint32_t>(1 / static_cast<float>(parts.params[place])));
   parts.params.insert(parts.params.end(), code.words.begin(), code.words.end());
   parts.kernel.libs = {"each"};
   parts.kernel.source =
@@ -299,8 +322,7 @@ constexpr ByteKernel kRows[] = {
      }},
     {"depthwise_pixels", has_pixels, costs<8>,
      [](Lowering& l, const ByteProblem& p, const Candidate&) {
-       const Dims& y = p.conv.y.view.dims;
-       return emit(l, p.conv, Form::pixels, y[0] * y[1] / 4 * y[4] * ceil_div(y[5], kAtOnce));
+       return emit(l, p.conv, Form::pixels, pieces_of_pixels(p.conv));
      }},
 };
 
