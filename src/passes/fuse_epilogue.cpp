@@ -44,9 +44,11 @@ class Fuser {
       const Node& producer = rewriter_.target().producer(rewriter_.mapped(n.inputs[i]));
       const ProductOp* const product = as_product(*producer.op);
       if (!product || producer.outputs.size() != 1 || uses_.at(n.inputs[i]).size() != 1 ||
-          !(is_float(producer.outputs[0].dtype) || producer.outputs[0].dtype == DType::i32))
+          !may_be_stored(producer.outputs[0].dtype))
         continue;
       if (!(producer.outputs[0].shape == n.outputs[0].shape)) continue;
+      // What reads bytes otherwise would read four times as much.
+      if (is_byte(producer.outputs[0].dtype) && !ends_in_bytes_or_result(id)) continue;
       // What the load phase computes once must not be computed in each run.
       if (in_load(n.inputs[i].node) && !in_load(id)) continue;
       // The product now reads its inputs later, perhaps after a write.
@@ -57,9 +59,8 @@ class Fuser {
     return false;
   }
 
-  static bool may_be_stored(DType t) {
-    return is_float(t) || t == DType::i32 || t == DType::i8 || t == DType::u8;
-  }
+  static bool is_byte(DType t) { return t == DType::i8 || t == DType::u8; }
+  static bool may_be_stored(DType t) { return is_float(t) || t == DType::i32 || is_byte(t); }
 
   // The element-wise node that computes a value of the source for `reader`, if that is so little for each
   // element of the result that it can be done there; else null. Several readers may each compute a number.
@@ -69,11 +70,37 @@ class Fuser {
     const auto* op = dynamic_cast<const ElementwiseOp*>(copied.op.get());
     const bool is_number = n.outputs[0].shape.elements().is(1);
     if (!op || in_load(v.node) || (uses_.at(v).size() != 1 && !is_number)) return nullptr;
-    if (n.outputs[0].shape == rewriter_.source().node(reader).outputs[0].shape) return nullptr;
+    const bool as_large = n.outputs[0].shape == rewriter_.source().node(reader).outputs[0].shape;
+    if (as_large && (is_byte(n.outputs[0].dtype) || !is_of_bytes(v))) return nullptr;
     if (std::ranges::any_of(copied.inputs, [&](ValueId in) { return overwritten_.contains(in); }))
       return nullptr;
     const Expr expr = op->expr(input_dtypes(input_types(rewriter_.target(), copied)));
     return expr.cost() <= kBroadcastBudget && !expr.may_overflow() ? &n : nullptr;
+  }
+
+  // Whether element-wise nodes, each the only reader of the one before, lead from here to bytes or to an
+  // output of the graph.
+  bool ends_in_bytes_or_result(int32_t id) const {
+    for (;;) {
+      const Node& n = rewriter_.source().node(id);
+      if (dynamic_cast<const ElementwiseOp*>(n.op.get()) == nullptr || n.outputs.size() != 1) return false;
+      if (is_byte(n.outputs[0].dtype)) return true;
+      const auto users = uses_.find({id, 0});
+      if (users == uses_.end() || users->second.size() != 1) return false;
+      if (users->second[0] < 0) return true;
+      id = users->second[0];
+    }
+  }
+
+  // Whether it is computed from bytes and numbers alone: then the product reads less than it would of the
+  // result.
+  bool is_of_bytes(ValueId v) const {
+    const Graph& g = rewriter_.source();
+    if (is_byte(g.type(v).dtype)) return true;
+    const Node& n = g.producer(v);
+    return dynamic_cast<const ElementwiseOp*>(n.op.get()) != nullptr && uses_.at(v).size() == 1 &&
+           std::ranges::all_of(
+               n.inputs, [&](ValueId in) { return g.type(in).shape.elements().is(1) || is_of_bytes(in); });
   }
 
   // A value of the source as an argument: what computes it, or what stands for it in the new graph.

@@ -294,7 +294,10 @@ class Fuser {
                               .pads = op.pads,
                               .groups = op.groups,
                               .layout = op.layout};
-    const Value sums = byte_conv(x.bytes, as_number(x.zero), w.bytes, as_number(w.zero), {}, options);
+    const bool all_inside = std::ranges::all_of(op.pads, [](int64_t pad) { return pad == 0; });
+    const bool once = all_inside && x.zero && !same_number(x.zero, {}) && is_weight(n.inputs[1]);
+    const Value sums = byte_conv(x.bytes, once ? Value() : as_number(x.zero), w.bytes, as_number(w.zero),
+                                 once ? less_zero_of_x(x, w) : Value(), options);
     const int64_t from_end = op.layout == ConvLayout::channels_first ? sums.shape().rank() - 1 : 1;
     Value y = cast(sums, DType::f32) * scales(x, w, from_end);
     if (n.inputs.size() > 2 && !n.inputs[2].is_absent()) {
@@ -305,6 +308,18 @@ class Fuser {
     }
     rewriter_.map({id, 0}, y.named(n.name).id());
     return true;
+  }
+
+  bool is_weight(ValueId source) const { return weights_[static_cast<size_t>(source.node)]; }
+
+  // What the zero point of x takes from the sums of each filter, where windows lie inside of x: computed
+  // once.
+  static Value less_zero_of_x(const Dequantized& x, const Dequantized& w) {
+    Value filters = cast(w.bytes, DType::i32);
+    if (w.zero) filters = filters - cast(as_number(w.zero), DType::i32);
+    std::vector<int64_t> axes(static_cast<size_t>(w.bytes.shape().rank() - 1));
+    std::iota(axes.begin(), axes.end(), 1);
+    return -(cast(as_number(x.zero), DType::i32) * sum(filters, axes, false));
   }
 
   bool multiply_matrices(int32_t id, const Node& n) {
@@ -320,7 +335,7 @@ class Fuser {
     // What a zero point is multiplied with: sums over a weight are computed once.
     const bool zero_of_a = a.zero && !same_number(a.zero, {});
     const bool zero_of_b = b.zero && !same_number(b.zero, {});
-    if (zero_of_b || (zero_of_a && !weights_[static_cast<size_t>(n.inputs[1].node)])) return false;
+    if (zero_of_b || (zero_of_a && !is_weight(n.inputs[1]))) return false;
     Value sums = matmul(a.bytes, b.bytes);
     if (zero_of_a)
       sums = sums - cast(as_number(a.zero), DType::i32) * sum(cast(b.bytes, DType::i32), {-2}, true);

@@ -65,9 +65,10 @@ Graph simplify(const Graph& graph, const PassOptions& options) {
 
 Graph fuse(Graph g, const PassOptions& options) {
   g = with_bodies(g, [&](const Graph& body) { return fuse(body, options); });
-  g = hoist_weights(g);                       // after the bodies' own passes, which rearrange weights
-  g = keeping_states(g, fold_pads);           // before the epilogues, which would hide a relu
-  g = keeping_states(g, image_layout);        // after the pads, which may be in between; before the epilogues
+  g = hoist_weights(g);                 // after the bodies' own passes, which rearrange weights
+  g = keeping_states(g, fold_pads);     // before the epilogues, which would hide a relu
+  g = keeping_states(g, image_layout);  // after the pads, which may be in between; before the epilogues
+  if (options.byte_images) g = keeping_states(g, byte_images);  // before the epilogues, for the same reason
   g = keeping_states(g, transpose_parts);     // after the layouts, which move transposes away
   g = keeping_states(g, fuse_rope);           // before element-wise nodes join
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes

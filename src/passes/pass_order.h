@@ -13,6 +13,7 @@ namespace rlx {
 struct PassOptions {
   bool packed_attention = true;
   Panels panels = {};
+  bool byte_images = false;           // with channels last around depthwise convolutions of bytes
   int64_t max_region_inputs = 7;      // storage bindings of the device, minus one for the output
   int64_t fold_max_elements = 65536;  // larger results are computed in the load phase instead
 };

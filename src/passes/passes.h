@@ -38,6 +38,7 @@ Graph fuse_attention(const Graph& graph);
 Graph attention_layout(const Graph& graph);
 Graph unpack_attention(const Graph& graph);
 Graph image_layout(const Graph& graph);
+Graph byte_images(const Graph& graph);
 Graph join_products(const Graph& graph);
 Graph join_ropes(const Graph& graph);
 Graph fuse_diamonds(const Graph& graph);

@@ -123,6 +123,7 @@ CompiledGraph compile_for_target(Target target, const Graph& source, const Compi
   const PassOptions passes{
       .packed_attention = options.packed_attention,
       .panels = target.caps.software() ? kCpuPanels : Panels{},
+      .byte_images = target.caps.software(),
       .max_region_inputs = static_cast<int64_t>(target.caps.max_storage_buffers) - 1,
   };
   Graph graph = options.optimize ? run_optimizing_passes(source, options.symbols, passes)

@@ -1,6 +1,7 @@
 // Products, pools and moves of dequantised bytes become those of the bytes.
 #include <gtest/gtest.h>
 
+#include "base/format.h"
 #include "passes/pass_order.h"
 #include "passes/passes.h"
 #include "rlx/graph.h"
@@ -66,6 +67,28 @@ TEST(FuseQuantized, ConvolutionsOfBytes) {
            kNumbers + "%q = input : i32[1, 4, 6, 5]\n%x = dequantize(%q, %s)\n" + kWeight + conv + kEnd,
            false},
       });
+}
+
+// Where no window reaches out of x.
+TEST(FuseQuantized, ZeroPointsOfXAreTakenFromTheSumsOfEachFilter) {
+  const auto fuse = [](const Graph& g) { return fuse_quantized(g); };
+  const std::string conv = "%c = conv(%x, %w) {strides=[2,1]}\n";
+  expect_cases(
+      fuse, " = neg(",
+      {{"windows inside of x", kNumbers + kX + kWeight + conv + kEnd, true},
+       {"a weight with a zero point",
+        kNumbers + kX + "%v = param : u8[3, 4, 3, 3]\n%vz = param : u8[1]\n%w = dequantize(%v, %t, %vz)\n" +
+            conv + kEnd,
+        true},
+       {"padding", kNumbers + kX + kWeight + "%c = conv(%x, %w) {pads=[0,1,0,0]}\n" + kEnd, false},
+       {"a zero point of 0",
+        kNumbers +
+            "%o = constant {value=tensor u8[] fill 0}\n%q = input : u8[1, 4, 6, 5]\n"
+            "%x = dequantize(%q, %s, %o)\n" +
+            kWeight + conv + kEnd,
+        false},
+       {"a weight that is an input",
+        kNumbers + kX + "%v = input : i8[3, 4, 3, 3]\n%w = dequantize(%v, %t)\n" + conv + kEnd, false}});
 }
 
 TEST(FuseQuantized, MatricesOfBytes) {
@@ -171,6 +194,65 @@ TEST(FuseQuantized, WhatIsQuantisedForItsRangeIsWhatProductsRead) {
                  x + "%w = cast(%d) {to=i32}\n%r = sum(%w) {axes=[0], keepdims=true}\noutput r = %r", false},
                 {"sums without their axis",
                  x + "%w = cast(%d) {to=i32}\n%r = sum(%w) {axes=[-1]}\noutput r = %r", false}});
+}
+
+// A product whose result is quantised goes on with what is computed of the bytes, if that ends in bytes or in
+// an output.
+TEST(FuseEpilogue, AdditionsBetweenBytes) {
+  const auto fuse = [](const Graph& g) { return fuse_epilogue(g, 7); };
+  const std::string product =
+      "%x = input : u8[1, 4, 6, 5]\n%w = param : i8[4, 4, 1, 1]\n%p = byte_conv(%x, %w)\n%a = cast(%p) "
+      "{to=u8}\n"
+      "%b = cast(%a) {to=f32}\n";
+  const std::string other = "%o = input : u8[1, 4, 6, 5]\n%f = cast(%o) {to=f32}\n%g = mul(%f, 0.5)\n";
+  const std::string sum = "%s = add(%b, %g)\n%t = cast(%s) {to=u8}\n";
+  const std::string fused = "t2=cast_f32($1); t3=mul(t2,0.5); ";
+  expect_cases(
+      fuse, fused,
+      {{"two of bytes", product + other + sum + "output t = %t\n", true},
+       {"the sum is an output", product + other + "%s = add(%b, %g)\noutput s = %s\n", true},
+       {"the bytes are an output too", product + other + sum + "output t = %t\noutput a = %a\n", false},
+       {"the other is read elsewhere", product + other + sum + "output t = %t\noutput g = %g\n", false},
+       {"the sum is reduced",
+        product + other + "%s = add(%b, %g)\n%r = mean(%s) {axes=[2,3]}\noutput r = %r\n", false}});
+  expect_cases(
+      fuse, "epilogue=\"cast_u8($0)\"",
+      {{"a mean reads the bytes", product + "%r = mean(%b) {axes=[2,3]}\noutput r = %r\n", true},
+       {"two read the bytes", product + "%c = neg(%b)\n%d = exp(%b)\noutput c = %c\noutput d = %d\n", true}});
+}
+
+// A chain of convolutions of bytes, of which the second of each pair has one filter for each channel.
+std::string chain(int64_t pairs, int64_t channels, const std::string& between) {
+  std::string text = formatted("%x0 = input : u8[1, {}, 9, 7]\n", channels);
+  for (int64_t i = 0; i < pairs; ++i) {
+    text += formatted(
+        "%p{0} = param : i8[{1}, {1}, 1, 1]\n%a{0} = byte_conv(%x{0}, %p{0})\n%b{0} = cast(%a{0}) {{to=u8}}\n"
+        "%d{0} = param : i8[{1}, 1, 3, 3]\n%c{0} = byte_conv(%b{0}, %d{0}) {{groups={1}, pads=[1,1,1,1]}}\n",
+        i, channels);
+    text += formatted("%s{0} = param : f32[{1}, 1, 1]\n%f{0} = cast(%c{0}) {{to=f32}}\n", i, channels);
+    text += formatted("%n{0} = {1}\n%x{2} = cast(%n{0}) {{to=u8}}\n", i, formatted("mul(%f{0}, %s{0})", i),
+                      i + 1);
+  }
+  return text + formatted("{}output y = %x{}\n", between, pairs);
+}
+
+TEST(ByteImages, HaveTheirChannelsLastAroundDepthwiseConvolutions) {
+  const std::string last = "layout=\"channels_last\"";
+  const std::string one_tap =
+      "%x0 = input : u8[1, 8, 9, 7]\n%w = param : i8[8, 8, 1, 1]\n%a = byte_conv(%x0, %w)\n"
+      "%b = cast(%a) {to=u8}\n%c = byte_conv(%b, %w)\n%d = cast(%c) {to=u8}\n%e = byte_conv(%d, %w)\n"
+      "%f = cast(%e) {to=u8}\n%g = byte_conv(%f, %w)\noutput y = %g\n";
+  expect_cases(byte_images, last,
+               {
+                   {"a chain", chain(2, 8, ""), true},
+                   {"its mean over all pixels is a result too",
+                    chain(3, 12, "%m = mean(%f1) {axes=[2,3], keepdims=true}\noutput m = %m\n"), true},
+                   {"channels that are no fours", chain(3, 6, ""), false},
+                   {"as many images to turn as convolutions", chain(1, 8, ""), false},
+                   {"every image is a result",
+                    chain(2, 8, "output a = %a0\noutput b = %b0\noutput c = %c0\noutput f = %f0\n"), false},
+                   {"no convolution with a filter for each channel", one_tap, false},
+               });
 }
 
 }  // namespace

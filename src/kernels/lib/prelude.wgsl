@@ -77,3 +77,11 @@ fn f32_to_u32(x: f32) -> u32 {
   if (x >= 4294967296.0) { return 0xffffffffu; }
   return u32(x);
 }
+
+// c + a.x b[0] + a.y b[1] + a.z b[2] + a.w b[3], for words of four bytes with a sign. On CPUs from lib/lanes_cpu.
+fn dots_of_i8(a: u32, b: vec4<u32>) -> vec4<i32> {
+  return vec4<i32>(dot4I8Packed(a, b.x), dot4I8Packed(a, b.y), dot4I8Packed(a, b.z), dot4I8Packed(a, b.w));
+}
+fn add_products_of_i8(a: vec4<u32>, b: array<vec4<u32>, 4>, c: vec4<i32>) -> vec4<i32> {
+  return dots_of_i8(a.w, b[3]) + (dots_of_i8(a.z, b[2]) + (dots_of_i8(a.y, b[1]) + (dots_of_i8(a.x, b[0]) + c)));
+}

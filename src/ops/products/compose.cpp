@@ -292,6 +292,17 @@ std::string multiply_add(const Product& p) {
       one, four);
 }
 
+// Four of them for each of four sums.
+std::string four_multiply_adds(const Product& p) {
+  const std::string head =
+      "fn mad4(a: vec4<mul_t>, b: array<vec4<mul_t>, 4>, c: vec4<sum_t>) -> vec4<sum_t> {\n";
+  if (p.fours == DType::i8) return head + "  return add_products_of_i8(a, b, c);\n}\n";
+  // All updates of a sum one after the other: on CPUs it then stays in a register.
+  return head +
+         "  return mad(vec4<mul_t>(a.w), b[3], mad(vec4<mul_t>(a.z), b[2],\n"
+         "             mad(vec4<mul_t>(a.y), b[1], mad(vec4<mul_t>(a.x), b[0], c))));\n}\n";
+}
+
 std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four, const ExprCode& code) {
   std::vector<Part> parts = {{formatted("load_{}.h", p.a->name()), load_text(*p.a, "a", launch.wgsl)},
                              {formatted("load_{}.h", p.b->name()), load_text(*p.b, "b", launch.wgsl)},
@@ -311,11 +322,7 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
   std::string common = formatted("struct Params {{\n{}}}\nalias mul_t = {};\nalias sum_t = {};\n", members,
                                  wgsl_type(p.mul_type()), wgsl_type(p.sum_type()));
   common += multiply_add(p);
-  // All updates of a sum one after the other: on CPUs it then stays in a register.
-  common +=
-      "fn mad4(a: vec4<mul_t>, b: array<vec4<mul_t>, 4>, c: vec4<sum_t>) -> vec4<sum_t> {\n"
-      "  return mad(vec4<mul_t>(a.w), b[3], mad(vec4<mul_t>(a.z), b[2],\n"
-      "             mad(vec4<mul_t>(a.y), b[1], mad(vec4<mul_t>(a.x), b[0], c))));\n}\n";
+  common += four_multiply_adds(p);
   common += "fn a_end() -> u32 { return params.row_end; }\nfn b_end() -> u32 { return params.col_end; }\n";
   common += formatted("const ONE_RUN: bool = {};\n", p.run == 0);
   common += kCommon;

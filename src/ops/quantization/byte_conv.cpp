@@ -1,17 +1,42 @@
 // Convolutions of bytes less their zero points, which are subtracted as they are read.
+#include <algorithm>
+#include <numeric>
+
 #include "ir/reference.h"
 #include "ops/convolution/conv.h"
 #include "ops/convolution/conv_problem.h"
 #include "ops/machinery/op_of.h"
 #include "ops/machinery/op_table.h"
 #include "ops/products/epilogue.h"
-#include "ops/quantization/byte_depthwise.h"
+#include "ops/quantization/byte_kernels.h"
 #include "ops/quantization/byte_product.h"
 
 namespace rlx {
 namespace {
 
 bool is_byte(DType t) { return t == DType::i8 || t == DType::u8; }
+
+std::vector<ByteKernel> own_kernels() {
+  std::vector<ByteKernel> all;
+  for (const auto rows : {byte_depthwise_kernels(), byte_pointwise_kernels()})
+    all.insert(all.end(), rows.begin(), rows.end());
+  return all;
+}
+
+// False if none of them applies, or if a kernel of products is forced.
+bool lower_byte_kernel(Lowering& l, std::string_view op, const ConvProblem& conv) {
+  static const std::vector<ByteKernel>& all = *new std::vector(own_kernels());
+  const Target& target = l.target();
+  const auto forced = target.forced.find(op);
+  const auto is_wanted = [&](const ByteKernel& kernel) {
+    return forced == target.forced.end() || forced->second.substr(0, forced->second.find(' ')) == kernel.name;
+  };
+  const ByteProblem p{conv};
+  const bool known = std::ranges::any_of(all, is_wanted);
+  if (!known || std::ranges::none_of(all, [&](const ByteKernel& k) { return k.applies(target, p); }))
+    return false;
+  return choose(target, op, std::span<const ByteKernel>(all), p).make(l, p);
+}
 
 // byte_conv(x, w, bias, x_zero, w_zero, extra...).
 struct ByteConv final : OpOf<ByteConv>, ProductOp {
@@ -33,7 +58,7 @@ struct ByteConv final : OpOf<ByteConv>, ProductOp {
     ConvProblem p = conv_problem(windows, *this, l);
     p.x_zero = l.optional_in(kXZero);
     p.w_zero = l.optional_in(kWZero);
-    if (!lower_byte_depthwise(l, p)) lower_conv(l, kName, p);
+    if (!lower_byte_kernel(l, kName, p)) lower_conv(l, kName, p);
   }
   Tolerance tolerance(std::span<const TensorType> inputs) const override {
     return {.ulps = typed_epilogue(input_dtypes(inputs)).ulps()};
@@ -51,7 +76,14 @@ struct ByteConv final : OpOf<ByteConv>, ProductOp {
     return op;
   }
   std::optional<Order> weight_order(std::span<const TensorType> inputs, const Order& lies) const override {
-    return windows.weight_order(inputs, lies);
+    // With channels last, those of a single tap are read as words.
+    const Shape& w = inputs[1].shape;
+    const bool one_tap = std::all_of(w.begin() + 2, w.end(), [](const Dim& d) { return d.is(1); });
+    if (!one_tap || windows.layout != ConvLayout::channels_last || windows.groups != 1)
+      return windows.weight_order(inputs, lies);
+    Order order(static_cast<size_t>(w.rank()));
+    std::iota(order.begin(), order.end(), 0);
+    return order;
   }
 
  private:
@@ -112,6 +144,22 @@ Value byte_conv(Value x, Value x_zero, Value w, Value w_zero, Value bias, const 
   return add_node(std::move(op), {x, w, bias, x_zero, w_zero});
 }
 
+OpPtr byte_conv_channels_last(const Op& op) {
+  const auto* conv = op_cast<ByteConv>(op);
+  if (!conv || conv->windows.layout != ConvLayout::channels_first || !conv->epilogue.empty()) return nullptr;
+  auto changed = std::make_shared<ByteConv>(*conv);
+  changed->windows.layout = ConvLayout::channels_last;
+  return changed;
+}
+
+namespace {
+std::vector<std::string> variants() {
+  std::vector<std::string> names = products::variant_names();
+  for (const ByteKernel& kernel : own_kernels()) names.emplace_back(kernel.name);
+  return names;
+}
+}  // namespace
+
 namespace ops {
 void register_byte_conv(OpTable& table) {
   table.add<ByteConv>(
@@ -132,7 +180,7 @@ void register_byte_conv(OpTable& table) {
                      "empty: none",
        .outputs = "y (any): as in conv, of i32 or the type of the epilogue",
        .types = "i8 u8",
-       .variants = products::variant_names(),
+       .variants = variants(),
        .samples =
            {
                "byte_conv(T[1,3,9,8] in 0..100, i8[5,3,3,3] in -128..127, i32[5] in -900..900, T[] in 0..90, "
@@ -156,6 +204,32 @@ void register_byte_conv(OpTable& table) {
                "byte_conv(T[1,9,7,12] in 0..100, i8[12,1,3,3] in -128..127, none, T[] in 0..90, i8[] in "
                "-9..9) "
                "{groups=12, pads=[1,1,1,1], layout=\"channels_last\"}",
+               // Four channels of a pixel at a time.
+               "byte_conv(T[2,7,5,8] in 0..100, i8[8,1,3,3] in -128..127, i32[8] in -900..900, T[] in 0..90, "
+               "i8[] in -9..9, f32[8] in 0.001..0.01) {groups=8, pads=[1,1,1,1], strides=[2,2], "
+               "layout=\"channels_last\", epilogue=\"t0=cast_f32($0); t1=mul(t0,$1); t2=clamp(t1,-128,127); "
+               "cast_i8(t2)\"}",
+               "byte_conv(T[1,6,17,4] in 0..100, u8[4,1,2,3] in 0..255, none, none, none, f32[1,6,17,4]) "
+               "{groups=4, pads=[1,2,0,2], dilations=[1,2], layout=\"channels_last\", "
+               "epilogue=\"t0=cast_f32($0); mul(t0,$1)\"}",
+               // One tap, with channels last: filters and pixels that do not fill a workgroup, two steps of
+               // channels, numbers of channels and of pixels.
+               "byte_conv(T[2,3,17,12] in 0..100, i8[36,12,1,1] in -128..127, i32[36] in -900..900, none, "
+               "none, f32[36] in 0.001..0.01) {layout=\"channels_last\", epilogue=\"t0=cast_f32($0); "
+               "t1=mul(t0,$1); t2=clamp(t1,-128,127); cast_i8(t2)\"}",
+               "byte_conv(T[2,257,260] in 0..100, u8[4,260,1] in 0..255, none, none, none, f32[2,257,4]) "
+               "{layout=\"channels_last\", epilogue=\"t0=cast_f32($0); mul(t0,$1)\"}",
+               "byte_conv(T[1,1,1,4], T[20,4,1,1]) {layout=\"channels_last\"}",
+               // Few bytes in a window.
+               "byte_conv(T[2,9,17,3] in 0..100, i8[12,3,3,3] in -128..127, i32[12] in -900..900, T[] in "
+               "0..90, "
+               "none, f32[12] in 0.001..0.01) {layout=\"channels_last\", pads=[1,1,1,1], strides=[2,2], "
+               "epilogue=\"t0=cast_f32($0); t1=mul(t0,$1); t2=clamp(t1,-128,127); cast_i8(t2)\"}",
+               "byte_conv(T[1,257,2] in 0..100, u8[36,2,5] in 0..255, none, none, none, f32[36]) "
+               "{layout=\"channels_last\", pads=[4,0], dilations=[3], epilogue=\"t0=cast_f32($0); "
+               "mul(t0,$1)\"}",
+               "byte_conv(T[1,8,8,1] in 0..100, T[4,1,8,8] in 0..100, none, T[] in 0..90) "
+               "{layout=\"channels_last\"}",
                "byte_conv(T[2,33,4] in 0..100, i8[8,4,3] in -128..127) {layout=\"channels_last\", "
                "pads=[2,0], "
                "epilogue=\"t0=cast_f32($0); t1=mul(t0,0.125); cast_u8(t1)\"}",
