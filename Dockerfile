@@ -5,7 +5,7 @@
 #   docker run --rm rlx test
 FROM debian:testing
 
-COPY tools/packages.txt tools/test_packages.txt /tmp/
+COPY tools/packages.txt tools/test_packages.txt tools/gpu_packages.txt /tmp/
 RUN apt-get update \
  && sed 's/#.*//' /tmp/*packages.txt | xargs apt-get install -y --no-install-recommends \
  && rm -rf /var/lib/apt/lists/* /tmp/*packages.txt

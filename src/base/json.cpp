@@ -53,6 +53,13 @@ std::optional<Json> Json::item(size_t index) const {
   return Json(std::make_shared<Impl>(all.at(index)));
 }
 
+std::vector<std::string> Json::names() const {
+  std::vector<std::string> out;
+  if (!impl_->value.is_object()) return out;
+  for (const auto& [name, value] : impl_->value.items()) out.push_back(name);
+  return out;
+}
+
 std::optional<double> Json::number() const {
   return impl_->value.is_number() ? std::optional(impl_->value.get<double>()) : std::nullopt;
 }

@@ -40,6 +40,7 @@ class Json {
   // Nothing if there is none, or this is something else.
   std::optional<Json> member(std::string_view name) const;
   std::optional<Json> item(size_t index) const;
+  std::vector<std::string> names() const;  // of the members of an object
   std::optional<double> number() const;
   std::optional<std::string> string() const;
 

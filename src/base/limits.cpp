@@ -20,6 +20,24 @@ std::string_view to_string(AdapterKind kind) {
   return "other";
 }
 
+std::string_view to_string(GpuFamily family) {
+  switch (family) {
+    case GpuFamily::amd:
+      return "amd";
+    case GpuFamily::nvidia:
+      return "nvidia";
+    case GpuFamily::apple:
+      return "apple";
+    case GpuFamily::qualcomm:
+      return "qualcomm";
+    case GpuFamily::intel:
+      return "intel";
+    case GpuFamily::other:
+      break;
+  }
+  return "other";
+}
+
 Caps lowered(Caps caps, const CapsOverride& limits) {
   if (limits.max_binding_bytes != 0 && limits.max_binding_bytes < kLeastBindingBytes) {
     fail(ErrorKind::invalid_argument, "bindings cannot be limited to {} bytes; the minimum is {}",

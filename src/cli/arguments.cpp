@@ -25,7 +25,7 @@ struct Command::Impl {
                                  name == "--output-dir" ? "folder" : "file"));
       });
     }
-    if (!shown.group.empty()) option->group(shown.group);
+    if (!shown.group.empty() || shown.hidden) option->group(shown.group);
     return option;
   }
   // Values are read here and not by the parser, whose messages are about conversions.

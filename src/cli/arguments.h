@@ -23,6 +23,7 @@ class Misuse : public std::runtime_error {
 struct Shown {
   std::string value = {};  // the placeholder for the value, such as FILE
   std::string group = {};  // the heading that the argument is listed under
+  bool hidden = false;     // listed nowhere
 };
 
 // One command with its arguments. A name without dashes is a positional argument. What the arguments are read

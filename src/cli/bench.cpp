@@ -5,9 +5,11 @@
 
 #include "base/format.h"
 #include "base/json.h"
+#include "cli/adapter_json.h"
 #include "cli/announced.h"
 #include "cli/bench_options.h"
 #include "cli/bench_peers.h"
+#include "cli/bench_record.h"
 #include "cli/bench_report.h"
 #include "cli/bench_subjects.h"
 #include "cli/commands.h"
@@ -15,6 +17,7 @@
 #include "cli/standard_input.h"
 #include "cli/text.h"
 #include "measure/bench_cases.h"
+#include "measure/compiler_report.h"
 #include "measure/growth.h"
 #include "measure/networks.h"
 
@@ -42,8 +45,11 @@ struct Result {
   MemoryReport memory = {};
   std::string beside = {};  // what it is compared with
   double beside_cpu_ms = 0;
+  PlanReport plan = {};
+  std::vector<DispatchReport> timed = {};  // for --report and --check
 
-  void add_plan(const PlanReport& plan) {
+  void add_plan(const PlanReport& made) {
+    plan = made;
     dispatches = std::ssize(plan.run);
     load_dispatches = std::ssize(plan.load);
     for (const StepReport& s : plan.run) bytes += s.bytes;
@@ -51,14 +57,20 @@ struct Result {
   }
 };
 
+bool times_dispatches(const BenchOptions& o, const Device& device) {
+  return (!o.record.empty() || !o.check.empty()) && device.caps().timestamps;
+}
+
 Result run_case(const Case& c, const Device& device, const BenchOptions& o) {
   const Progress progress(c.what);
-  const measure::CaseRun run = measure::run_case_graph(c.graph(), c.growing, device, o.seconds);
+  const measure::CaseRun run =
+      measure::run_case_graph(c.graph(), c.growing, device, o.seconds, times_dispatches(o, device));
   Result r{.name = c.name,
            .flops = c.flops,
            .compile_ms = run.compile_ms,
            .upload_ms = run.upload_ms,
-           .time = run.time};
+           .time = run.time,
+           .timed = run.dispatches};
   r.add_plan(run.plan);
   if (const Baseline& beside = c.scaled.beside; beside.name) {
     r.beside = beside.name;
@@ -79,10 +91,29 @@ Result run_model(const std::string& name, const RunSetup& setup, const Device& d
   const PlanReport plan = compiled.exe.plan_report(setup.open);
   o.graph.note_unused_kernels(plan);
   r.add_plan(plan);
+  if (times_dispatches(o, device))
+    r.timed = measure::fastest_dispatches(compiled.exe, setup.leaves.inputs, setup.open);
   return r;
 }
 
 // --- Reporting ---
+
+CaseRecord record_of(const Result& r) {
+  CaseRecord out{.name = r.name,
+                 .wall_ms = r.time.wall_ms,
+                 .cpu_ms = r.time.cpu_ms,
+                 .first_ms = r.time.first_ms,
+                 .compile_ms = r.compile_ms};
+  for (const StepReport& s : r.plan.run)
+    out.steps.push_back({.node = s.node, .op = s.op, .kernel = s.kernel, .variant = s.variant});
+  for (const DispatchReport& d : r.timed) {
+    const double us = static_cast<double>(d.end_ns - d.begin_ns) / 1e3;
+    out.device_ms = out.device_ms.value_or(0) + us / 1e3;
+    double& total = out.steps[static_cast<size_t>(d.step)].device_us;
+    total += us;
+  }
+  return out;
+}
 
 Json to_json(const Result& r) {
   Json out = Json::object({{"case", r.name},
@@ -181,9 +212,46 @@ void run_growth(const BenchOptions& o, const std::vector<BenchSubject>& all) {
   for (const Growth& g : grown) print(growth_table(g));
 }
 
-void run_bench(const BenchOptions& o) {
-  check_peer(o);
-  check_outputs(o.report.outputs({{"--plot", o.plot, FileKind::svg}}), bench_files(o));
+// The cases that nobody named: those of the other report, or the ones that say most about a device.
+BenchOptions with_cases_to_record(const BenchOptions& given, const std::optional<BenchRecord>& then) {
+  BenchOptions o = given;
+  if (!o.cases.empty() || (o.record.empty() && !then)) return o;
+  if (!then) {
+    o.cases.assign(measure::main_cases().begin(), measure::main_cases().end());
+    o.cases.insert(o.cases.end(), {"triad", "negate", "bert-4"});
+    return o;
+  }
+  for (const CaseRecord& c : then->cases) {
+    if (measure::find_case(c.name) || measure::find_network(c.name)) o.cases.push_back(c.name);
+  }
+  if (o.cases.empty())
+    throw Misuse(formatted("--check: {} has only models; give the files to measure", o.check));
+  return o;
+}
+
+void check_record_flags(const BenchOptions& o) {
+  const bool any = !o.record.empty() || !o.check.empty();
+  if (any && (!o.peer.empty() || o.growth))
+    throw Misuse("--report and --check cannot be given with --peer or --growth");
+  if (!o.with.empty() && o.check.empty()) throw Misuse("--with is for --check, which is not given");
+  if (!o.with.empty() && (!o.record.empty() || !o.cases.empty()))
+    throw Misuse("--with compares two files: nothing is measured, so there are no cases and no --report");
+}
+
+void run_bench(const BenchOptions& given) {
+  check_peer(given);
+  check_record_flags(given);
+  std::vector<std::string> read = bench_files(given);
+  for (const std::string& file : {given.check, given.with}) {
+    if (!file.empty()) read.push_back(file);
+  }
+  check_outputs(given.report.outputs(
+                    {{"--plot", given.plot, FileKind::svg}, {"--report", given.record, FileKind::json}}),
+                read);
+  const std::optional<BenchRecord> then =
+      given.check.empty() ? std::nullopt : std::optional(read_record(given.check));
+  if (!given.with.empty()) return print(differences(*then, read_record(given.with)));
+  const BenchOptions o = with_cases_to_record(given, then);
   if (!o.peer.empty() && o.growth) throw Misuse("--peer and --growth cannot be given together");
   if (o.peer.empty() && o.rounds != 0) throw Misuse("--rounds is for --peer, which is not given");
   if (!o.peer.empty()) return run_beside(o);
@@ -198,7 +266,11 @@ void run_bench(const BenchOptions& o) {
   Json measured = Json::array();
   for (const Result& r : results) measured.add(to_json(r));
   o.report.write(report_json(device.info().name, measured));
-  if (o.report.only_json()) return;
+  BenchRecord now{.adapter = cli::to_json(device.info())};
+  for (const Result& r : results) now.cases.push_back(record_of(r));
+  if (!o.record.empty()) write_report(o.record, cli::to_json(now).text(2) + "\n");
+  if (o.report.only_json() || o.record == "-") return;
+  if (then) return print(differences(*then, now));
   print(formatted("{}\nmedians of warm runs, inputs uploaded and outputs read back in each\n",
                   device.info().name));
   print_cases(results);
@@ -229,6 +301,16 @@ void add_bench(Arguments& arguments) {
       {.value = "PEER"});
   command.number("--rounds", o->rounds, 1, 1000,
                  "With --peer: how many turns each side has (default 3; 1 beside ggml)");
+  command.text(
+      "--report", o->record,
+      "Write all that is worth sending from a device to a file: adapter, limits, choices of kernels, "
+      "times of each dispatch; without a case, of the main ones",
+      {.value = "FILE"});
+  command.text("--check", o->check,
+               "Compare with such a file: measures its cases, or those that are named, and says what differs",
+               {.value = "FILE"});
+  command.text("--with", o->with, "With --check: compare with this other file instead of measuring",
+               {.value = "FILE"});
   o->graph.model.add_inputs_to(command);
   o->graph.add_flags_to(command);
   o->values.add_to(command);
@@ -239,6 +321,8 @@ void add_bench(Arguments& arguments) {
       "  rlx bench matmul512 softmax --json-file out.json\n"
       "  rlx bench ocr_det moonshine_decoder --peer ort\n"
       "  rlx bench softmax bert-base --peer rlx=../before/build/release/rlx --rounds 5\n"
+      "  rlx bench --report my_gpu.json\n"
+      "  rlx bench --check my_gpu.json\n"
       "  rlx bench sort cumsum --growth --plot growth.svg");
   command.action([o] { run_bench(*o); });
 }

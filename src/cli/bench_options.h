@@ -24,6 +24,8 @@ struct BenchOptions {
   int64_t largest = 0;  // 0: what each case says
   std::string peer;     // ort, ort-cpu, ggml or rlx=PROGRAM
   int64_t rounds = 0;   // 0: what the peer is worth
+  std::string record;   // of --report
+  std::string check, with;
 
   bool beside_ort() const { return peer == "ort" || peer == "ort-cpu"; }
   bool beside_rlx() const { return peer.starts_with("rlx="); }

@@ -25,23 +25,9 @@ BenchSubject model_subject(const std::string& name, const std::string& file, con
   return {.name = name, .file = file, .flags = graph, .setup = set_up_run(graph, o.values)};
 }
 
-// With its usual sizes, except for those that --dim gives.
 BenchSubject network_subject(const Network& network, const BenchOptions& o) {
-  if (!std::filesystem::exists(network.path()))
-    fail(ErrorKind::invalid_file,
-         "there is no file {}: in a checkout of the sources, ./rlx bench {} downloads it", network.path(),
-         network.name);
-  GraphFlags graph = o.graph;
-  const SymbolValues given = parse_dims(graph.dims);
-  for (const std::string& dim : network.dims) {
-    if (!given.contains(dim.substr(0, dim.find('=')))) graph.dims.push_back(dim);
-  }
   const measure::TemporaryFolder folder;
-  if (network.true_input) {
-    write_npy(folder.file("true.npy"), Tensor::of<bool>({1}, {true}));
-    graph.model.inputs.push_back(formatted("{}={}", network.true_input, folder.file("true.npy")));
-  }
-  return model_subject(network.name, network.path(), graph, o);
+  return model_subject(network.name, network.path(), network_flags(network, o.graph, folder), o);
 }
 
 // A case as ONNX Runtime can run it: both sides then read the same file.
@@ -64,15 +50,7 @@ BenchSubject subject(const std::string& name, const BenchOptions& o) {
   if (const Case* known = measure::find_case(name))
     return o.beside_ort() ? onnx_case(name, o) : BenchSubject{.known = known};
   if (const Network* network = measure::find_network(name)) return network_subject(*network, o);
-  if (name == "-")
-    throw Misuse(
-        "'-' is no case, network or file: models are measured from files, and --json takes no value");
-  // Something that looks like a path is one, so that a wrong one is a file that is missing.
-  if (!std::filesystem::exists(name) && name.find_first_of("./") == std::string::npos) {
-    throw Misuse(formatted("there is no case, network or file '{}'; the cases are: {}; the networks: {}",
-                           name, joined(measure::bench_cases(), &Case::name),
-                           joined(measure::networks(), &Network::name)));
-  }
+  expect_model_file(name);
   if (o.beside_ort()) {
     ModelFlags file = o.graph.model;
     file.file = name;
@@ -83,6 +61,35 @@ BenchSubject subject(const std::string& name, const BenchOptions& o) {
 }
 
 }  // namespace
+
+GraphFlags network_flags(const Network& network, GraphFlags flags, const measure::TemporaryFolder& folder) {
+  if (!std::filesystem::exists(network.path()))
+    fail(ErrorKind::invalid_file,
+         "there is no file {}: in a checkout of the sources, ./rlx bench {} downloads it", network.path(),
+         network.name);
+  flags.model.file = network.path();
+  const SymbolValues given = parse_dims(flags.dims);
+  for (const std::string& dim : network.dims) {
+    if (!given.contains(dim.substr(0, dim.find('=')))) flags.dims.push_back(dim);
+  }
+  if (network.true_input) {
+    write_npy(folder.file("true.npy"), Tensor::of<bool>({1}, {true}));
+    flags.model.inputs.push_back(formatted("{}={}", network.true_input, folder.file("true.npy")));
+  }
+  return flags;
+}
+
+void expect_model_file(const std::string& name) {
+  if (name == "-")
+    throw Misuse(
+        "'-' is no case, network or file: models are measured from files, and --json takes no value");
+  // Something that looks like a path is one, so that a wrong one is a file that is missing.
+  if (!std::filesystem::exists(name) && name.find_first_of("./") == std::string::npos) {
+    throw Misuse(formatted("there is no case, network or file '{}'; the cases are: {}; the networks: {}",
+                           name, joined(measure::bench_cases(), &Case::name),
+                           joined(measure::networks(), &Network::name)));
+  }
+}
 
 std::vector<BenchSubject> bench_subjects(const BenchOptions& o) {
   std::vector<BenchSubject> out;

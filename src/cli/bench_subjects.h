@@ -7,6 +7,8 @@
 
 #include "cli/bench_options.h"
 #include "measure/bench_cases.h"
+#include "measure/child_process.h"
+#include "measure/networks.h"
 
 namespace rlx::cli {
 
@@ -18,6 +20,13 @@ struct BenchSubject {
   GraphFlags flags = {};  // with those that a network has
   std::optional<RunSetup> setup = {};
 };
+
+// The flags for a network: with its file, and its usual sizes except for those that --dim gives. The folder
+// keeps what an input needs.
+GraphFlags network_flags(const measure::Network& network, GraphFlags flags,
+                         const measure::TemporaryFolder& folder);
+// A Misuse unless the name, which is no case and no network, can be that of a file.
+void expect_model_file(const std::string& name);
 
 // As the peer, if there is one, can measure them. Finds every misuse of the flags for models.
 std::vector<BenchSubject> bench_subjects(const BenchOptions& o);

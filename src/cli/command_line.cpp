@@ -41,7 +41,7 @@ int run(int argc, char** argv) {
     Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
     for (auto* add :
          {add_devices, add_ops, add_info, add_plan, add_run, add_profile, add_verify, add_convert, add_bench,
-          add_conformance, add_ocr, add_transcribe, add_spectrogram, add_splat, add_demo})
+          add_gpu_report, add_conformance, add_ocr, add_transcribe, add_spectrogram, add_splat, add_demo})
       add(arguments);
     arguments.run(argc, argv);
     // What is larger than the buffer is written at once: its error is not one of the flush.

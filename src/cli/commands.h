@@ -15,6 +15,7 @@ void add_profile(Arguments& arguments);
 void add_verify(Arguments& arguments);
 void add_convert(Arguments& arguments);
 void add_bench(Arguments& arguments);
+void add_gpu_report(Arguments& arguments);
 void add_conformance(Arguments& arguments);
 void add_ocr(Arguments& arguments);
 void add_transcribe(Arguments& arguments);

@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "base/json.h"
+#include "cli/adapter_json.h"
 #include "cli/commands.h"
 #include "cli/device_flags.h"
 #include "cli/progress.h"
@@ -18,31 +19,6 @@ struct Options {
 
 std::string text(const SubgroupMatrix& s) {
   return formatted("{}x{}x{} {}->{}", s.m, s.n, s.k, to_string(s.component), to_string(s.result));
-}
-
-Json to_json(const AdapterInfo& a) {
-  Json matrices = Json::array();
-  for (const SubgroupMatrix& s : a.caps.subgroup_matrices) {
-    matrices.add(Json::object({{"component", std::string(to_string(s.component))},
-                               {"result", std::string(to_string(s.result))},
-                               {"m", s.m},
-                               {"n", s.n},
-                               {"k", s.k}}));
-  }
-  Json limits = Json::object();
-  for (const auto& [name, value] : a.limits) limits.set(name, value);
-  return Json::object({{"index", a.index},
-                       {"name", a.name},
-                       {"backend", a.backend},
-                       {"kind", std::string(to_string(a.caps.kind))},
-                       {"vendor", a.vendor},
-                       {"architecture", a.architecture},
-                       {"driver", a.driver},
-                       {"software", a.caps.software()},
-                       {"memory_bytes", a.caps.memory_bytes},
-                       {"features", a.features},
-                       {"subgroup_matrices", matrices},
-                       {"limits", limits}});
 }
 
 std::string joined(const std::vector<std::string>& words, size_t indent) {

@@ -268,6 +268,11 @@ SymbolValues GraphFlags::open_symbols(const Model& loaded) const {
 CompileOptions GraphFlags::options(const Model& loaded, CompileOptions options) const {
   options.symbols = symbols(loaded);
   for (const auto& [name, value] : open_symbols(loaded)) options.symbols.erase(name);
+  add_choices_to(options);
+  return options;
+}
+
+void GraphFlags::add_choices_to(CompileOptions& options) const {
   options.optimize = !no_optimize;
   for (const std::string& item : kernels) {
     const auto [op, variant] = parse_pair(item, "--kernel", "OP=KERNEL, such as matmul=plain");
@@ -275,7 +280,6 @@ CompileOptions GraphFlags::options(const Model& loaded, CompileOptions options) 
     options.kernels[op] = variant;
   }
   options.precision = parsed_precision(precision);
-  return options;
 }
 
 }  // namespace rlx::cli

@@ -36,6 +36,8 @@ struct GraphFlags {
   SymbolValues open_symbols(const Model& loaded) const;
   // `options` with what the flags say; the symbols are those that do not stay open.
   CompileOptions options(const Model& loaded, CompileOptions options = {}) const;
+  // What the flags say that is not about sizes.
+  void add_choices_to(CompileOptions& options) const;
   // Says on stderr which of the --kernel choices no dispatch of the plan follows.
   void note_unused_kernels(const PlanReport& plan) const;
 };

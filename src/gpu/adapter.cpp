@@ -184,6 +184,15 @@ std::vector<SubgroupMatrix> matrices_of(const wgpu::Adapter& adapter) {
   return out;
 }
 
+// Some drivers, such as those of Mesa for Apple's GPUs, name themselves as the vendor.
+GpuFamily family_of(std::string_view vendor, const std::string& name) {
+  for (const GpuFamily family :
+       {GpuFamily::amd, GpuFamily::nvidia, GpuFamily::apple, GpuFamily::qualcomm, GpuFamily::intel}) {
+    if (vendor == to_string(family) || lower_case(name).starts_with(to_string(family))) return family;
+  }
+  return GpuFamily::other;
+}
+
 AdapterInfo describe(int index, const wgpu::Adapter& adapter) {
   wgpu::AdapterInfo raw;
   adapter.GetInfo(&raw);
@@ -202,6 +211,7 @@ AdapterInfo describe(int index, const wgpu::Adapter& adapter) {
   info.caps = {
       .adapter = info.name,
       .kind = kind_of(raw.adapterType),
+      .family = family_of(info.vendor, info.name),
       .memory_bytes = memory_of(adapter),
       .shader_f16 = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::ShaderF16)),
       .subgroups = static_cast<bool>(adapter.HasFeature(wgpu::FeatureName::Subgroups)),

@@ -119,8 +119,9 @@ struct Core {
 
   DiskCache disk;  // Dawn's worker threads use it until the device is destroyed
 
-  std::filesystem::path wgsl_dir;  // where modules are written, if anywhere
-  bool worker_threads = true;      // make pipelines
+  std::filesystem::path wgsl_dir;    // where modules are written, if anywhere
+  bool worker_threads = true;        // make pipelines
+  bool describes_pipelines = false;  // Device::describe_pipelines_only
   std::mutex pipelines_mutex;
   std::unordered_multimap<uint64_t, CachedPipeline> pipelines;  // by hash of the contents
   uint64_t pipeline_clock = 0;

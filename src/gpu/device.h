@@ -282,6 +282,11 @@ class Device {
   // The same errors about the WGSL itself, without making a pipeline. (The device's limits are not looked
   // at.)
   void check_wgsl(const PipelineRequest& request);
+  // From now on pipelines are described only: what needs them can be bound, and submits leave out its
+  // dispatches. For looks at how a driver compiles kernels, each by itself.
+  void describe_pipelines_only();
+  // Makes a pipeline, also if pipelines are described only, and forgets it. The same errors as of pipeline().
+  void compile_alone(const PipelineRequest& request);
 
   BindGroup bind_group(const Pipeline& pipeline, std::span<const BufferRange> ranges);
 

@@ -160,13 +160,18 @@ wgpu::ShaderModule make_module(Core& core, const PipelineRequest& request) {
   return core.device.CreateShaderModule(&module);
 }
 
+std::shared_ptr<Pipeline::Impl> describe(Core& core, const PipelineRequest& request) {
+  auto result = std::make_shared<Pipeline::Impl>();
+  result->request = request;
+  result->layout = make_layout(core.device, request);
+  return result;
+}
+
 // Throws if the WGSL or the layout is wrong.
 std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest& request) {
   if (!core.wgsl_dir.empty()) write_module(core.wgsl_dir, request);
   Call call(core);
-  auto result = std::make_shared<Pipeline::Impl>();
-  result->request = request;
-  result->layout = make_layout(core.device, request);
+  const std::shared_ptr<Pipeline::Impl> result = describe(core, request);
   wgpu::ComputePipelineDescriptor descriptor;
   descriptor.compute.module = make_module(core, request);
   check_compiled(call,
@@ -236,7 +241,8 @@ bool PipelineBatch::Impl::make_one() {
   if (i >= missing.size()) return false;
   const CallScope scope;
   try {
-    PipelinePtr compiled = compile(*core, requests[missing[i]]);
+    const PipelineRequest& request = requests[missing[i]];
+    PipelinePtr compiled = core->describes_pipelines ? describe(*core, request) : compile(*core, request);
     const std::lock_guard lock(mutex);
     add(missing[i], std::move(compiled));
     core->report(ProgressStage::pipelines, static_cast<int64_t>(++made), std::ssize(missing));
@@ -325,6 +331,13 @@ void Device::check_wgsl(const PipelineRequest& request) {
   Call call(*core_);
   make_module(*core_, request);
   check_compiled(call, request);
+}
+
+void Device::describe_pipelines_only() { core_->describes_pipelines = true; }
+
+void Device::compile_alone(const PipelineRequest& request) {
+  const CallScope scope;
+  compile(*core_, request);
 }
 
 Pipeline Device::pipeline(PipelineRequest request) {

@@ -159,7 +159,7 @@ void Device::submit(const Work& work) {
   Readback::Impl* staging = idle_staging(work.readback == nullptr ? nullptr : work.readback->impl_.get());
   const wgpu::CommandEncoder encoder = core_->device.CreateCommandEncoder();
   encode(encoder, work.before, staging);
-  if (!work.dispatches.empty()) {
+  if (!work.dispatches.empty() && !core_->describes_pipelines) {
     const wgpu::ComputePassEncoder pass = encoder.BeginComputePass();
     encode(pass, work.dispatches);
     pass.End();

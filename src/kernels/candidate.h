@@ -23,6 +23,7 @@ struct Candidate {
   bool measured = false;  // ns is no estimate
 
   uint32_t at(std::string_view name) const;
+  bool has(std::string_view name) const;  // a constant
   // "transposed rows ROWS=16 LANES=8": what plans and profiles show, and by which it is forced.
   std::string text() const;
 };

@@ -26,6 +26,23 @@ Rates cpu_rates(const Caps& caps) {
           .group_lanes = 8};
 }
 
+// From the drivers of docs/gpu.md, whose compilers give an invocation no more. What is not known is taken to
+// be small: a kernel that spills loses more than one that has registers left.
+double registers_of(GpuFamily family) {
+  switch (family) {
+    case GpuFamily::amd:
+    case GpuFamily::nvidia:
+      return 255;
+    case GpuFamily::qualcomm:
+      return 190;
+    case GpuFamily::apple:
+    case GpuFamily::intel:
+    case GpuFamily::other:
+      break;
+  }
+  return 128;
+}
+
 // Not measured: typical values for this kind of GPU. An adapter does not say how many cores it has, but cards
 // with more memory also have more of everything else.
 Rates gpu_rates(const Caps& caps) {
@@ -42,6 +59,8 @@ Rates gpu_rates(const Caps& caps) {
           .far_step_ns = 60,
           .barrier_steps = 4,
           .exchange_steps = 1,
+          .registers = registers_of(caps.family),
+          .load_registers = caps.family == GpuFamily::qualcomm ? 2.25 : 0.0,
           .group_lanes = std::max(64.0, static_cast<double>(caps.subgroup_max_size))};
 }
 
@@ -51,6 +70,13 @@ Rates rates_of(const Caps& caps) { return caps.kind == AdapterKind::cpu ? cpu_ra
 
 double compute_ns(const Rates& rates, double flops, Share share) {
   return flops / (rates.flops_per_ns * (rates.cpu ? share.cpu : share.gpu));
+}
+
+double spilling(const Rates& rates, double held) {
+  constexpr double kRest =
+      48;  // indices, addresses, what is loaded next: found with the compilers of docs/gpu.md
+  if (rates.cpu || held + kRest <= rates.registers) return 1;
+  return held <= 2 * rates.registers ? 2 : 10;
 }
 
 double misfit(double value, double wanted) { return 1 + 0.05 * std::abs(std::log2(value / wanted)); }

@@ -21,6 +21,11 @@ struct Rates {
   double group_ns = 0;        // extra for each workgroup with barriers
   double subgroup_ns = 0;     // extra for each subgroup that exchanges values
 
+  // Of 32 bits, that an invocation of a GPU may have before its values go to memory, and how many of them
+  // each load of code without loops takes: some compilers begin with all loads.
+  double registers = 0;
+  double load_registers = 0;
+
   double cores = 1;        // of a CPU: a workgroup has one. Times are those of all of them
   double group_lanes = 0;  // of a workgroup whose lanes need not meet
 };
@@ -33,6 +38,10 @@ struct Share {
   double gpu;
 };
 double compute_ns(const Rates& rates, double flops, Share share);
+
+// By what factor a kernel is assumed to be slower, on a GPU, because each invocation holds so many numbers
+// besides what every kernel needs; 1 if they fit into registers. A guess, which keeps kernels from spilling.
+double spilling(const Rates& rates, double held);
 
 // By what factor a kernel is assumed to be slower with a constant of `value` than with `wanted`: a guess, 5 %
 // for each factor of two, which only ranks candidates until they are measured.

@@ -56,6 +56,10 @@ uint32_t Candidate::at(std::string_view name) const {
   fail(ErrorKind::internal, "the candidate '{}' has no constant {}", text(), name);
 }
 
+bool Candidate::has(std::string_view name) const {
+  return std::ranges::contains(constants, name, &Constant::name);
+}
+
 std::string Candidate::text() const {
   std::string out(form);
   if (!out.empty() && !row.empty()) out += ' ';

@@ -93,7 +93,8 @@ void fill_states(Executable& exe) {
 
 }  // namespace
 
-CaseRun run_case_graph(const Graph& graph, const Growing& growing, const Device& device, double seconds) {
+CaseRun run_case_graph(const Graph& graph, const Growing& growing, const Device& device, double seconds,
+                       bool with_dispatches) {
   const LeafValues leaves = case_values(graph);
   CaseRun r;
   const Stopwatch watch;
@@ -107,6 +108,7 @@ CaseRun run_case_graph(const Graph& graph, const Growing& growing, const Device&
   if (growing.end > 1) symbols[std::string(growing.symbol)] = 1;
   r.time = measure_runs(exe, leaves.inputs, seconds, 2000, {&growing, symbols.size()});
   r.plan = exe.plan_report(symbols);
+  if (with_dispatches) r.dispatches = fastest_dispatches(exe, leaves.inputs, symbols);
   return r;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "measure/leaf_values.h"
 #include "measure/measure.h"
@@ -50,8 +51,10 @@ struct CaseRun {
   double upload_ms = 0;
   Measured time;
   PlanReport plan;
+  std::vector<DispatchReport> dispatches = {};  // of one more run, if they are asked for
 };
-CaseRun run_case_graph(const Graph& graph, const Growing& growing, const Device& device, double seconds);
+CaseRun run_case_graph(const Graph& graph, const Growing& growing, const Device& device, double seconds,
+                       bool with_dispatches = false);
 double baseline_cpu_ms(const Baseline& beside, int64_t n, const Device& device, double seconds);
 
 }  // namespace rlx::measure

@@ -1,15 +1,18 @@
 #include "measure/child_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -144,6 +147,29 @@ bool ChildProcess::write_line(std::string_view line) {
   return true;
 }
 
+bool ChildProcess::read_more() {
+  for (;;) {
+    std::array<char, 4096> bytes;
+    const ssize_t got = read(output_, bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    pending_.append(bytes.data(), static_cast<size_t>(got));
+    return true;
+  }
+}
+
+bool ChildProcess::has_line(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!pending_.contains('\n')) {
+    const std::chrono::duration<double, std::milli> left = end - std::chrono::steady_clock::now();
+    pollfd waited{.fd = output_, .events = POLLIN, .revents = 0};
+    const int ready = poll(&waited, 1, static_cast<int>(std::max(0.0, left.count())));
+    if (ready == 0) return false;
+    if (ready > 0 && !read_more()) return true;
+  }
+  return true;
+}
+
 std::optional<std::string> ChildProcess::read_line() {
   for (;;) {
     if (const size_t end = pending_.find('\n'); end != std::string::npos) {
@@ -151,11 +177,7 @@ std::optional<std::string> ChildProcess::read_line() {
       pending_.erase(0, end + 1);
       return line;
     }
-    std::array<char, 4096> bytes;
-    const ssize_t got = read(output_, bytes.data(), bytes.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return std::nullopt;
-    pending_.append(bytes.data(), static_cast<size_t>(got));
+    if (!read_more()) return std::nullopt;
   }
 }
 

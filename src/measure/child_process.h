@@ -32,6 +32,8 @@ class ChildProcess {
 
   // False if the program has ended.
   bool write_line(std::string_view line);
+  // Waits for a whole line, or so long; false if there is neither one nor the end of the output by then.
+  bool has_line(double seconds);
   // Waits for a whole line; nothing at the end of the output.
   std::optional<std::string> read_line();
   // It has nothing more to read.
@@ -42,6 +44,8 @@ class ChildProcess {
   std::string last_complaint() const;
 
  private:
+  bool read_more();  // false at the end of the output
+
   pid_t pid_ = -1;                // until it has been waited for
   int input_ = -1, output_ = -1;  // of the program
   std::string stderr_file_;

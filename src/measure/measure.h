@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rlx/executable.h"
 
@@ -31,6 +32,10 @@ struct Growing {
 // least 5 and at most `max_runs` warm runs.
 Measured measure_runs(Executable& exe, const NamedTensors& inputs, double seconds, int64_t max_runs,
                       std::span<const Growing> growing = {});
+
+// The device's times of the dispatches of a run, the one of five in which they add up to the least.
+std::vector<DispatchReport> fastest_dispatches(Executable& exe, const NamedTensors& inputs,
+                                               const SymbolValues& symbols);
 
 // Told the name of what is measured next: for those who wait.
 using Announce = std::function<void(const std::string& what)>;

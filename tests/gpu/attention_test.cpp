@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "ir/reference.h"
+#include "kernels/candidate.h"
 #include "rlx/compile.h"
 #include "rlx/graph.h"
 #include "rlx/ops/attention.h"
@@ -204,9 +205,56 @@ TEST(Attention, HiddenKeysMayHoldAnything) {
   for (const char* attributes : {"mask=\"causal\"", "mask=\"sliding_window\", window=4"}) {
     const Graph g = graph(attributes);
     const NamedTensors want = {{"y", run_reference(g, inputs).at("y").to_tensor()}};
-    for (const char* variant : {"online", "blocked", "plain", "matrix"}) {
+    for (const char* variant : {"online", "online ACROSS=2", "blocked", "plain", "matrix"}) {
       Executable exe = compile(g, device_with(variant), {.kernels = {{"attention", variant}}});
       expect_alike(exe.run(inputs), want, std::string(variant) + ", " + attributes);
+    }
+  }
+}
+
+// More rows and keys than a workgroup and a block of keys have, in all forms of the online kernel.
+TEST(Attention, RowsMayHaveSeveralInvocations) {
+  struct Form {
+    DType type;
+    const char* inputs;
+    const char* attributes;
+  };
+  for (const Form& f : {Form{DType::f32, "", ""}, Form{DType::f32, ", %keep", ", mask=\"causal\""},
+                        Form{DType::f16, "", ", mask=\"sliding_window\", window=30"},
+                        Form{DType::f16, "", ", round_scores=true, empty_row=\"nan\""},
+                        Form{DType::f32, ", lengths=%lengths, sinks=%sinks", ", log_sum_exp=true"}}) {
+    const Graph g = parse_graph(
+        formatted(R"(graph g {{
+      %q = input : {0}[1, 2, 71, 48]
+      %k = input : {0}[1, 1, 83, 48]
+      %v = input : {0}[1, 1, 83, 16]
+      %keep = input : bool[71, 83]
+      %sinks = input : {0}[2]
+      %lengths = input : i32[1]
+      %y = attention(%q, %k, %v{1}) {{kv_heads=1{2}}}
+      output y = %y
+      {3}
+    }})",
+                  to_string(f.type), f.inputs, f.attributes,
+                  std::string_view(f.attributes).contains("log_sum_exp") ? "output log_sum = %y:1" : ""));
+    std::mt19937 random(13);
+    NamedTensors inputs;
+    for (const Node& n : g.nodes()) {
+      if (n.op->is(LeafKind::input))
+        inputs[n.name] = random_tensor(n.outputs[0].dtype, n.outputs[0].shape.values(), -2, 2, random);
+    }
+    const std::vector<int64_t> length = {61};
+    inputs["lengths"] = Tensor::from_ints(DType::i32, {1}, length);
+    const auto want = run_reference(g, inputs);
+    for (const char* variant : {"online ACROSS=2", "online ACROSS=4"}) {
+      SCOPED_TRACE(formatted("{}{}{} {}", to_string(f.type), f.inputs, f.attributes, variant));
+      Executable exe = compile(g, full_device(), {.kernels = {{"attention", variant}}});
+      const NamedTensors got = exe.run(inputs);
+      EXPECT_TRUE(has_words(exe.plan_report().run.back().variant, variant));
+      for (const auto& [name, value] : want) {
+        const double ulps = f.type == DType::f32 ? 64 : 64 + 4 * epsilon(f.type) / epsilon(DType::f32);
+        EXPECT_TRUE(close(got.at(name), value, {.ulps = ulps, .terms = 83, .scale = 2})) << name;
+      }
     }
   }
 }

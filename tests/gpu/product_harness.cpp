@@ -13,6 +13,7 @@
 #include "ops/reductions/reduce.h"
 #include "rlx/compile.h"
 #include "rlx/graph.h"
+#include "tests/gpu/gpu_compiler.h"
 #include "tests/support/compare.h"
 
 namespace rlx::testing::product {
@@ -154,6 +155,7 @@ void Products::check_case(const Case& c, std::string_view loop, const Device& de
 
   CompileOptions options{.optimize = false};
   if (!loop.empty()) options.kernels = {{std::string(op_with(loop)), std::string(loop)}};
+  if (only_compiles()) return compile_for_gpu(g, options);
   try {
     Executable exe = compile(g, device, options);
     const NamedTensors got = exe.run(given);

@@ -12,6 +12,7 @@
 #include "encodings/encoding.h"
 #include "ops/products/load_by_table.h"
 #include "ops/products/product.h"
+#include "tests/gpu/gpu_compiler.h"
 #include "tests/gpu/product_harness.h"
 #include "tests/gpu/product_parts.h"
 #include "tests/support/devices.h"
@@ -41,6 +42,7 @@ class EveryLoop : public Products, public ::testing::WithParamInterface<std::str
     // In a short run each loop meets every other load and store, and its neighbour the rest of them.
     if (short_run() && (case_++ + loop_index()) % 2 == 1) return;
     Products::run(c, GetParam());
+    if (only_compiles()) return;
     const bool ran = std::ranges::any_of(
         steps_, [&](const StepReport& step) { return has_words(step.variant, GetParam()); });
     EXPECT_TRUE(ran) << c.a.name << " x " << c.b.name;

@@ -15,6 +15,7 @@
 #include "rlx/compile.h"
 #include "rlx/extras.h"
 #include "rlx/graph.h"
+#include "tests/gpu/gpu_compiler.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/full.h"
@@ -77,6 +78,7 @@ class Sweep : public ::testing::TestWithParam<std::string> {
                   : reach == Reach::narrowed ? " narrowed"
                                              : "") +
                  (options.kernels.empty() ? "" : " kernel " + options.kernels.begin()->second));
+    if (only_compiles()) return compile_for_gpu(sample_of(sample, dtype, reach).graph, options);
     const Expected& want = expected(sample, dtype, reach);
     const Sample& s = want.sample;
     try {
@@ -99,13 +101,16 @@ class Sweep : public ::testing::TestWithParam<std::string> {
   std::set<std::string> variants_;  // words in the names of all kernels that ran
 
  private:
+  Sample sample_of(const std::string& sample, DType dtype, Reach reach) {
+    return make_sample(info(), sample, dtype, reach, static_cast<uint32_t>(std::hash<std::string>()(sample)));
+  }
+
   // The reference is the same for all variants and devices: computed once per test.
   const Expected& expected(const std::string& sample, DType dtype, Reach reach) {
     const auto [it, is_new] = expected_.try_emplace({sample, dtype, reach});
     if (!is_new) return it->second;
     Expected& out = it->second;
-    out.sample =
-        make_sample(info(), sample, dtype, reach, static_cast<uint32_t>(std::hash<std::string>()(sample)));
+    out.sample = sample_of(sample, dtype, reach);
     const Graph& graph = out.sample.graph;
     NamedTensors leaves = out.sample.inputs;
     leaves.insert(out.sample.states.begin(), out.sample.states.end());
@@ -144,7 +149,7 @@ TEST_P(Sweep, EveryVariantMatches) {
     CompileOptions options{.optimize = false};
     if (several) options.kernels = {{elementwise ? "elementwise" : info().name, variant}};
     // No sample has encoded weights; EncodedWeights.InEighths does.
-    const bool must_run = several && !elementwise && variant != "eighths" &&
+    const bool must_run = several && !only_compiles() && !elementwise && variant != "eighths" &&
                           (variant != "subgroup" || full_device().caps().subgroups) &&
                           (variant != "paneled" || full_device().caps().software()) &&
                           (variant != "matrix" || std::ranges::contains(types_of(info()), DType::f32));

@@ -314,6 +314,24 @@ TEST(Choices, RatesFollowTheAdapter) {
   EXPECT_EQ(rates_of(caps).group_lanes, 128);
 }
 
+// What compilers save to memory there is made by kernels that hold less (docs/gpu.md).
+TEST(Choices, KernelsFitIntoRegisters) {
+  const auto variant = [](GpuFamily family, const std::string& call) {
+    Target target = lavapipe();
+    target.caps.kind = AdapterKind::discrete;
+    target.caps.family = family;
+    target.caps.subgroup_min_size = target.caps.subgroup_max_size = 32;
+    return lowered(call, DType::f32, target).dispatches.back().variant.text();
+  };
+  const std::string attention = "attention(f32[1,12,128,64], f32[1,12,128,64], f32[1,12,128,64])";
+  EXPECT_EQ(variant(GpuFamily::amd, attention), "online KEYS=16");
+  EXPECT_EQ(variant(GpuFamily::qualcomm, attention), "online KEYS=4");
+  EXPECT_EQ(variant(GpuFamily::apple, attention), "online KEYS=8 ACROSS=2");
+  const std::string long_heads = "attention(f32[1,8,128,128], f32[1,8,128,128], f32[1,8,128,128])";
+  EXPECT_EQ(variant(GpuFamily::nvidia, long_heads), "online KEYS=16 ACROSS=2");
+  EXPECT_EQ(variant(GpuFamily::apple, long_heads), "online KEYS=8 ACROSS=4");
+}
+
 // Which loads and stores kernels are made of: without windows where a kernel has one tap.
 TEST(Choices, OfLoads) {
   const auto parts = [](const Graph& g) {

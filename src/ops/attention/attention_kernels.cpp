@@ -148,19 +148,32 @@ int64_t head_quads(const AttentionProblem& p) { return std::max<int64_t>(ceil_di
 
 bool online_applies(const Target&, const AttentionProblem& p) { return p.head() <= 256 && p.value() <= 256; }
 
+constexpr uint32_t kOnlineRows = 64;  // of a workgroup of the online kernel
+
 std::vector<Candidate> online_candidates(const Target& target, const AttentionProblem& p) {
   const Rates r = rates_of(target.caps);
   const bool short_heads = p.head() + p.value() <= 128;
-  // On a GPU, the query and the sum of longer heads no longer stay in registers.
-  const bool in_registers = p.head() + p.value() <= 256;
-  const Share share{.cpu = (short_heads ? 16.0 : 13.0) / 24, .gpu = in_registers ? 1 : 0.1};
+  const Share share{.cpu = (short_heads ? 16.0 : 13.0) / 24, .gpu = 1};
   const double ns = tiles_ns(r, p, 64, share);
   // As many keys as workgroup memory holds. A CPU has to compile a body for each of them.
-  const int64_t key_bytes = 16 * (head_quads(p) + ceil_div(p.value(), 4));
+  const int64_t value_quads = ceil_div(p.value(), 4);
+  const int64_t key_bytes = 16 * (head_quads(p) + value_quads);
+  // Where registers are few, compilers that unroll the loop over the keys need fewer for fewer of them.
+  const double wanted = r.cpu ? 4 : r.registers < 255 ? 8 : 16;
   std::vector<Candidate> out;
-  for (const uint32_t keys : {1u, 2u, 4u, 8u, 16u}) {
-    if (keys > 1 && keys * key_bytes > target.caps.max_workgroup_bytes) break;
-    out.push_back({ns * misfit(keys, r.cpu ? 4 : 16), {{"KEYS", keys}}});
+  for (const uint32_t across : {1u, 2u, 4u}) {
+    if (head_quads(p) % across != 0 || value_quads % across != 0) break;
+    for (const uint32_t keys : {1u, 2u, 4u, 8u, 16u}) {
+      const int64_t bytes = keys * (key_bytes + (across > 1 ? 4 * int64_t{kOnlineRows} * across : 0));
+      if (keys > 1 && bytes > target.caps.max_workgroup_bytes) break;
+      // What the invocations of a row exchange costs little; what does not fit into registers goes to memory
+      // and back for every block of keys.
+      const double held = 4 * static_cast<double>(head_quads(p) + value_quads) / across + keys + 8;
+      const double meeting = across == 1 ? 1 : r.cpu ? 10 : misfit(across, 1);
+      Candidate& c = out.emplace_back(ns * misfit(keys, wanted) * meeting * spilling(r, held));
+      c.constants.push_back({"KEYS", keys});
+      if (across > 1) c.constants.push_back({"ACROSS", across});
+    }
   }
   return out;
 }
@@ -168,10 +181,11 @@ std::vector<Candidate> online_candidates(const Target& target, const AttentionPr
 template <class Kernel>
 Dispatch online_with(const Lowering& l, const AttentionProblem& p, const Candidate& c) {
   auto spec = common_spec<typename Kernel::Spec>(p);
-  spec.LANES = 64;
   spec.KEYS = c.at("KEYS");
+  spec.ACROSS = c.has("ACROSS") ? c.at("ACROSS") : 1;
+  spec.LANES = kOnlineRows * spec.ACROSS;
   auto params = common_params<typename Kernel::Params>(p);
-  const int64_t tiles = ceil_div(p.rows(), static_cast<int64_t>(spec.LANES));
+  const int64_t tiles = ceil_div(p.rows(), int64_t{kOnlineRows});
   params.tiles = to_u32(tiles);
   return l.make<Kernel>(operands<Kernel>(p), params, p.batch() * p.kv_heads() * tiles, spec);
 }

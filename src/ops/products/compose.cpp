@@ -64,11 +64,11 @@ constexpr std::string_view kFourByFour = R"(fn x_four_by_four(q: x_Quad, k: u32)
 )";
 
 // A slice of 64 lines by 16 of k in workgroup memory, one k after the other, staged by 256 lanes, four
-// elements each. Neighbouring lanes read neighbours in memory. Flat: matrix units load from such arrays
-// alone.
+// elements each. Neighbouring lanes read neighbours in memory. In two levels, so that a bounds check of the
+// first serves four lines that are read one after the other.
 constexpr std::string_view kStage = R"(const x_TILE_LINES: u32 = 64u;
 const x_TILE_DEPTH: u32 = 16u;
-var<workgroup> x_tile: array<mul_t, x_TILE_DEPTH * x_TILE_LINES>;
+var<workgroup> x_tile: array<array<mul_t, x_TILE_LINES>, x_TILE_DEPTH>;
 fn x_stage_line(batch: u32, line0: u32, i: u32, lane: u32) -> x_Line {
   let line = line0 + select(lane % 64u, lane / 16u + 16u * i, x_ALONG_K);
   return x_line(batch, min(line, x_end() - 1u));
@@ -78,7 +78,7 @@ fn x_stage(r: x_Run, i: u32, first: u32, end: u32, lane: u32) {
   let line = select(lane % 64u, lane / 16u + 16u * i, x_ALONG_K);
   var v = mul_t();
   if (first + k < end) { v = x_one(r, first + k); }
-  x_tile[k * x_TILE_LINES + line] = v;
+  x_tile[k][line] = v;
 }
 )";
 

@@ -110,9 +110,10 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
     if (rows / 2 >= p.rows()) break;
     if (target.sizes_vary && rows == 3) continue;  // four serve as well
     const int64_t tile = target.sizes_vary ? p.even_rows(rows) : rows;
+    const double held = 8 * rows + 24;  // sums, and fours of both matrices
     for (const uint32_t lanes : {8u, 32u, 64u, 128u}) {
       out.push_back({ns * misfit(rows, static_cast<double>(wanted)) * misfit(lanes, r.group_lanes) *
-                         p.padding(tile, int64_t{4} * lanes),
+                         p.padding(tile, int64_t{4} * lanes) * spilling(r, held),
                      {{"ROWS", rows}, {"LANES", lanes}, {"QUADS", 1}}});
     }
   }

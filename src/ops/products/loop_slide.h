@@ -151,7 +151,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
           const double busy = r.cpu ? 1 : std::min(1.0, n * slices / r.lanes);
           const bool neighbours = across == p.b->along_batch();
           out.push_back(
-              {ns * cost * waste * misfit(lanes, r.group_lanes) / busy * (neighbours ? 1 : 1.25),
+              {ns * cost * waste * misfit(lanes, r.group_lanes) / busy * (neighbours ? 1 : 1.25) *
+                   spilling(r, made + r.load_registers * loads),
                {{"ROWS", to_u32(rows)}, {"WIDE", to_u32(wide)}, {"ACROSS", across}, {"LANES", lanes}}});
         }
       }

@@ -147,7 +147,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
       if (lanes == 32 && !r.cpu) continue;
       if (lanes > target.caps.max_invocations_per_workgroup) continue;
       out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, lanes_wanted) *
-                         p.padding(rows, 4 * (r.cpu ? kCpuLanes : lanes)),
+                         p.padding(rows, 4 * (r.cpu ? kCpuLanes : lanes)) *
+                         spilling(r, 4 * static_cast<double>(most)),
                      {{"ROWS", to_u32(most)}, {"LANES", lanes}}});
     }
   };

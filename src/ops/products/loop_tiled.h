@@ -16,7 +16,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   let k_range = k_range_of(t, lane);
   if (k_range.x > k_range.y) { return; }
   let x = lane % 16u;
-  let y = lane / 16u;
+  let y = lane / 16u % 16u;  // says to compilers that it is within the tile
   var a_lines: array<a_Line, 4>;
   var b_lines: array<b_Line, 4>;
   for (var i = 0u; i < 4u; i++) {
@@ -37,11 +37,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         b_stage(b[i], i, first, s.end, lane);
       }
       workgroupBarrier();
-      for (var step = 0u; step < min(a_TILE_DEPTH, s.end - first); step++) {
-        let c = step * b_TILE_LINES + 4u * x;
-        let bv = vec4<mul_t>(b_tile[c], b_tile[c + 1u], b_tile[c + 2u], b_tile[c + 3u]);
-        let row = step * a_TILE_LINES + 4u * y;
-        for (var r = 0u; r < 4u; r++) { sum[r] = mad(vec4<mul_t>(a_tile[row + r]), bv, sum[r]); }
+      // In fours, the last of which may have zeros: then counting and bounds take a small part of the time.
+      for (var four = 0u; four < min(a_TILE_DEPTH, s.end - first); four += 4u) {
+        for (var j = 0u; j < 4u; j++) {
+          let step = four + j;
+          let bv = vec4<mul_t>(b_tile[step][4u * x], b_tile[step][4u * x + 1u], b_tile[step][4u * x + 2u],
+                               b_tile[step][4u * x + 3u]);
+          for (var r = 0u; r < 4u; r++) { sum[r] = mad(vec4<mul_t>(a_tile[step][4u * y + r]), bv, sum[r]); }
+        }
       }
       workgroupBarrier();
     }

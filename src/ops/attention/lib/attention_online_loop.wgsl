@@ -1,13 +1,27 @@
 // y = softmax(scores) v, an invocation for each row of queries. The query and the sum of values stay in registers; KEYS
 // keys are processed at a time, and what was summed under a smaller maximum is scaled down (online softmax). The lanes
 // of a workgroup share the keys, in workgroup memory. The variant for GPUs and many queries. Weights that are rounded
-// need the total first: then the keys are gone through twice.
+// need the total first: then the keys are gone through twice. Where a row is too long for the registers of an
+// invocation, it has ACROSS of them: each holds every ACROSS-th four of the query and of the sum, and they add their parts
+// of the scores up in workgroup memory.
 const KEYS: u32 = 8u;  //@ spec
 const LANES: u32 = 64u;  //@ spec
+const ACROSS: u32 = 1u;  //@ spec           divides HEAD4, VALUE4 and LANES
+const ROWS: u32 = LANES / ACROSS;
+const OWN_HEAD4: u32 = HEAD4 / ACROSS;
+const OWN_VALUE4: u32 = VALUE4 / ACROSS;
 const PASSES: u32 = select(1u, 2u, ROUNDED != 0u);
 
 var<workgroup> k_tile: array<vec4f, KEYS * HEAD4>;
 var<workgroup> v_tile: array<vec4f, KEYS * VALUE4>;
+var<workgroup> own_scores: array<f32, select(1u, KEYS * LANES, ACROSS > 1u)>;
+
+// The score of key j, of which all invocations of the row have a part.
+fn whole_score(j: u32, lane: u32) -> f32 {
+  var s = own_scores[j * LANES + lane / ACROSS * ACROSS];
+  for (var i = 1u; i < ACROSS; i++) { s += own_scores[j * LANES + lane / ACROSS * ACROSS + i]; }
+  return s;
+}
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -17,15 +31,17 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (g >= group_count()) { return; }  // the grid is a box and may have more
   let outer = g / params.tiles;
   let count = key_count(outer, lane);
-  let first_row = (g % params.tiles) * LANES;
-  let last_row = min(first_row + LANES, params.rows) - 1u;
+  let first_row = (g % params.tiles) * ROWS;
+  let last_row = min(first_row + ROWS, params.rows) - 1u;
+  let row = first_row + lane / ACROSS;
+  let own = lane % ACROSS;
   // Lanes past the last row repeat it and write nothing: all lanes must reach the barriers.
-  let r = row_at(outer, min(first_row + lane, last_row), count);
+  let r = row_at(outer, min(row, last_row), count);
 
   let q_at = q_place(r);
-  var qs: array<vec4f, HEAD4>;
-  for (var d = 0u; d < HEAD4; d++) { qs[d] = q_four(q_at, 4u * d); }
-  var sum: array<vec4f, VALUE4>;
+  var qs: array<vec4f, OWN_HEAD4>;
+  for (var d = 0u; d < OWN_HEAD4; d++) { qs[d] = q_four(q_at, 4u * (d * ACROSS + own)); }
+  var sum: array<vec4f, OWN_VALUE4>;
   var most = first_score(r);
   var total = first_total(r);
 
@@ -60,12 +76,17 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       }
       workgroupBarrier();
       var s = array<f32, KEYS>();
-      for (var d = 0u; d < HEAD4; d++) {
+      for (var d = 0u; d < OWN_HEAD4; d++) {
         let a = qs[d];
         for (var j = 0u; j < KEYS; j++) {
-          let b = k_tile[j * HEAD4 + d];
+          let b = k_tile[j * HEAD4 + d * ACROSS + own];
           s[j] = fma(a.x, b.x, fma(a.y, b.y, fma(a.z, b.z, fma(a.w, b.w, s[j]))));
         }
+      }
+      if (ACROSS > 1u) {
+        for (var j = 0u; j < KEYS; j++) { own_scores[j * LANES + lane] = s[j]; }
+        workgroupBarrier();
+        for (var j = 0u; j < KEYS; j++) { s[j] = whole_score(j, lane); }
       }
       var top = most;
       for (var j = 0u; j < KEYS; j++) {
@@ -86,25 +107,27 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
       }
       if (!last) { continue; }
       if (!CAUSAL || (key >= common_first && key + KEYS <= common_end)) {
-        for (var d = 0u; d < VALUE4; d++) {
+        for (var d = 0u; d < OWN_VALUE4; d++) {
           var o = sum[d] * fade;
-          for (var j = 0u; j < KEYS; j++) { o = fma(vec4f(s[j]), v_tile[j * VALUE4 + d], o); }
+          for (var j = 0u; j < KEYS; j++) { o = fma(vec4f(s[j]), v_tile[j * VALUE4 + d * ACROSS + own], o); }
           sum[d] = o;
         }
         continue;
       }
       // A key that is hidden from the row must not be added, not even 0 times infinity.
-      for (var d = 0u; d < VALUE4; d++) { sum[d] *= fade; }
+      for (var d = 0u; d < OWN_VALUE4; d++) { sum[d] *= fade; }
       for (var j = 0u; j < KEYS; j++) {
         if (key + j < seen_first || key + j >= seen_end) { continue; }
-        for (var d = 0u; d < VALUE4; d++) { sum[d] = fma(vec4f(s[j]), v_tile[j * VALUE4 + d], sum[d]); }
+        for (var d = 0u; d < OWN_VALUE4; d++) {
+          sum[d] = fma(vec4f(s[j]), v_tile[j * VALUE4 + d * ACROSS + own], sum[d]);
+        }
       }
     }
   }
 
-  if (first_row + lane > last_row) { return; }
+  if (row > last_row) { return; }
   let share = select(1.0, share_of(total), PASSES == 1u);
-  put_log_sum(r, most, total);
+  if (own == 0u) { put_log_sum(r, most, total); }
   let y_at = y_place(r);
-  for (var d = 0u; d < VALUE4; d++) { y_four(y_at, 4u * d, sum[d] * share); }
+  for (var d = 0u; d < OWN_VALUE4; d++) { y_four(y_at, 4u * (d * ACROSS + own), sum[d] * share); }
 }
