@@ -43,6 +43,8 @@ Graph fuse_residual_norm(const Graph& graph) {
     op->keep_sum = users.at(n.inputs[0]).size() > 1;
     op->eps = norm->eps;
     op->axis = norm->axis;
+    op->to = norm->to;
+    op->rounding = norm->rounding;
     const ValueId no_bias;
     std::vector<ValueId> inputs = {rewriter.mapped(add->inputs[0]), rewriter.mapped(add->inputs[1]), no_bias};
     for (size_t i = 1; i < n.inputs.size(); ++i) inputs.push_back(rewriter.mapped(n.inputs[i]));

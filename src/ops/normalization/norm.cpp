@@ -35,6 +35,7 @@ void expect_normalised(const InferArgs& in, int64_t i, std::string_view what, in
 struct NormCase {
   NormKind kind;
   double eps;
+  NormRounding rounding;
   std::vector<int64_t> axes;  // those that are normalised, ascending
   Operand x, residual, bias, gamma, beta, y, total;
 };
@@ -82,6 +83,18 @@ Tolerance norm_tolerance(const TensorType& x, const std::vector<int64_t>& axes) 
   return {.ulps = 16, .terms = n, .scale = 8};
 }
 
+// The result is rounded twice more.
+Tolerance rounded_norm_tolerance(Tolerance t, DType y, NormRounding rounding) {
+  if (rounding == NormRounding::scaled && y != DType::f32) t.ulps += 2 * epsilon(y) / epsilon(DType::f32);
+  return t;
+}
+
+TensorType result_type(TensorType x, std::optional<DType> to, std::string_view op) {
+  x.dtype = to.value_or(x.dtype);
+  if (!is_float(x.dtype)) fail("{}: the result would be {}; it must be a float", op, x.text());
+  return x;
+}
+
 Operand trailing_rows(const Operand& o) { return o.with_view(o.view, 0); }
 
 // gamma, beta or a bias with an axis of length 1 in place of each one after the normalised axes.
@@ -99,17 +112,20 @@ void lower_staged(Lowering& l, const NormCase& c) {
   Staged staged(l, c.y.view.dims);
   const auto mean = [&](const Operand& v) { return staged.reduce(ReduceKind::mean, v, c.axes); };
   Operand s = staged.f32(c.x);
-  const std::string sum = c.x.dtype == DType::f32 ? "add($0,$1)"
-                                                  : formatted("t0=add($0,$1); t1=cast_{}(t0); cast_f32(t1)",
-                                                              to_string(c.x.dtype));
+  const auto rounded = [](std::string_view function, DType type) {
+    if (type == DType::f32) return formatted("{}($0,$1)", function);
+    return formatted("t0={}($0,$1); t1=cast_{}(t0); cast_f32(t1)", function, to_string(type));
+  };
+  const std::string sum = rounded("add", c.x.dtype);
+  const std::string product = rounded("mul", c.rounding == NormRounding::scaled ? c.y.dtype : DType::f32);
   if (c.residual.present()) s = staged.map(sum, {s, staged.f32(c.residual)});
   if (c.bias.present()) s = staged.map(sum, {s, staged.f32(beside(c.bias, c))});
   if (c.total.present()) staged.store(s, c.total);
   // Twice: the mean of what is left is the rounding error of the first mean, which matters if that is large.
   for (int i = 0; i < 2 && c.kind == NormKind::layer; ++i) s = staged.map("sub($0,$1)", {s, mean(s)});
   const Operand variance = mean(staged.map("mul($0,$0)", {s}));
-  s = staged.map("mul($0,$1)", {s, staged.map(formatted("t0=add($0,{}); rsqrt(t0)", c.eps), {variance})});
-  if (c.gamma.present()) s = staged.map("mul($0,$1)", {s, staged.f32(beside(c.gamma, c))});
+  s = staged.map(product, {s, staged.map(formatted("t0=add($0,{}); rsqrt(t0)", c.eps), {variance})});
+  if (c.gamma.present()) s = staged.map(product, {s, staged.f32(beside(c.gamma, c))});
   if (c.beta.present()) s = staged.map("add($0,$1)", {s, staged.f32(beside(c.beta, c))});
   staged.store(s, c.y);
 }
@@ -128,7 +144,9 @@ void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
                                   .total = rows(c.total)};
   const RowProblem p = row_problem(o.x, 3);
   if (!lower_rows<kernels::norm>(l, op, p, o, {.length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
-                                 {.CENTERED = c.kind == NormKind::layer, .ROUNDED = held_kind(c.x.dtype)})) {
+                                 {.CENTERED = c.kind == NormKind::layer,
+                                  .ROUNDED = held_kind(c.x.dtype),
+                                  .SCALED = c.rounding == NormRounding::scaled ? held_kind(c.y.dtype) : 0})) {
     lower_staged(l, c);
   }
 }
@@ -143,7 +161,7 @@ std::vector<TensorType> Norm::infer(const InferArgs& in) const {
   const int64_t from = in.axis(axis, in.shape(0).rank());
   expect_normalised(in, 1, "gamma", from, only_axis);
   expect_normalised(in, 2, "beta", from, only_axis);
-  return {in[0]};
+  return {result_type(in[0], to, in.op())};
 }
 
 void Norm::reference(RefContext& r) const {
@@ -160,6 +178,7 @@ void Norm::lower(Lowering& l) const {
   lower_norm(l, name(),
              {.kind = kind,
               .eps = eps,
+              .rounding = rounding,
               .axes = axes(l.out().view.rank()),
               .x = l.in(0),
               .gamma = l.optional_in(1),
@@ -168,7 +187,8 @@ void Norm::lower(Lowering& l) const {
 }
 
 Tolerance Norm::tolerance(std::span<const TensorType> inputs) const {
-  return norm_tolerance(inputs[0], axes(inputs[0].shape.rank()));
+  return rounded_norm_tolerance(norm_tolerance(inputs[0], axes(inputs[0].shape.rank())),
+                                to.value_or(inputs[0].dtype), rounding);
 }
 
 // --- residual_layer_norm, residual_rms_norm ---
@@ -185,7 +205,8 @@ std::vector<TensorType> ResidualNorm::infer(const InferArgs& in) const {
   expect_normalised(in, 2, "the bias", from);
   expect_normalised(in, 3, "gamma", from);
   expect_normalised(in, 4, "beta", from);
-  return keep_sum ? std::vector<TensorType>{in[0], in[0]} : std::vector<TensorType>{in[0]};
+  const TensorType y = result_type(in[0], to, in.op());
+  return keep_sum ? std::vector<TensorType>{y, in[0]} : std::vector<TensorType>{y};
 }
 
 void ResidualNorm::reference(RefContext& r) const {
@@ -207,6 +228,7 @@ void ResidualNorm::lower(Lowering& l) const {
   lower_norm(l, name(),
              {.kind = kind,
               .eps = eps,
+              .rounding = rounding,
               .axes = axes_from(normal_axis(axis, l.out().view.rank()), l.out().view.rank()),
               .x = l.in(0),
               .residual = l.in(1),
@@ -222,7 +244,7 @@ Tolerance ResidualNorm::tolerance(std::span<const TensorType> inputs) const {
   const int64_t rank = inputs[0].shape.rank();
   Tolerance t = norm_tolerance(inputs[0], axes_from(normal_axis(axis, rank), rank));
   if (inputs[0].dtype != DType::f32) t.ulps += 2 * epsilon(inputs[0].dtype) / epsilon(DType::f32);
-  return t;
+  return rounded_norm_tolerance(t, to.value_or(inputs[0].dtype), rounding);
 }
 
 namespace {
@@ -261,12 +283,18 @@ void register_norm(OpTable& table) {
     info.attributes =
         "eps: added under the square root\n"
         "axis: the first normalised axis; all axes after it are normalised too\n"
-        "only_axis: that axis alone is normalised";
-    info.outputs = "y: of the shape of x";
+        "only_axis: that axis alone is normalised\n"
+        "to: the type of y; that of x if not given\n"
+        "rounding: what is rounded to the type of y: that alone, or also what gamma is multiplied with, and "
+        "the "
+        "product";
+    info.outputs = "y (float): of the shape of x";
     info.types = "f32 f16 bf16";
     info.variants = names_of(kHoldingRows);
     const std::string op = info.name;
     info.samples = {op + "(T[3,17], T[17], T[17])",
+                    op + "(T[5,36], T[36], f32[36]) {to=f16, rounding=\"scaled\"}",
+                    op + "(T[3,19], f32[19]) {to=f32}",
                     op + "(T[3,17], T[17])",
                     op + "(T[2,3,8], T[3,8], T[3,8]) {axis=1, eps=0.001}",
                     op + "(T[257])",
@@ -294,20 +322,26 @@ void register_norm(OpTable& table) {
     info.attributes =
         "keep_sum: whether there is the output sum\n"
         "eps: added under the square root\n"
-        "axis: the first normalised axis; all axes after it are normalised too";
+        "axis: the first normalised axis; all axes after it are normalised too\n"
+        "to: the type of y; that of x if not given\n"
+        "rounding: what is rounded to the type of y: that alone, or also what gamma is multiplied with, and "
+        "the "
+        "product";
     info.outputs =
-        "y: the norm of the sum\n"
+        "y (float): the norm of the sum\n"
         "sum?: x + residual + bias";
     const std::string both = info.name;
-    info.samples = {both + "(T[3,17], T[3,17], none, T[17], T[17])",
-                    both + "(T[3,17], T[3,17], none, T[17]) {keep_sum=true}",
-                    both + "(T[2,3,8], T[3,8], T[3,8], T[3,8], T[3,8]) {axis=1, keep_sum=true}",
-                    both + "(T[4,256], T[1,256], T[256], T[256], T[256])",
-                    both + "(T[2,5,12], T[2,1,12], T[12], none, T[12]) {eps=0.001}",
-                    both + "(T[0,4], T[0,4], none, T[4])",
-                    both + "(T[257,300], T[257,300], T[300], T[300], T[300]) {keep_sum=true}",
-                    both + "(T[2,40000], T[2,40000], none, T[40000], T[40000]) {keep_sum=true}",
-                    both + "(T[1], T[1])"};
+    info.samples = {
+        both + "(T[3,17], T[3,17], none, T[17], T[17])",
+        both + "(T[3,17], T[3,17], none, T[17]) {keep_sum=true}",
+        both + "(T[5,36], f16[5,36], none, T[36], T[36]) {keep_sum=true, to=f16, rounding=\"scaled\"}",
+        both + "(T[2,3,8], T[3,8], T[3,8], T[3,8], T[3,8]) {axis=1, keep_sum=true}",
+        both + "(T[4,256], T[1,256], T[256], T[256], T[256])",
+        both + "(T[2,5,12], T[2,1,12], T[12], none, T[12]) {eps=0.001}",
+        both + "(T[0,4], T[0,4], none, T[4])",
+        both + "(T[257,300], T[257,300], T[300], T[300], T[300]) {keep_sum=true}",
+        both + "(T[2,40000], T[2,40000], none, T[40000], T[40000]) {keep_sum=true}",
+        both + "(T[1], T[1])"};
     info.internal = true;
     info.make = [kind] { return std::make_shared<ResidualNorm>(kind); };
     table.add(std::move(info));

@@ -15,6 +15,7 @@
 const TEAM: u32 = 1u;  //@ spec
 const CENTERED: bool = true;  //@ spec
 const ROUNDED: u32 = 0u;  //@ spec          the type that sums are rounded to (held_as)
+const SCALED: u32 = 0u;  //@ spec          the same of what gamma is multiplied with, and the product
 const FOUR: bool = false;  //@ spec
 const HELD: u32 = 0u;  //@ spec
 
@@ -92,11 +93,21 @@ fn sums_of_differences(row: Row, pivot: f32, lane: u32) -> vec2f {
   return all;
 }
 
+fn scaled(d: f32, factor: f32, shift: f32) -> f32 {
+  if (SCALED == 0u) { return fma(d, factor, shift); }
+  return held_as(SCALED, held_as(SCALED, d) * factor) + shift;
+}
+fn scaled4(d: vec4f, factor: vec4f, shift: vec4f) -> vec4f {
+  if (SCALED == 0u) { return fma(d, factor, shift); }
+  return vec4f(scaled(d.x, factor.x, shift.x), scaled(d.y, factor.y, shift.y), scaled(d.z, factor.z, shift.z),
+               scaled(d.w, factor.w, shift.w));
+}
+
 fn put_one(row: u32, to: u32, j: u32, s: f32, mean: Mean, scale: f32) {
   if (total_present) { total_put(total_base(row) + total_step(j), s); }
   var factor = 1.0;
   if (gamma_present) { factor = gamma_get(gamma_step(j)); }
-  y_put(to + y_step(j), fma(centered(s, mean) * scale, factor, beta_get(beta_step(j))));
+  y_put(to + y_step(j), scaled(centered(s, mean) * scale, factor, beta_get(beta_step(j))));
 }
 
 fn put_four(row: u32, to: u32, j: u32, s: vec4f, mean: Mean, scale: f32) {
@@ -105,7 +116,7 @@ fn put_four(row: u32, to: u32, j: u32, s: vec4f, mean: Mean, scale: f32) {
     let d = vec4f(centered(s.x, mean), centered(s.y, mean), centered(s.z, mean), centered(s.w, mean));
     var factor = vec4f(1.0);
     if (gamma_present) { factor = gamma_get4(j); }
-    y_put4(to + j, fma(d * scale, factor, beta_get4(j)));
+    y_put4(to + j, scaled4(d * scale, factor, beta_get4(j)));
   } else {
     put_one(row, to, j, s.x, mean, scale);
     put_one(row, to, j + 1u, s.y, mean, scale);

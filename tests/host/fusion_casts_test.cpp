@@ -1,0 +1,195 @@
+// Casts between f32 and 16-bit floats, around ops that compute in f32 anyway.
+#include <gtest/gtest.h>
+
+#include "passes/passes.h"
+#include "tests/support/fusion_cases.h"
+
+namespace rlx::testing {
+namespace {
+
+// A root-mean-square norm as Llama has it: in f32 of f16, which gamma multiplies.
+struct HalfNorm {
+  std::string x = "f16[4, 8]";
+  std::string gamma = "%g = param : f16[8]";
+  std::string widened = "%w = cast(%x) {to=f32}";
+  std::string squares = "%sq = pow(%w, 2)\n%v = mean(%sq) {axes=[-1], keepdims=true}";
+  std::string quotient = "%e = add(%v, 0.5)\n%d = sqrt(%e)\n%q = div(%w, %d)";
+  std::string narrowed = "%h = cast(%q) {to=f16}";
+  std::string end = "%y = mul(%g, %h)\noutput y = %y";
+
+  std::string text() const {
+    return "%x = input : " + x + "\n" + gamma + "\n" + widened + "\n" + squares + "\n" + quotient + "\n" +
+           narrowed + "\n" + end;
+  }
+};
+
+TEST(FuseNorms, TakesCastsAroundThem) {
+  expect_cases(
+      fuse_norms, "= rms_norm(%x, %g) {eps=0.5, rounding=\"scaled\"} : f16[4, 8]",
+      {
+          {"gamma after the cast", HalfNorm{}.text(), true},
+          {"gamma in f32, before it",
+           HalfNorm{.gamma = "%g = param : f32[8]",
+                    .narrowed = "%p = mul(%q, %g)",
+                    .end = "%y = cast(%p) {to=f16}\noutput y = %y"}
+               .text(),
+           false},
+          {"others read the quotient",
+           HalfNorm{.end = "%y = mul(%g, %h)\noutput y = %y\noutput q = %q"}.text(), false},
+          {"others read what gamma multiplies",
+           HalfNorm{.end = "%y = mul(%g, %h)\noutput y = %y\noutput h = %h"}.text(), false},
+          {"rounded before the squares",
+           HalfNorm{.widened = "%w = cast(%x) {to=f32}\n%z = mul(%x, 0.5)\n%u = cast(%z) {to=f32}",
+                    .squares = "%sq = pow(%u, 2)\n%v = mean(%sq) {axes=[-1], keepdims=true}"}
+               .text(),
+           false},
+          {"rounded after the mean",
+           HalfNorm{.squares = "%sq = pow(%w, 2)\n%v0 = mean(%sq) {axes=[-1], keepdims=true}\n"
+                               "%v1 = cast(%v0) {to=f16}\n%v = cast(%v1) {to=f32}"}
+               .text(),
+           false},
+          {"another type after it",
+           HalfNorm{.gamma = "%g = param : bf16[8]", .narrowed = "%h = cast(%q) {to=bf16}"}.text(), false},
+          {"integers after it",
+           HalfNorm{.gamma = "%g = param : i32[8]", .narrowed = "%h = cast(%q) {to=i32}"}.text(), false},
+      });
+  const std::string other = "= rms_norm(%x, %g) {eps=0.5} : f16[4, 8]";
+  expect_cases(fuse_norms, other,
+               {{"gamma in f32, before the cast",
+                 HalfNorm{.gamma = "%g = param : f32[8]",
+                          .narrowed = "%p = mul(%q, %g)",
+                          .end = "%y = cast(%p) {to=f16}\noutput y = %y"}
+                     .text(),
+                 true}});
+  expect_cases(fuse_norms, "to=f32",
+               {{"others read the quotient",
+                 HalfNorm{.end = "%y = mul(%g, %h)\noutput y = %y\noutput q = %q"}.text(), true}});
+  expect_cases(
+      fuse_norms, "to=bf16, rounding=\"scaled\"",
+      {{"another type after it",
+        HalfNorm{.gamma = "%g = param : bf16[8]", .narrowed = "%h = cast(%q) {to=bf16}"}.text(), true}});
+  expect_cases(fuse_norms, "to=f16, rounding=\"scaled\"",
+               {{"a residual stream in f32",
+                 HalfNorm{.x = "f32[4, 8]", .widened = "%w = mul(%x, 0.5)"}.text(), true}});
+}
+
+TEST(FuseNorms, SeesReshapesOfWhatIsCast) {
+  const auto norm = [](const std::string& x) {
+    return "%x = input : f16[4, 24]\n%g = param : f16[8]\n" + x +
+           "%v = mean(%sq) {axes=[-1], keepdims=true}\n%e = add(%v, 0.5)\n%d = sqrt(%e)\n%q = div(%w, %d)\n"
+           "%h = cast(%q) {to=f16}\n%y = mul(%g, %h)\noutput y = %y";
+  };
+  expect_cases(fuse_norms, "= rms_norm(",
+               {
+                   {"heads",
+                    norm("%c = cast(%x) {to=f32}\n%w = reshape(%c) {shape=[4, 3, 8]}\n%p = pow(%c, 2)\n"
+                         "%sq = reshape(%p) {shape=[4, 3, 8]}\n"),
+                    true},
+                   {"of something else",
+                    norm("%c = cast(%x) {to=f32}\n%w = reshape(%c) {shape=[4, 3, 8]}\n%p = pow(%c, 2)\n"
+                         "%z = mul(%c, 0.5)\n%p2 = pow(%z, 2)\n%sq = reshape(%p2) {shape=[4, 3, 8]}\n"),
+                    false},
+               });
+}
+
+TEST(FuseNorms, TakesCastsAroundNormsThatAreOps) {
+  const std::string leaves =
+      "%x = input : f16[4, 8]\n%g = param : f32[8]\n%b = param : f32[8]\n%h = param : f16[8]\n"
+      "%w = cast(%x) {to=f32}\n";
+  expect_cases(
+      fuse_norms, "= layer_norm(%x, %g, %b)",
+      {
+          {"between casts", leaves + "%n = layer_norm(%w, %g, %b)\n%y = cast(%n) {to=f16}\noutput y = %y",
+           true},
+          {"over one axis alone",
+           leaves + "%n = layer_norm(%w, %g, %b) {only_axis=true}\n%y = cast(%n) {to=f16}\noutput y = %y",
+           false},
+      });
+  expect_cases(
+      fuse_norms, "rounding=\"scaled\"",
+      {
+          {"a factor of f16 alone",
+           leaves + "%n = layer_norm(%w)\n%c = cast(%n) {to=f16}\n%y = mul(%c, %h)\noutput y = %y", true},
+          {"what is added in f16 after a factor in f32",
+           leaves + "%n = layer_norm(%w, %g)\n%c = cast(%n) {to=f16}\n%y = add(%c, %h)\noutput y = %y",
+           false},
+          {"both in f16", leaves + "%n = layer_norm(%x)\n%c = mul(%n, %h)\n%y = add(%c, %h)\noutput y = %y",
+           true},
+          {"a norm of f32, whose factor would be rounded elsewhere",
+           leaves + "%n = layer_norm(%w)\n%y = mul(%n, %g)\noutput y = %y", false},
+      });
+}
+
+TEST(NarrowOps, TakesCastsAroundOpsThatRoundOnce) {
+  const std::string x = "%x = input : f16[4, 8]\n%w = cast(%x) {to=f32}\n";
+  expect_cases(
+      narrow_ops, "cast",
+      {
+          {"softmax", x + "%s = softmax(%w)\n%y = cast(%s) {to=f16}\noutput y = %y", false},
+          {"a mean", x + "%s = mean(%w) {axes=[1]}\n%y = cast(%s) {to=f16}\noutput y = %y", false},
+          {"after a reshape",
+           x + "%r = reshape(%w) {shape=[2, 16]}\n%s = softmax(%r)\n%y = cast(%s) {to=f16}\noutput y = %y",
+           false},
+          {"a group norm with f32 weights",
+           "%x = input : f16[2, 4, 3]\n%g = param : f32[4]\n%w = cast(%x) {to=f32}\n"
+           "%s = group_norm(%w, %g) {groups=2}\n%y = cast(%s) {to=f16}\noutput y = %y",
+           false},
+          {"to another type", x + "%s = softmax(%w)\n%y = cast(%s) {to=bf16}\noutput y = %y", true},
+          {"another reader", x + "%s = softmax(%w)\n%y = cast(%s) {to=f16}\noutput y = %y\noutput s = %s",
+           true},
+          {"computed in f32 before",
+           x + "%z = exp(%w)\n%s = softmax(%z)\n%y = cast(%s) {to=f16}\noutput y = %y", true},
+          {"f32 from the beginning",
+           "%x = input : f32[4, 8]\n%s = softmax(%x)\n%y = cast(%s) {to=f16}\noutput y = %y", true},
+      });
+}
+
+TEST(Canonicalize, MergesCastsThatLoseNothing) {
+  const std::string x = "%x = input : f16[4, 8]\n";
+  const auto pass = [](const Graph& g) { return remove_dead_code(canonicalize(g)); };
+  expect_cases(
+      pass, "to=f32",
+      {
+          {"there and back", x + "%w = cast(%x) {to=f32}\n%y = cast(%w) {to=f16}\noutput y = %y", false},
+          {"on to another type", x + "%w = cast(%x) {to=f32}\n%y = cast(%w) {to=bf16}\noutput y = %y", false},
+          {"on to integers", x + "%w = cast(%x) {to=f32}\n%y = cast(%w) {to=i32}\noutput y = %y", false},
+          {"rounded in between",
+           "%x = input : f32[4, 8]\n%h = cast(%x) {to=f16}\n%y = cast(%h) {to=f32}\noutput y = %y", true},
+      });
+}
+
+TEST(Canonicalize, KeepsCastsThatLose) {
+  expect_cases(canonicalize, "cast(%b)",
+               {{"through f16 and bf16",
+                 "%x = input : f32[4, 8]\n%h = cast(%x) {to=f16}\n%b = cast(%h) {to=bf16}\n"
+                 "%y = cast(%b) {to=f32}\noutput y = %y",
+                 true}});
+}
+
+TEST(FuseAttention, TakesSoftmaxBetweenCasts) {
+  const auto attention = [](const std::string& softmax) {
+    return "%q = input : f16[2, 3, 5, 4]\n%k = input : f16[2, 3, 4, 7]\n%v = input : f16[2, 3, 7, 6]\n"
+           "%m = input : f16[2, 1, 5, 7]\n%p = matmul(%q, %k)\n%z = mul(%p, 0.5)\n%s = add(%z, %m)\n" +
+           softmax + "%y = matmul(%w, %v)\noutput y = %y";
+  };
+  const auto both = [](const Graph& g) { return fuse_attention(narrow_ops(canonicalize(g))); };
+  expect_cases(
+      both, "round_scores=true",
+      {
+          {"softmax in f32",
+           attention("%a = cast(%s) {to=f32}\n%b = softmax(%a) {axis=3}\n%w = cast(%b) {to=f16}\n"), true},
+          {"a cast behind it",
+           attention("%a = softmax(%s) {axis=3}\n%b = cast(%a) {to=f32}\n%w = cast(%b) {to=f16}\n"), true},
+          {"the mask in f32",
+           attention("%a = cast(%s) {to=f32}\n%n = input : f32[5, 7]\n%c = add(%a, %n)\n"
+                     "%b = softmax(%c) {axis=3}\n%w = cast(%b) {to=f16}\n"),
+           false},
+          {"weights through bf16",
+           attention("%a = cast(%s) {to=f32}\n%b = softmax(%a) {axis=3}\n%c = cast(%b) {to=bf16}\n"
+                     "%w = cast(%c) {to=f16}\n"),
+           false},
+      });
+}
+
+}  // namespace
+}  // namespace rlx::testing
