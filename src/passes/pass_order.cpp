@@ -69,6 +69,7 @@ Graph fuse(Graph g, const PassOptions& options) {
   g = keeping_states(g, fold_pads);           // before the epilogues, which would hide a relu
   g = keeping_states(g, image_layout);        // after the pads, which may be in between; before the epilogues
   g = keeping_states(g, transpose_parts);     // after the layouts, which move transposes away
+  g = keeping_states(g, reduce_flags);        // before the reductions take what they reduce
   g = keeping_states(g, narrow_ops);          // before attention, whose softmax may be one of them
   g = keeping_states(g, fuse_rope);           // before element-wise nodes join
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes

@@ -33,6 +33,7 @@ Graph canonicalize(const Graph& graph);
 // their initial values. Nothing if there are none of these.
 std::optional<Graph> simplify_control_flow(const Graph& graph);
 Graph fold_pads(const Graph& graph);
+Graph reduce_flags(const Graph& graph);
 Graph narrow_ops(const Graph& graph);
 Graph transpose_parts(const Graph& graph);
 Graph fuse_attention(const Graph& graph);

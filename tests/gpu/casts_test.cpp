@@ -300,6 +300,42 @@ TEST(Casts, SoftmaxInF32BetweenProductsOfF16) {
   EXPECT_TRUE(within(nodes.at("y").doubles(), want, 0x1p-8));
 }
 
+// T5 clamps to less where anything is infinite, all over the tensor.
+TEST(Casts, AClampThatDependsOnInfinities) {
+  std::vector<double> x = rows(12);
+  for (double& v : x) v = std::clamp(v, -65504.0, 65504.0);
+  x[3] = 65504;
+  x[kLength + 1] = -65472;
+  for (const double spread : {1.0, kInf, -kInf, kNan}) {
+    SCOPED_TRACE(spread);
+    x[6 * kLength + 17] = spread;
+    x[7 * kLength + 5] = kNan;
+    const auto [fused, nodes] =
+        run_both(R"(
+      %x = input : f16[9, 260]
+      %f = is_inf(%x)
+      %c = cast(%f) {to=i64}
+      %n = sum(%c)
+      %any = greater(%n, 0)
+      %small = constant {value=tensor f32[] (64504)}
+      %large = constant {value=tensor f32[] (65504)}
+      %most = where(%any, %small, %large)
+      %least = neg(%most)
+      %low = cast(%least) {to=f16}
+      %high = cast(%most) {to=f16}
+      %raised = maximum(%x, %low)
+      %y = minimum(%raised, %high)
+      output y = %y
+    )",
+                 {{"x", halves({kRows, kLength}, x)}}, "= mapped_reduce(%x) {kind=\"max\"");
+    const double most = std::isinf(spread) ? 64512 : 65504;  // 64504 is no f16
+    std::vector<double> want;
+    for (const double v : x) want.push_back(std::isnan(v) ? v : std::clamp(v, -most, most));
+    EXPECT_TRUE(within(fused.at("y").doubles(), want, 0));
+    EXPECT_TRUE(within(nodes.at("y").doubles(), want, 0));
+  }
+}
+
 TEST(Casts, OpsThatRoundOnce) {
   const std::vector<double> x = rows(11);
   for (const std::string op : {"softmax(%w)", "log_softmax(%w)", "mean(%w) {axes=[1]}", "sum(%w) {axes=[0]}",

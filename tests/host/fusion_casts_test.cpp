@@ -144,6 +144,30 @@ TEST(NarrowOps, TakesCastsAroundOpsThatRoundOnce) {
       });
 }
 
+TEST(ReduceFlags, TakesCountsThatAreComparedWithZero) {
+  const auto any = [](const std::string& count, const std::string& question) {
+    return "%x = input : f16[4, 8]\n%f = is_inf(%x)\n" + count + "\n%y = " + question + "\noutput y = %y";
+  };
+  const std::string all = "%c = cast(%f) {to=i64}\n%n = sum(%c)";
+  expect_cases(
+      reduce_flags, "= max(",
+      {
+          {"more than none", any(all, "greater(%n, 0)"), true},
+          {"none is less", any(all, "less(0, %n)"), true},
+          {"not none", any(all, "not_equal(%n, 0)"), true},
+          {"of each row",
+           any("%c = cast(%f) {to=i64}\n%n = sum(%c) {axes=[1], keepdims=true}", "greater(%n, 0)"), true},
+          {"of nothing",
+           "%x = input : f16[0]\n%f = is_inf(%x)\n" + all + "\n%y = greater(%n, 0)\noutput y = %y", true},
+          {"the count is an output", any(all, "greater(%n, 0)") + "\noutput n = %n", false},
+          {"more than one", any(all, "greater(%n, 1)"), false},
+          {"less than none", any(all, "less(%n, 0)"), false},
+          {"counted in 8 bits", any("%c = cast(%f) {to=i8}\n%n = sum(%c)", "greater(%n, 0)"), false},
+          {"a product", any("%c = cast(%f) {to=i64}\n%n = prod(%c)", "greater(%n, 0)"), false},
+          {"numbers", "%x = input : i64[4, 8]\n%n = sum(%x)\n%y = greater(%n, 0)\noutput y = %y", false},
+      });
+}
+
 TEST(Canonicalize, MergesCastsThatLoseNothing) {
   const std::string x = "%x = input : f16[4, 8]\n";
   const auto pass = [](const Graph& g) { return remove_dead_code(canonicalize(g)); };
