@@ -46,10 +46,10 @@ class Matcher {
   }
 
  private:
-  // Its inputs, if it is this function of f32.
+  // Its inputs, if it is this function of floats, which then have its type.
   std::span<const ValueId> inputs_of(const Node& n, std::string_view function) const {
     const auto* op = op_cast<Elementwise>(*n.op);
-    if (!op || op->fn->name != function || n.outputs[0].dtype != DType::f32) return {};
+    if (!op || op->fn->name != function || !is_float(n.outputs[0].dtype)) return {};
     return n.inputs;
   }
   std::span<const ValueId> inputs_of(ValueId v, std::string_view function) const {
@@ -117,9 +117,10 @@ class Matcher {
     const auto in = inputs_of(v, "sqrt");
     return in.empty() ? std::nullopt : spread(in[0]);
   }
-  // The same as a factor.
+  // The same as a factor. (The root in rsqrt is not rounded.)
   std::optional<Spread> reciprocal(ValueId v) const {
-    if (const auto in = inputs_of(v, "rsqrt"); !in.empty()) return spread(in[0]);
+    const bool f32 = graph_.type(v).dtype == DType::f32;
+    if (const auto in = inputs_of(v, "rsqrt"); f32 && !in.empty()) return spread(in[0]);
     if (const auto in = inputs_of(v, "reciprocal"); !in.empty()) return deviation(in[0]);
     if (const auto in = inputs_of(v, "div"); !in.empty() && is_number(in[0], 1)) return deviation(in[1]);
     return std::nullopt;
@@ -127,21 +128,35 @@ class Matcher {
 
   std::optional<Match> quotient(int32_t id) const {
     const Node& n = graph_.node(id);
-    if (const auto in = inputs_of(n, "div"); !in.empty()) return of(in[0], deviation(in[1]));
+    if (const auto in = inputs_of(n, "div"); !in.empty())
+      return rounding_each(of(in[0], deviation(in[1])), n, NormKind::layer);
     const auto in = inputs_of(n, "mul");
     for (size_t i = 0; i < in.size(); ++i) {
-      if (const auto m = of(in[i], reciprocal(in[1 - i]))) return m;
+      if (const auto m = of(in[i], reciprocal(in[1 - i]))) return rounding_each(m, n, NormKind::rms);
     }
     return std::nullopt;
   }
 
+  // Of 16-bit floats: only norms of this kind round what these nodes round.
+  static std::optional<Match> rounding_each(std::optional<Match> m, const Node& n, NormKind kind) {
+    if (!m || n.outputs[0].dtype == DType::f32) return m;
+    if (m->kind != kind) return std::nullopt;
+    m->rounding = NormRounding::each;
+    return m;
+  }
+
   std::optional<Match> of(ValueId c, const std::optional<Spread>& s) const {
     if (!s || s->centered != unshaped(c) || !(s->shape == graph_.type(c).shape)) return std::nullopt;
+    if (const auto x = before_centering(c, s->axis))
+      return Match{.kind = NormKind::layer, .x = *x, .eps = s->eps, .axis = s->axis};
+    return Match{.x = c, .eps = s->eps, .axis = s->axis};
+  }
+
+  // x, if c is x - mean(x).
+  std::optional<ValueId> before_centering(ValueId c, int64_t axis) const {
     const auto in = inputs_of(c, "sub");
     const auto mean = in.empty() ? std::nullopt : averaged(in[1]);
-    if (mean && mean->of == in[0] && mean->axis == s->axis)
-      return Match{.kind = NormKind::layer, .x = in[0], .eps = s->eps, .axis = s->axis};
-    return Match{.x = c, .eps = s->eps, .axis = s->axis};
+    return mean && mean->of == in[0] && mean->axis == axis ? std::optional(in[0]) : std::nullopt;
   }
 
   // A norm that is one node, over the last axes.
@@ -174,7 +189,19 @@ class Matcher {
         graph_.type(n.inputs[0]).dtype != DType::f32)
       return std::nullopt;
     const Match* const norm = norm_at(n.inputs[0]);
-    return norm && norm->rounding == NormRounding::once ? std::optional(*norm) : std::nullopt;
+    if (!norm || norm->rounding != NormRounding::once) return std::nullopt;
+    Match m = *norm;
+    // PyTorch casts a layer norm of f16 to f32 after the mean.
+    const auto c = m.kind == NormKind::rms && m.gamma.is_absent() && m.beta.is_absent()
+                       ? before_widening(graph_, m.x)
+                       : std::nullopt;
+    const auto x = c ? before_centering(*c, m.axis) : std::nullopt;
+    if (x && graph_.type(*x).dtype == n.outputs[0].dtype) {
+      m.kind = NormKind::layer;
+      m.x = *x;
+      m.rounding = NormRounding::centered;
+    }
+    return m;
   }
 
   // A norm that was found, multiplied with gamma, or with beta added to it.
@@ -200,7 +227,7 @@ class Matcher {
   static bool rounds_before(const Node& n, Match& m) {
     if (n.outputs[0].dtype == DType::f32) return !m.is_op;
     if (m.rounding == NormRounding::once && !m.gamma.is_absent()) return false;
-    m.rounding = NormRounding::scaled;
+    m.rounding = std::max(m.rounding, NormRounding::scaled);
     return true;
   }
 

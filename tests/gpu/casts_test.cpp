@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "base/half.h"
@@ -192,6 +193,92 @@ TEST(Casts, ALayerNormBetweenCasts) {
   }
   expect_rounded(fused.at("y"), norm, want);
   expect_rounded(nodes.at("y"), norm, want);
+}
+
+// One rounding for each step of a norm; `sure` becomes false where the order of a sum, or the error of a
+// function, can change one.
+double rounded(double x, bool& sure) {
+  sure = sure && !is_near_tie(x);
+  return half(x);
+}
+
+enum class Steps { layer_in_f32, layer, rms };
+
+// gamma times the norm of each row, with the roundings of the nodes; nothing where one of them is not sure.
+std::vector<std::optional<double>> normed(const std::vector<double>& x, const std::vector<double>& gamma,
+                                          Steps steps) {
+  std::vector<std::optional<double>> out;
+  for (size_t row = 0; row < x.size(); row += kLength) {
+    bool sure = true;
+    std::vector<double> c(&x[row], &x[row] + kLength);
+    if (steps != Steps::rms) {
+      const double mean = rounded(std::accumulate(c.begin(), c.end(), 0.0) / kLength, sure);
+      for (double& v : c) v = half(v - mean);
+    }
+    const bool f32 = steps == Steps::layer_in_f32;
+    double squares = 0;
+    for (const double v : c) squares += f32 ? v * v : half(v * v);
+    double root = 0;
+    if (f32) {
+      root = std::sqrt(squares / kLength + half(0.001));
+    } else {
+      root = rounded(std::sqrt(rounded(rounded(squares / kLength, sure) + half(0.001), sure)), sure);
+    }
+    const double factor = steps == Steps::rms ? rounded(1 / root, sure) : 0;
+    for (size_t j = 0; j < kLength; ++j) {
+      bool told = sure;
+      const double n = rounded(steps == Steps::rms ? c[j] * factor : c[j] / root, told);
+      out.push_back(told ? std::optional(half(half(n * gamma[j]) + half(0.5))) : std::nullopt);
+    }
+  }
+  return out;
+}
+
+void expect_where_sure(const Tensor& got, const std::vector<std::optional<double>>& wanted) {
+  int64_t told = 0;
+  for (int64_t i = 0; i < got.elements(); ++i) {
+    const std::optional<double>& want = wanted[static_cast<size_t>(i)];
+    if (!want) continue;
+    ++told;
+    EXPECT_TRUE(std::isnan(*want) ? std::isnan(got.real(i)) : got.real(i) == *want)
+        << i << ": " << got.real(i) << " instead of " << *want;
+  }
+  EXPECT_GT(told, got.elements() * 3 / 4);
+}
+
+// PyTorch exports the layer norm of a model in f16 like this before opset 17: its mean is rounded, and so is
+// what is left; the rest is f32. Converters write all of it in f16: squares of more than 256 are infinite.
+TEST(Casts, NormsWrittenOutInF16RoundTheirSteps) {
+  const std::string leaves = "%x = input : f16[9, 260]\n%g = input : f16[260]\n";
+  const std::string centered = "%mean = mean(%x) {axes=[-1], keepdims=true}\n%c = sub(%x, %mean)\n";
+  const auto deviation = [](const std::string& c) {
+    return "%sq = pow(" + c +
+           ", 2)\n%v = mean(%sq) {axes=[-1], keepdims=true}\n%e = add(%v, %eps)\n%d = sqrt(%e)\n";
+  };
+  const std::string end = "%p = mul(%n, %g)\n%y = add(%p, 0.5)\noutput y = %y\n";
+  const std::string f16_eps = "%eps = constant {value=tensor f16[] (0.001)}\n";
+  const std::string f32_eps = "%h = constant {value=tensor f16[] (0.001)}\n%eps = cast(%h) {to=f32}\n";
+  struct Case {
+    Steps steps;
+    std::string body, sign;
+  };
+  const std::vector<double> x = rows(13), gamma = factors();
+  for (const Case& c :
+       {Case{Steps::layer_in_f32,
+             leaves + f32_eps + centered + "%w = cast(%c) {to=f32}\n" + deviation("%w") +
+                 "%q = div(%w, %d)\n%n = cast(%q) {to=f16}\n" + end,
+             "rounding=\"centered\""},
+        Case{Steps::layer, leaves + f16_eps + centered + deviation("%c") + "%n = div(%c, %d)\n" + end,
+             "= layer_norm("},
+        Case{Steps::rms, leaves + f16_eps + deviation("%x") + "%r = div(1.0, %d)\n%n = mul(%x, %r)\n" + end,
+             "= rms_norm("}}) {
+    SCOPED_TRACE(c.sign);
+    const auto [fused, nodes] =
+        run_both(c.body, {{"x", halves({kRows, kLength}, x)}, {"g", halves({kLength}, gamma)}}, c.sign);
+    const auto want = normed(x, gamma, c.steps);
+    expect_where_sure(fused.at("y"), want);
+    expect_where_sure(nodes.at("y"), want);
+  }
 }
 
 // Four products are rounded to f16, or infinite, before they are added.

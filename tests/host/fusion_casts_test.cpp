@@ -92,6 +92,57 @@ TEST(FuseNorms, SeesReshapesOfWhatIsCast) {
                });
 }
 
+TEST(FuseNorms, TakesNormsOf16Bits) {
+  const auto norm = [](const std::string& type, const std::string& quotient) {
+    return "%x = input : " + type +
+           "[4, 8]\n%mean = mean(%x) {axes=[-1], keepdims=true}\n%c = sub(%x, %mean)\n" + quotient +
+           "output y = %y";
+  };
+  const auto deviation = [](const std::string& c) {
+    return "%sq = pow(" + c +
+           ", 2)\n%v = mean(%sq) {axes=[1], keepdims=true}\n%e = add(%v, 0.5)\n%d = sqrt(%e)\n";
+  };
+  const std::string wide = "%w = cast(%c) {to=f32}\n" + deviation("%w") + "%q = div(%w, %d)\n";
+  expect_cases(
+      fuse_norms, "rounding=\"each\"",
+      {
+          {"layer", norm("f16", deviation("%c") + "%y = div(%c, %d)\n"), true},
+          {"with gamma",
+           norm("bf16", "%g = param : bf16[8]\n" + deviation("%c") + "%n = div(%c, %d)\n%y = mul(%n, %g)\n"),
+           true},
+          {"root mean square", norm("f16", deviation("%x") + "%r = reciprocal(%d)\n%y = mul(%x, %r)\n"),
+           true},
+          {"one over the root", norm("f16", deviation("%x") + "%r = div(1, %d)\n%y = mul(%r, %x)\n"), true},
+          {"a layer norm that multiplies",
+           norm("f16", deviation("%c") + "%r = div(1, %d)\n%y = mul(%c, %r)\n"), false},
+          {"a root mean square that divides", norm("f16", deviation("%x") + "%y = div(%x, %d)\n"), false},
+          {"a root that is not rounded",
+           norm("f16",
+                "%sq = square(%x)\n%v = mean(%sq) {axes=[1], keepdims=true}\n%e = add(%v, 0.5)\n%r = "
+                "rsqrt(%e)\n"
+                "%y = mul(%x, %r)\n"),
+           false},
+          {"in f32", norm("f32", deviation("%c") + "%y = div(%c, %d)\n"), false},
+      });
+  expect_cases(
+      fuse_norms, "= layer_norm(%x) {eps=0.5, rounding=\"centered\"}",
+      {
+          {"in f32 after the mean", norm("f16", wide + "%y = cast(%q) {to=f16}\n"), true},
+          {"to another type", norm("f16", wide + "%y = cast(%q) {to=bf16}\n"), false},
+          {"gamma in f32",
+           norm("f16", wide + "%g = param : f32[8]\n%p = mul(%q, %g)\n%y = cast(%p) {to=f16}\n"), false},
+          {"the mean of something else",
+           "%x = input : f16[4, 8]\n%z = input : f16[4, 8]\n%mean = mean(%z) {axes=[-1], keepdims=true}\n"
+           "%c = sub(%x, %mean)\n" +
+               wide + "%y = cast(%q) {to=f16}\noutput y = %y",
+           false},
+          {"the mean of columns",
+           "%x = input : f16[8, 8]\n%mean = mean(%x) {axes=[0], keepdims=true}\n%c = sub(%x, %mean)\n" +
+               wide + "%y = cast(%q) {to=f16}\noutput y = %y",
+           false},
+      });
+}
+
 TEST(FuseNorms, TakesCastsAroundNormsThatAreOps) {
   const std::string leaves =
       "%x = input : f16[4, 8]\n%g = param : f32[8]\n%b = param : f32[8]\n%h = param : f16[8]\n"
@@ -134,6 +185,18 @@ TEST(NarrowOps, TakesCastsAroundOpsThatRoundOnce) {
            "%x = input : f16[2, 4, 3]\n%g = param : f32[4]\n%w = cast(%x) {to=f32}\n"
            "%s = group_norm(%w, %g) {groups=2}\n%y = cast(%s) {to=f16}\noutput y = %y",
            false},
+          {"a function", x + "%s = pow(%w, 2)\n%y = cast(%s) {to=f16}\noutput y = %y", false},
+          {"a choice",
+           x + "%c = input : bool[4, 8]\n%s = where(%c, %w, 0.5)\n%y = cast(%s) {to=f16}\noutput y = %y",
+           false},
+          {"a number that f16 does not have", x + "%s = add(%w, 0.1)\n%y = cast(%s) {to=f16}\noutput y = %y",
+           true},
+          {"f32 beside it",
+           x + "%z = input : f32[4, 8]\n%s = mul(%w, %z)\n%y = cast(%s) {to=f16}\noutput y = %y", true},
+          {"bf16 beside it",
+           x + "%z = input : bf16[4, 8]\n%v = cast(%z) {to=f32}\n%s = mul(%w, %v)\n%y = cast(%s) {to=f16}\n"
+               "output y = %y",
+           true},
           {"to another type", x + "%s = softmax(%w)\n%y = cast(%s) {to=bf16}\noutput y = %y", true},
           {"another reader", x + "%s = softmax(%w)\n%y = cast(%s) {to=f16}\noutput y = %y\noutput s = %s",
            true},

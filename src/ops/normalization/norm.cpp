@@ -83,15 +83,20 @@ Tolerance norm_tolerance(const TensorType& x, const std::vector<int64_t>& axes) 
   return {.ulps = 16, .terms = n, .scale = 8};
 }
 
-// The result is rounded twice more.
+// Each rounding moves the result by a unit of its type, or less.
 Tolerance rounded_norm_tolerance(Tolerance t, DType y, NormRounding rounding) {
-  if (rounding == NormRounding::scaled && y != DType::f32) t.ulps += 2 * epsilon(y) / epsilon(DType::f32);
+  constexpr double kRoundings[] = {0, 2, 5, 10};
+  if (y != DType::f32) t.ulps += kRoundings[static_cast<size_t>(rounding)] * epsilon(y) / epsilon(DType::f32);
   return t;
 }
 
-TensorType result_type(TensorType x, std::optional<DType> to, std::string_view op) {
-  x.dtype = to.value_or(x.dtype);
-  if (!is_float(x.dtype)) fail("{}: the result would be {}; it must be a float", op, x.text());
+TensorType result_type(TensorType x, std::optional<DType> to, NormRounding rounding, std::string_view op) {
+  const DType y = to.value_or(x.dtype);
+  if (!is_float(y)) fail("{}: the result would be {}; it must be a float", op, to_string(y));
+  if (rounding >= NormRounding::centered && y != x.dtype)
+    fail("{}: x is {} and the result {}; with this rounding they must have one type", op, to_string(x.dtype),
+         to_string(y));
+  x.dtype = y;
   return x;
 }
 
@@ -108,24 +113,50 @@ Operand beside(const Operand& o, const NormCase& c) {
   return out;
 }
 
+// The type that a norm rounds to where it does as `rounding` says, f32 where it does not.
+DType type_at(const NormCase& c, NormRounding rounding) {
+  return c.rounding >= rounding ? c.y.dtype : DType::f32;
+}
+
+// An expression, and the same rounded to a type.
+std::string rounded_to(std::string_view expr, DType type) {
+  if (type == DType::f32) return std::string(expr);
+  return formatted("t0={}; t1=cast_{}(t0); cast_f32(t1)", expr, to_string(type));
+}
+
 void lower_staged(Lowering& l, const NormCase& c) {
   Staged staged(l, c.y.view.dims);
   const auto mean = [&](const Operand& v) { return staged.reduce(ReduceKind::mean, v, c.axes); };
-  Operand s = staged.f32(c.x);
-  const auto rounded = [](std::string_view function, DType type) {
-    if (type == DType::f32) return formatted("{}($0,$1)", function);
-    return formatted("t0={}($0,$1); t1=cast_{}(t0); cast_f32(t1)", function, to_string(type));
+  const auto rounded = [&](std::string_view expr, NormRounding at, const OperandList& inputs) {
+    return staged.map(rounded_to(expr, type_at(c, at)), inputs);
   };
-  const std::string sum = rounded("add", c.x.dtype);
-  const std::string product = rounded("mul", c.rounding == NormRounding::scaled ? c.y.dtype : DType::f32);
+  const auto rounded_mean = [&](NormRounding at, const Operand& v) {
+    const DType type = type_at(c, at);
+    const Operand m = mean(v);
+    return type == DType::f32 ? m
+                              : staged.map(formatted("t0=cast_{}($0); cast_f32(t0)", to_string(type)), {m});
+  };
+  using enum NormRounding;
+  Operand s = staged.f32(c.x);
+  const std::string sum = rounded_to("add($0,$1)", c.x.dtype);
   if (c.residual.present()) s = staged.map(sum, {s, staged.f32(c.residual)});
   if (c.bias.present()) s = staged.map(sum, {s, staged.f32(beside(c.bias, c))});
   if (c.total.present()) staged.store(s, c.total);
+  const bool layer = c.kind == NormKind::layer;
   // Twice: the mean of what is left is the rounding error of the first mean, which matters if that is large.
-  for (int i = 0; i < 2 && c.kind == NormKind::layer; ++i) s = staged.map("sub($0,$1)", {s, mean(s)});
-  const Operand variance = mean(staged.map("mul($0,$0)", {s}));
-  s = staged.map(product, {s, staged.map(formatted("t0=add($0,{}); rsqrt(t0)", c.eps), {variance})});
-  if (c.gamma.present()) s = staged.map(product, {s, staged.f32(beside(c.gamma, c))});
+  // Nodes that round the mean leave that error.
+  const int times = !layer ? 0 : type_at(c, centered) == DType::f32 ? 2 : 1;
+  for (int i = 0; i < times; ++i) s = rounded("sub($0,$1)", centered, {s, rounded_mean(centered, s)});
+  const Operand variance = rounded_mean(each, rounded("mul($0,$0)", each, {s}));
+  const Operand spread = rounded(formatted("add($0,{})", c.eps), each, {variance});
+  if (type_at(c, each) == DType::f32) {
+    s = rounded("mul($0,$1)", scaled, {s, staged.map("rsqrt($0)", {spread})});
+  } else {
+    const Operand root = rounded("sqrt($0)", each, {spread});
+    s = layer ? rounded("div($0,$1)", each, {s, root})
+              : rounded("mul($0,$1)", each, {s, rounded("div(1,$0)", each, {root})});
+  }
+  if (c.gamma.present()) s = rounded("mul($0,$1)", scaled, {s, staged.f32(beside(c.gamma, c))});
   if (c.beta.present()) s = staged.map("add($0,$1)", {s, staged.f32(beside(c.beta, c))});
   staged.store(s, c.y);
 }
@@ -146,7 +177,9 @@ void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
   if (!lower_rows<kernels::norm>(l, op, p, o, {.length = to_u32(p.length), .eps = static_cast<float>(c.eps)},
                                  {.CENTERED = c.kind == NormKind::layer,
                                   .ROUNDED = held_kind(c.x.dtype),
-                                  .SCALED = c.rounding == NormRounding::scaled ? held_kind(c.y.dtype) : 0})) {
+                                  .SCALED = held_kind(type_at(c, NormRounding::scaled)),
+                                  .CENTER = held_kind(type_at(c, NormRounding::centered)),
+                                  .EACH = held_kind(type_at(c, NormRounding::each))})) {
     lower_staged(l, c);
   }
 }
@@ -161,7 +194,7 @@ std::vector<TensorType> Norm::infer(const InferArgs& in) const {
   const int64_t from = in.axis(axis, in.shape(0).rank());
   expect_normalised(in, 1, "gamma", from, only_axis);
   expect_normalised(in, 2, "beta", from, only_axis);
-  return {result_type(in[0], to, in.op())};
+  return {result_type(in[0], to, rounding, in.op())};
 }
 
 void Norm::reference(RefContext& r) const {
@@ -205,7 +238,7 @@ std::vector<TensorType> ResidualNorm::infer(const InferArgs& in) const {
   expect_normalised(in, 2, "the bias", from);
   expect_normalised(in, 3, "gamma", from);
   expect_normalised(in, 4, "beta", from);
-  const TensorType y = result_type(in[0], to, in.op());
+  const TensorType y = result_type(in[0], to, rounding, in.op());
   return keep_sum ? std::vector<TensorType>{y, in[0]} : std::vector<TensorType>{y};
 }
 
@@ -285,9 +318,9 @@ void register_norm(OpTable& table) {
         "axis: the first normalised axis; all axes after it are normalised too\n"
         "only_axis: that axis alone is normalised\n"
         "to: the type of y; that of x if not given\n"
-        "rounding: what is rounded to the type of y: that alone, or also what gamma is multiplied with, and "
-        "the "
-        "product";
+        "rounding: what is rounded to a y of 16 bits: the result, also what is scaled by gamma and the "
+        "product, also the "
+        "mean and what is left without it, or each step";
     info.outputs = "y (float): of the shape of x";
     info.types = "f32 f16 bf16";
     info.variants = names_of(kHoldingRows);
@@ -295,6 +328,9 @@ void register_norm(OpTable& table) {
     info.samples = {op + "(T[3,17], T[17], T[17])",
                     op + "(T[5,36], T[36], f32[36]) {to=f16, rounding=\"scaled\"}",
                     op + "(T[3,19], f32[19]) {to=f32}",
+                    op + "(T[7,44], T[44]) {rounding=\"centered\"}",
+                    op + "(T[6,35], T[35], T[35]) {rounding=\"each\"}",
+                    op + "(T[2,65537]) {rounding=\"each\"}",
                     op + "(T[3,17], T[17])",
                     op + "(T[2,3,8], T[3,8], T[3,8]) {axis=1, eps=0.001}",
                     op + "(T[257])",
@@ -324,9 +360,9 @@ void register_norm(OpTable& table) {
         "eps: added under the square root\n"
         "axis: the first normalised axis; all axes after it are normalised too\n"
         "to: the type of y; that of x if not given\n"
-        "rounding: what is rounded to the type of y: that alone, or also what gamma is multiplied with, and "
-        "the "
-        "product";
+        "rounding: what is rounded to a y of 16 bits: the result, also what is scaled by gamma and the "
+        "product, also the "
+        "mean and what is left without it, or each step";
     info.outputs =
         "y (float): the norm of the sum\n"
         "sum?: x + residual + bias";
@@ -335,6 +371,7 @@ void register_norm(OpTable& table) {
         both + "(T[3,17], T[3,17], none, T[17], T[17])",
         both + "(T[3,17], T[3,17], none, T[17]) {keep_sum=true}",
         both + "(T[5,36], f16[5,36], none, T[36], T[36]) {keep_sum=true, to=f16, rounding=\"scaled\"}",
+        both + "(T[5,36], T[5,36], none, T[36], T[36]) {keep_sum=true, rounding=\"each\"}",
         both + "(T[2,3,8], T[3,8], T[3,8], T[3,8], T[3,8]) {axis=1, keep_sum=true}",
         both + "(T[4,256], T[1,256], T[256], T[256], T[256])",
         both + "(T[2,5,12], T[2,1,12], T[12], none, T[12]) {eps=0.001}",

@@ -9,9 +9,14 @@ namespace rlx {
 
 enum class NormKind { layer, rms };
 
-// What is rounded to the type of y, where that has 16 bits: y alone, or, as by nodes of that type, also what
-// gamma is multiplied with, and the product.
-enum class NormRounding { once, scaled };
+// What is rounded to the type of y, where that has 16 bits, as nodes of that type do. Each rounds what those
+// before it do, and more.
+enum class NormRounding {
+  once,      // y
+  scaled,    // what gamma is multiplied with, and the product
+  centered,  // the mean of x, and what is left of x without it; x has the type of y too
+  each,      // the squares, their mean, the sum with eps and its root; a root mean square: one over the root
+};
 
 // layer_norm and rms_norm (x, [gamma], [beta]) over the axes from `axis` on, or over `axis` alone; gamma and
 // beta have the shape of these. y has the type `to`, or that of x.
@@ -31,7 +36,7 @@ struct Norm final : TableOp {
     v("axis", axis, -1);
     v("only_axis", only_axis, false);
     v("to", to);
-    v.choice("rounding", rounding, {"once", "scaled"}, std::optional(NormRounding::once));
+    v.choice("rounding", rounding, {"once", "scaled", "centered", "each"}, std::optional(NormRounding::once));
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
@@ -62,7 +67,7 @@ struct ResidualNorm final : TableOp {
     v("eps", eps, 1e-5);
     v("axis", axis, -1);
     v("to", to);
-    v.choice("rounding", rounding, {"once", "scaled"}, std::optional(NormRounding::once));
+    v.choice("rounding", rounding, {"once", "scaled", "centered", "each"}, std::optional(NormRounding::once));
   }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
