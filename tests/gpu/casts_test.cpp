@@ -173,6 +173,30 @@ TEST(Casts, ANormOfF32WithAResultInF16) {
   expect_rounded(nodes.at("y"), norm, want);
 }
 
+// Such a stream, and a residual of f16: the sum is rounded to f32 and to nothing else.
+TEST(Casts, ANormOfASumOfF32AndF16) {
+  const std::vector<double> residual = rows(14);
+  std::vector<double> x = rows(15);
+  for (double& v : x) v *= 1.0009765625;
+  const auto [fused, nodes] = run_both(
+      "%x = input : f32[9, 260]\n%r = input : f16[9, 260]\n%z = neg(%x)\n%w = cast(%r) {to=f32}\n%s = "
+      "add(%w, %z)\n"
+      "%n = rms_norm(%s) {eps=0.000001}\n%y = cast(%n) {to=f16}\noutput y = %y\noutput s = %s\n",
+      {{"x", Tensor::from_doubles(DType::f32, {kRows, kLength}, x)},
+       {"r", halves({kRows, kLength}, residual)}},
+      "= residual_rms_norm(%z, %r)");
+  std::vector<double> sum;
+  for (size_t i = 0; i < x.size(); ++i)
+    sum.push_back(static_cast<double>(static_cast<float>(residual[i]) - static_cast<float>(x[i])));
+  const std::vector<double> norm = rms_norms(sum, 0.000001);
+  std::vector<double> want;
+  for (const double v : norm) want.push_back(half(v));
+  for (const NamedTensors* got : {&fused, &nodes}) {
+    expect_rounded(got->at("y"), norm, want);
+    EXPECT_TRUE(within(got->at("s").doubles(), sum, 0));
+  }
+}
+
 TEST(Casts, ALayerNormBetweenCasts) {
   std::vector<double> x = rows(7);
   const auto [fused, nodes] = run_both(

@@ -207,6 +207,39 @@ TEST(NarrowOps, TakesCastsAroundOpsThatRoundOnce) {
       });
 }
 
+TEST(FuseResidualNorm, ReadsResidualsBeforeTheirCast) {
+  const auto norm = [](const std::string& sum) {
+    return "%x = input : f32[4, 8]\n%r = input : f16[4, 8]\n%w = cast(%r) {to=f32}\n%s = " + sum +
+           "\n%n = rms_norm(%s)\noutput n = %n\noutput s = %s\n";
+  };
+  expect_cases(fuse_residual_norm, "= residual_rms_norm(%x, %r)",
+               {
+                   {"behind", norm("add(%x, %w)"), true},
+                   {"in front", norm("add(%w, %x)"), true},
+                   {"others read the cast", norm("add(%x, %w)") + "output w = %w", true},
+                   {"rounded to f16", norm("add(%x, %x)"), false},
+               });
+  expect_cases(fuse_residual_norm, "= residual_rms_norm(%w, %r)",
+               {{"both are casts", norm("add(%w, %w)"), true}});
+}
+
+TEST(FuseMatmulEpilogue, ReadsOperandsBeforeTheirCast) {
+  const auto epilogue = [](const Graph& g) { return fuse_epilogue(g, 8); };
+  const std::string m =
+      "%a = input : f32[4, 8]\n%b = param : f32[8, 6]\n%r = input : f16[4, 6]\n%m = matmul(%a, %b)\n"
+      "%w = cast(%r) {to=f32}\n%y = add(%m, %w)\noutput y = %y\n";
+  expect_cases(
+      epilogue, "matmul(%a, %b, %r)",
+      {
+          {"a residual of f16", m, true},
+          {"others read the cast", m + "output w = %w\n", true},
+          {"a cast that rounds",
+           "%a = input : f16[4, 8]\n%b = param : f16[8, 6]\n%r = input : f32[4, 6]\n%m = matmul(%a, %b)\n"
+           "%w = cast(%r) {to=f16}\n%y = add(%m, %w)\noutput y = %y\n",
+           false},
+      });
+}
+
 TEST(ReduceFlags, TakesCountsThatAreComparedWithZero) {
   const auto any = [](const std::string& count, const std::string& question) {
     return "%x = input : f16[4, 8]\n%f = is_inf(%x)\n" + count + "\n%y = " + question + "\noutput y = %y";
