@@ -93,7 +93,12 @@ INSTANTIATE_TEST_SUITE_P(Transformers, ExportedModels,
 INSTANTIATE_TEST_SUITE_P(
     Architectures, ExportedModels,
     ::testing::Values(
-        Exported{"architectures/llama_cache_f32", 2, 40}, Exported{"architectures/llama_static_f16", 2, 26},
+        Exported{"architectures/llama_cache_f32", 2, 40}, Exported{"architectures/llama_cache_f16", 2, 40},
+        Exported{"architectures/llama_static_f16", 2, 26}, Exported{"architectures/qwen_static_f16", 2, 30},
+        Exported{"architectures/gemma_static_f16", 2, 35}, Exported{"architectures/bert_opset14_f16", 2, 21},
+        Exported{"architectures/bert_converted_f16", 2, 21},
+        Exported{"architectures/whisper_decoder_opset14_f16", 2, 39},
+        Exported{"architectures/t5_loaded_f16", 4, 59},
         Exported{"architectures/whisper_encoder_dynamic_f32", 2, 22},
         Exported{"architectures/whisper_encoder_static_f16", 2, 22, {}, true},
         Exported{"architectures/whisper_decoder_cache_f32", 2, 39},
