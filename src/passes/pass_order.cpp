@@ -75,6 +75,7 @@ Graph fuse(Graph g, const PassOptions& options) {
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes
   g = keeping_states(g, attention_layout);    // before the products, which may be joined for it
   g = keeping_states(g, fuse_norms);          // before those of sums, and before element-wise nodes join
+  g = keeping_states(g, fuse_clamped_norm);   // before the clamps become element-wise regions
   g = keeping_states(g, fuse_residual_norm);  // before the epilogues, which would take the residual add
   g = fuse_diamonds(g);                       // so that what they read has one reader, its epilogue
   g = keeping_states(g, fuse_epilogue, options.max_region_inputs);

@@ -55,6 +55,7 @@ Graph pack_weights(const Graph& graph, const Panels& panels = {});
 // Moves what bodies compute from params and constants alone into the graph around them.
 Graph hoist_weights(const Graph& graph);
 Graph fuse_norms(const Graph& graph);
+Graph fuse_clamped_norm(const Graph& graph);
 Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
 Graph fuse_reduce(const Graph& graph, int64_t max_inputs);

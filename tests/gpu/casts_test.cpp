@@ -51,7 +51,7 @@ std::vector<double> factors() {
   std::vector<double> out(kLength);
   for (double& v : out) v = half(normal(random));
   out[3] = 60000;  // the product overflows where the norm is above 1.09
-  out[4] = 6e-8;
+  out[4] = half(6e-8);
   out[5] = -kInf;
   return out;
 }
@@ -411,8 +411,25 @@ TEST(Casts, SoftmaxInF32BetweenProductsOfF16) {
   EXPECT_TRUE(within(nodes.at("y").doubles(), want, 0x1p-8));
 }
 
-// T5 clamps to less where anything is infinite, all over the tensor.
+// T5 clamps to less where anything is infinite, all over the tensor, and normalises that.
 TEST(Casts, AClampThatDependsOnInfinities) {
+  const std::string clamp = R"(
+    %x = input : f16[9, 260]
+    %f = is_inf(%x)
+    %c = cast(%f) {to=i64}
+    %n = sum(%c)
+    %any = greater(%n, 0)
+    %small = constant {value=tensor f32[] (64504)}
+    %large = constant {value=tensor f32[] (65504)}
+    %most = where(%any, %small, %large)
+    %least = neg(%most)
+    %low = cast(%least) {to=f16}
+    %high = cast(%most) {to=f16}
+    %raised = maximum(%x, %low)
+    %s = minimum(%raised, %high)
+    output s = %s
+  )";
+  const std::vector<double> gamma = factors();
   std::vector<double> x = rows(12);
   for (double& v : x) v = std::clamp(v, -65504.0, 65504.0);
   x[3] = 65504;
@@ -421,29 +438,22 @@ TEST(Casts, AClampThatDependsOnInfinities) {
     SCOPED_TRACE(spread);
     x[6 * kLength + 17] = spread;
     x[7 * kLength + 5] = kNan;
-    const auto [fused, nodes] =
-        run_both(R"(
-      %x = input : f16[9, 260]
-      %f = is_inf(%x)
-      %c = cast(%f) {to=i64}
-      %n = sum(%c)
-      %any = greater(%n, 0)
-      %small = constant {value=tensor f32[] (64504)}
-      %large = constant {value=tensor f32[] (65504)}
-      %most = where(%any, %small, %large)
-      %least = neg(%most)
-      %low = cast(%least) {to=f16}
-      %high = cast(%most) {to=f16}
-      %raised = maximum(%x, %low)
-      %y = minimum(%raised, %high)
-      output y = %y
-    )",
-                 {{"x", halves({kRows, kLength}, x)}}, "= mapped_reduce(%x) {kind=\"max\"");
+    const NamedTensors inputs = {{"x", halves({kRows, kLength}, x)}, {"g", halves({kLength}, gamma)}};
+    const Both alone =
+        run_both("%g = input : f16[260]\n" + clamp, inputs, "= mapped_reduce(%x) {kind=\"max\"");
+    const Both normed =
+        run_both("%g = input : f16[260]\n" + clamp + kRmsNorm + "%y = mul(%g, %h)\noutput y = %y\n", inputs,
+                 "= residual_rms_norm(%x, none, none, %g");
     const double most = std::isinf(spread) ? 64512 : 65504;  // 64504 is no f16
     std::vector<double> want;
     for (const double v : x) want.push_back(std::isnan(v) ? v : std::clamp(v, -most, most));
-    EXPECT_TRUE(within(fused.at("y").doubles(), want, 0));
-    EXPECT_TRUE(within(nodes.at("y").doubles(), want, 0));
+    const std::vector<double> norm = rms_norms(want, 0.000001);
+    std::vector<double> scaled(norm.size());
+    for (size_t i = 0; i < norm.size(); ++i) scaled[i] = half(half(norm[i]) * gamma[i % kLength]);
+    for (const NamedTensors* got : {&alone.fused, &alone.nodes, &normed.fused, &normed.nodes})
+      EXPECT_TRUE(within(got->at("s").doubles(), want, 0));
+    expect_rounded(normed.fused.at("y"), norm, scaled);
+    expect_rounded(normed.nodes.at("y"), norm, scaled);
   }
 }
 

@@ -264,6 +264,71 @@ TEST(ReduceFlags, TakesCountsThatAreComparedWithZero) {
       });
 }
 
+// T5 in f16.
+struct ClampedNorm {
+  std::string flags = "%f = is_inf(%x)";
+  std::string any = "%c = cast(%f) {to=f32}\n%n = max(%c)\n%set = greater(%n, 0)";
+  std::string numbers = "%a = constant {value=tensor f32[] (1.5)}\n%b = constant {value=tensor f32[] (1.75)}";
+  std::string low = "%minus = neg(%most)\n%low = cast(%minus) {to=f16}";
+  std::string end = "%y = rms_norm(%s)\noutput y = %y\noutput s = %s\n";
+
+  std::string text() const {
+    return "%x = input : f16[4, 8]\n" + flags + "\n" + any + "\n" + numbers +
+           "\n%most = where(%set, %a, %b)\n" + low +
+           "\n%high = cast(%most) {to=f16}\n%r = maximum(%x, %low)\n%s = minimum(%r, %high)\n" + end;
+  }
+};
+
+TEST(FuseClampedNorm, TakesClampsToLessWhereAFlagIsSet) {
+  expect_cases(
+      fuse_clamped_norm, "= residual_rms_norm(%x, none, none, none, none, %y.limit) {keep_sum=true}",
+      {
+          {"infinities", ClampedNorm{}.text(), true},
+          {"other flags of it", ClampedNorm{.flags = "%z = input : f16[4, 8]\n%f = less(%x, %z)"}.text(),
+           true},
+          {"of another shape", ClampedNorm{.flags = "%z = input : f16[3]\n%f = is_inf(%z)"}.text(), false},
+          {"of nothing", ClampedNorm{.flags = "%z = input : f16[0, 8]\n%f = is_inf(%z)"}.text(), false},
+          {"whether all are set",
+           ClampedNorm{.any = "%c = cast(%f) {to=f32}\n%n = min(%c)\n%set = greater(%n, 0)"}.text(), false},
+          {"to more",
+           ClampedNorm{
+               .numbers =
+                   "%a = constant {value=tensor f32[] (1.75)}\n%b = constant {value=tensor f32[] (1.5)}"}
+               .text(),
+           false},
+          {"negative numbers",
+           ClampedNorm{
+               .numbers =
+                   "%a = constant {value=tensor f32[] (-1.75)}\n%b = constant {value=tensor f32[] (1.5)}"}
+               .text(),
+           false},
+          {"another number below", ClampedNorm{.low = "%low = constant {value=tensor f16[] (-1.5)}"}.text(),
+           false},
+          {"cast before the norm",
+           ClampedNorm{
+               .end =
+                   "%w = cast(%s) {to=f32}\n%y = rms_norm(%s)\n%e = neg(%w)\noutput y = %y\noutput e = %e\n"}
+               .text(),
+           true},
+          {"cast and read before the norm",
+           ClampedNorm{
+               .end =
+                   "%w = cast(%s) {to=f32}\n%e = neg(%w)\n%y = rms_norm(%s)\noutput y = %y\noutput e = %e\n"}
+               .text(),
+           false},
+          {"read before the norm",
+           ClampedNorm{.end = "%e = neg(%s)\n%y = rms_norm(%s)\noutput y = %y\noutput e = %e\n"}.text(),
+           false},
+      });
+  expect_cases(
+      fuse_clamped_norm, "= residual_layer_norm(%x, none, none, %g, none, %y.limit) {rounding=\"each\"}",
+      {{"nothing else reads it, and gamma",
+        ClampedNorm{.end =
+                        "%g = param : f16[8]\n%y = layer_norm(%s, %g) {rounding=\"each\"}\noutput y = %y\n"}
+            .text(),
+        true}});
+}
+
 TEST(Canonicalize, MergesCastsThatLoseNothing) {
   const std::string x = "%x = input : f16[4, 8]\n";
   const auto pass = [](const Graph& g) { return remove_dead_code(canonicalize(g)); };

@@ -1,5 +1,6 @@
 #include "ops/normalization/norm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
@@ -37,7 +38,7 @@ struct NormCase {
   double eps;
   NormRounding rounding;
   std::vector<int64_t> axes;  // those that are normalised, ascending
-  Operand x, residual, bias, gamma, beta, y, total;
+  Operand x, residual, bias, gamma, beta, limit, y, total;
 };
 
 // What the reference needs besides the sum.
@@ -141,6 +142,10 @@ void lower_staged(Lowering& l, const NormCase& c) {
   const std::string sum = rounded_to("add($0,$1)", c.x.dtype);
   if (c.residual.present()) s = staged.map(sum, {s, staged.f32(c.residual)});
   if (c.bias.present()) s = staged.map(sum, {s, staged.f32(beside(c.bias, c))});
+  if (c.limit.present()) {
+    const Operand limit = staged.map(rounded_to("abs($0)", c.x.dtype), {staged.f32(c.limit)});
+    s = staged.map("t0=neg($1); t1=maximum($0,t0); minimum(t1,$1)", {s, limit});
+  }
   if (c.total.present()) staged.store(s, c.total);
   const bool layer = c.kind == NormKind::layer;
   // Twice: the mean of what is left is the rounding error of the first mean, which matters if that is large.
@@ -171,6 +176,7 @@ void lower_norm(Lowering& l, std::string_view op, const NormCase& c) {
                                   .bias = trailing_rows(c.bias),
                                   .gamma = trailing_rows(c.gamma),
                                   .beta = trailing_rows(c.beta),
+                                  .limit = trailing_rows(c.limit),
                                   .y = rows(c.y),
                                   .total = rows(c.total)};
   const RowProblem p = row_problem(o.x, 3);
@@ -227,17 +233,21 @@ Tolerance Norm::tolerance(std::span<const TensorType> inputs) const {
 // --- residual_layer_norm, residual_rms_norm ---
 
 std::vector<TensorType> ResidualNorm::infer(const InferArgs& in) const {
-  in.expect_count(2, 5);
+  in.expect_count(1, 6);
   in.expect_float(0);
-  in.expect_float(1);
+  if (in.has(1)) in.expect_float(1);
   const int64_t from = in.axis(axis, in.shape(0).rank());
-  if (broadcast(in.shape(0), in.shape(1), name()) != in.shape(0)) {
+  if (in.has(1) && broadcast(in.shape(0), in.shape(1), name()) != in.shape(0)) {
     fail("{}: the residual has shape {}, which is larger than the input's {}", name(), in.shape(1).text(),
          in.shape(0).text());
   }
   expect_normalised(in, 2, "the bias", from);
   expect_normalised(in, 3, "gamma", from);
   expect_normalised(in, 4, "beta", from);
+  if (in.has(5)) {
+    in.expect_float(5);
+    if (in.shape(5).rank() != 0) fail("{}: the limit is {}; it must be a number", name(), in[5].text());
+  }
   const TensorType y = result_type(in[0], to, rounding, in.op());
   return keep_sum ? std::vector<TensorType>{y, in[0]} : std::vector<TensorType>{y};
 }
@@ -250,6 +260,10 @@ void ResidualNorm::reference(RefContext& r) const {
     const View view = View::contiguous(r.in(i).dims).broadcast_to(x.dims);
     const std::vector<double> addend = gather_view(r.in(i).real, view);
     for (size_t k = 0; k < s.size(); ++k) s[k] += addend[k];
+  }
+  if (r.has(5)) {
+    const double limit = Tensor::from_doubles(x.dtype, {}, r.in(5).real).real(0);
+    for (double& v : s) v = std::isnan(v) ? v : std::clamp(v, -limit, limit);
   }
   const int64_t rank = std::ssize(x.dims);
   reference_norm({kind, eps, axes_from(normal_axis(axis, rank), rank), r.optional_in(3), r.optional_in(4)}, s,
@@ -264,10 +278,11 @@ void ResidualNorm::lower(Lowering& l) const {
               .rounding = rounding,
               .axes = axes_from(normal_axis(axis, l.out().view.rank()), l.out().view.rank()),
               .x = l.in(0),
-              .residual = l.in(1),
+              .residual = l.optional_in(1),
               .bias = l.optional_in(2),
               .gamma = l.optional_in(3),
               .beta = l.optional_in(4),
+              .limit = l.optional_in(5),
               .y = l.out(),
               .total = keep_sum ? l.out(1) : Operand{}});
 }
@@ -348,13 +363,15 @@ void register_norm(OpTable& table) {
 
     info.name = ResidualNorm(kind).name();
     info.formula = std::string(Norm(kind).name()) +
-                   " of s = x + residual + bias, rounded as they are added; with keep_sum also s";
+                   " of s = x + residual + bias, rounded as they are added, between -limit and limit; with "
+                   "keep_sum also s";
     info.operands =
         "x: the first addend\n"
-        "residual (float): the second, broadcast to x\n"
+        "residual? (float): the second, broadcast to x; 0 if left out\n"
         "bias? (float): the third, of the shape of the normalised axes; 0 if left out\n"
         "gamma? (float): factors, of the shape of the normalised axes; 1 if left out\n"
-        "beta? (float): added after that, of the same shape; 0 if left out";
+        "beta? (float): added after that, of the same shape; 0 if left out\n"
+        "limit? (float): a number that sums do not exceed, on either side of 0; none if left out";
     info.attributes =
         "keep_sum: whether there is the output sum\n"
         "eps: added under the square root\n"
@@ -373,6 +390,9 @@ void register_norm(OpTable& table) {
         both + "(T[5,36], f16[5,36], none, T[36], T[36]) {keep_sum=true, to=f16, rounding=\"scaled\"}",
         both + "(T[5,36], T[5,36], none, T[36], T[36]) {keep_sum=true, rounding=\"each\"}",
         both + "(T[2,3,8], T[3,8], T[3,8], T[3,8], T[3,8]) {axis=1, keep_sum=true}",
+        both + "(T[5,36], none, none, T[36], none, f32[] in 0.5..1) {keep_sum=true}",
+        both + "(T[5,17], T[5,17], none, none, none, T[] in 0.5..1)",
+        both + "(T[2,40000], T[2,40000], none, T[40000], none, f32[] in 0.5..1) {keep_sum=true}",
         both + "(T[4,256], T[1,256], T[256], T[256], T[256])",
         both + "(T[2,5,12], T[2,1,12], T[12], none, T[12]) {eps=0.001}",
         both + "(T[0,4], T[0,4], none, T[4])",

@@ -46,9 +46,10 @@ struct Norm final : TableOp {
   std::vector<int64_t> axes(int64_t rank) const;  // that are normalised, ascending
 };
 
-// residual_layer_norm and residual_rms_norm (x, residual, [bias], [gamma], [beta]): the norm of s = x +
-// residual + bias, each sum rounded to the type of x, and with keep_sum s as a second output. `residual`
-// broadcasts to x; bias has the shape of the axes from `axis` on.
+// residual_layer_norm and residual_rms_norm (x, [residual], [bias], [gamma], [beta], [limit]): the norm of s
+// = x + residual + bias, each sum rounded to the type of x, then clamped to [-limit, limit], and with
+// keep_sum s as a second output. `residual` broadcasts to x; bias has the shape of the axes from `axis` on;
+// limit is a number, not negative, and is rounded to the type of x.
 struct ResidualNorm final : TableOp {
   NormKind kind = NormKind::layer;
   bool keep_sum = false;

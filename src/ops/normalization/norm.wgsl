@@ -1,13 +1,14 @@
-// y = (s - mean) / sqrt(variance + eps) * gamma + beta over rows of s = x + residual + bias, each sum rounded, or, for the
-// root-mean-square norm, s / sqrt(mean(s^2) + eps) * gamma + beta; an absent gamma is 1. The mean comes first,
-// then the squares of the differences from it: one pass with E[s^2] - mean^2 loses all digits where the mean is large.
-// An f32 holds a mean of 1e5 only to 1/256, and a sum over a row is worse: the mean of the differences is its error.
+// y = (s - mean) / sqrt(variance + eps) * gamma + beta over rows of s = x + residual + bias, each sum rounded, then clamped to
+// [-limit, limit], or, for the root-mean-square norm, s / sqrt(mean(s^2) + eps) * gamma + beta; an absent gamma is 1. The mean
+// comes first, then the squares of the differences from it: one pass with E[s^2] - mean^2 loses all digits where the mean is
+// large. An f32 holds a mean of 1e5 only to 1/256, and a sum over a row is worse: the mean of the differences is its error.
 // If HELD, a lane keeps that many fours of its row in registers, so that each is read once.
 //@ in x float x4
 //@ in residual float x4
 //@ in bias float x4
 //@ in gamma float x4
 //@ in beta float x4
+//@ in limit float
 //@ out y float x4
 //@ out total float x4
 //@ use team_serial
@@ -57,11 +58,17 @@ struct Row {
   residual: u32,
 }
 
+fn limited(s: f32) -> f32 {
+  if (!limit_present) { return s; }
+  let most = held_as(ROUNDED, limit_get(limit_flat(0u)));
+  return select(clamp(s, -most, most), s, is_nan(s));
+}
+
 fn one(row: Row, j: u32) -> f32 {
   var s = x_get(row.x + x_step(j));
   if (residual_present) { s = held_as(ROUNDED, s + residual_get(row.residual + residual_step(j))); }
   if (bias_present) { s = held_as(ROUNDED, s + bias_get(bias_step(j))); }
-  return s;
+  return limited(s);
 }
 
 fn rounded4(v: vec4f) -> vec4f {
@@ -73,6 +80,7 @@ fn four(row: Row, j: u32) -> vec4f {
   var s = x_get4(row.x + j);
   if (residual_present) { s = rounded4(s + residual_get4(row.residual + j)); }
   if (bias_present) { s = rounded4(s + bias_get4(j)); }
+  if (limit_present) { s = vec4f(limited(s.x), limited(s.y), limited(s.z), limited(s.w)); }
   return s;
 }
 
