@@ -286,7 +286,7 @@ TEST(Casts, NormsWrittenOutInF16RoundTheirSteps) {
     Steps steps;
     std::string body, sign;
   };
-  const std::vector<double> x = rows(13), gamma = factors();
+  const std::vector<double> gamma = factors();
   for (const Case& c :
        {Case{Steps::layer_in_f32,
              leaves + f32_eps + centered + "%w = cast(%c) {to=f32}\n" + deviation("%w") +
@@ -297,11 +297,15 @@ TEST(Casts, NormsWrittenOutInF16RoundTheirSteps) {
         Case{Steps::rms, leaves + f16_eps + deviation("%x") + "%r = div(1.0, %d)\n%n = mul(%x, %r)\n" + end,
              "= rms_norm("}}) {
     SCOPED_TRACE(c.sign);
-    const auto [fused, nodes] =
-        run_both(c.body, {{"x", halves({kRows, kLength}, x)}, {"g", halves({kLength}, gamma)}}, c.sign);
-    const auto want = normed(x, gamma, c.steps);
-    expect_where_sure(fused.at("y"), want);
-    expect_where_sure(nodes.at("y"), want);
+    // In a row or two of each, the rounding of its variance is seen behind that of the root.
+    for (uint32_t seed = 13; seed < 21; ++seed) {
+      const std::vector<double> x = rows(seed);
+      const auto [fused, nodes] =
+          run_both(c.body, {{"x", halves({kRows, kLength}, x)}, {"g", halves({kLength}, gamma)}}, c.sign);
+      const auto want = normed(x, gamma, c.steps);
+      expect_where_sure(fused.at("y"), want);
+      expect_where_sure(nodes.at("y"), want);
+    }
   }
 }
 
