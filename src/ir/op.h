@@ -132,6 +132,7 @@ struct GradientArgs {
 enum class Trait {
   view,          // output 0 is input 0 read in another way (View Op::view)
   elementwise,   // a scalar function of its inputs, broadcast (ops/elementwise/elementwise.h)
+  rounds_once,   // of 16-bit floats it is what it is of the same numbers in f32, rounded in the end
   control_flow,  // the plan decides in each run how often its sub-graphs run; it has no kernels of its own
 };
 

@@ -1,5 +1,5 @@
-// One form for what can be written in several: no nodes that change nothing, successive transposes or
-// reshapes merged, split and a gather of one index as slices, numbers without axes, reshapes behind
+// One form for what can be written in several: no nodes that change nothing, successive transposes,
+// reshapes or casts merged, split and a gather of one index as slices, numbers without axes, reshapes behind
 // element-wise ops instead of before them.
 #include <algorithm>
 #include <map>
@@ -14,6 +14,7 @@
 #include "ops/rearrange/slice.h"
 #include "ops/rearrange/split.h"
 #include "ops/rearrange/transpose.h"
+#include "passes/casts.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"
@@ -27,8 +28,8 @@ class Canonicalizer {
 
   Graph run() {
     for (int32_t id = 0; id < rewriter_.source().size(); ++id) {
-      if (!changes_nothing(id) && !split(id) && !gather_one(id) && !numbers(id) && !merge_transposes(id) &&
-          !merge_reshapes(id) && !move_behind(id))
+      if (!changes_nothing(id) && !merge_casts(id) && !split(id) && !gather_one(id) && !numbers(id) &&
+          !merge_transposes(id) && !merge_reshapes(id) && !move_behind(id))
         rewriter_.copy(id);
     }
     return rewriter_.finish();
@@ -62,6 +63,19 @@ class Canonicalizer {
     if (!op.has(Trait::view) && states_.writer(n.inputs[0]) >= 0) nothing = false;
     if (nothing) forward(id, input(id, 0));
     return nothing;
+  }
+
+  // A cast of 16-bit floats that went to f32 first, which loses nothing.
+  bool merge_casts(int32_t id) {
+    const Node& n = source().node(id);
+    const auto narrow = op_cast<Cast>(*n.op) ? before_widening(source(), n.inputs[0]) : std::nullopt;
+    if (!narrow || states_.writer(*narrow) >= 0) return false;
+    if (source().type(*narrow) == n.outputs[0]) {
+      forward(id, rewriter_.mapped(*narrow));
+    } else {
+      rewriter_.replace(id, n.op, {rewriter_.mapped(*narrow)});
+    }
+    return true;
   }
 
   bool split(int32_t id) {

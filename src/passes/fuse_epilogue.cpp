@@ -1,6 +1,6 @@
 // Element-wise ops on a product move into it: bias, activation, scale, residual, and what little is computed
-// for their operands where those broadcast (a zero point times the sum of each column). The product takes the
-// place of the last of them, where all their inputs exist.
+// for their operands where those broadcast (a zero point times the sum of each column), or are casts that
+// lose nothing. The product takes the place of the last of them, where all their inputs exist.
 #include <algorithm>
 #include <ranges>
 #include <set>
@@ -9,6 +9,7 @@
 #include "ir/states.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/products/product_op.h"
+#include "passes/casts.h"
 #include "passes/passes.h"
 #include "passes/region.h"
 #include "passes/rewrite.h"
@@ -69,9 +70,10 @@ class Fuser {
     const Node& copied = rewriter_.target().producer(rewriter_.mapped(v));
     const auto* op = dynamic_cast<const ElementwiseOp*>(copied.op.get());
     const bool is_number = n.outputs[0].shape.elements().is(1);
-    if (!op || in_load(v.node) || (uses_.at(v).size() != 1 && !is_number)) return nullptr;
+    const bool is_widening = before_widening(rewriter_.source(), v).has_value();
+    if (!op || in_load(v.node) || (uses_.at(v).size() != 1 && !is_number && !is_widening)) return nullptr;
     const bool as_large = n.outputs[0].shape == rewriter_.source().node(reader).outputs[0].shape;
-    if (as_large && (is_byte(n.outputs[0].dtype) || !is_of_bytes(v))) return nullptr;
+    if (as_large && !is_widening && (is_byte(n.outputs[0].dtype) || !is_of_bytes(v))) return nullptr;
     if (std::ranges::any_of(copied.inputs, [&](ValueId in) { return overwritten_.contains(in); }))
       return nullptr;
     const Expr expr = op->expr(input_dtypes(input_types(rewriter_.target(), copied)));

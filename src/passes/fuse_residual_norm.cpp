@@ -1,9 +1,11 @@
-// norm(x + residual) in one kernel; the sum is an output too when others read it.
+// norm(x + residual) in one kernel; the sum is an output too when others read it. A residual that is a cast
+// of 16-bit floats is read before the cast.
 #include <algorithm>
 
 #include "ir/states.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/normalization/norm.h"
+#include "passes/casts.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -34,7 +36,9 @@ Graph fuse_residual_norm(const Graph& graph) {
       return std::ranges::all_of(users.at(n.inputs[0]), [&](int32_t u) { return u < 0 || u >= id; });
     };
     // The addends are read later than before.
-    const auto stays = [&](ValueId v) { return states.readable_at(v, id); };
+    const auto stays = [&](ValueId v) {
+      return states.readable_at(v, id) && states.readable_at(widened_source(graph, v).value_or(v), id);
+    };
     if (!add || !first_reader() || !std::ranges::all_of(add->inputs, stays)) {
       rewriter.copy(id);
       continue;
@@ -43,8 +47,14 @@ Graph fuse_residual_norm(const Graph& graph) {
     op->keep_sum = users.at(n.inputs[0]).size() > 1;
     op->eps = norm->eps;
     op->axis = norm->axis;
+    op->to = norm->to;
+    op->rounding = norm->rounding;
+    // x has the type of the sum, the residual any.
+    const bool swap = widened_source(graph, add->inputs[0]).has_value();
+    const ValueId x = rewriter.mapped(add->inputs[swap ? 1 : 0]);
+    const ValueId residual = without_widening(rewriter, add->inputs[swap ? 0 : 1]);
     const ValueId no_bias;
-    std::vector<ValueId> inputs = {rewriter.mapped(add->inputs[0]), rewriter.mapped(add->inputs[1]), no_bias};
+    std::vector<ValueId> inputs = {x, residual, no_bias};
     for (size_t i = 1; i < n.inputs.size(); ++i) inputs.push_back(rewriter.mapped(n.inputs[i]));
     const ValueId fused = rewriter.target().add(op, std::move(inputs), n.name);
     rewriter.map({id, 0}, fused);

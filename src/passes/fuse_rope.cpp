@@ -1,7 +1,7 @@
 // Finds rotary position embeddings that are written out, as exporters do: x * cos + r * sin. In r, the two of
 // each pair change places, and the second, which comes first now, is negated; pairs are either the two halves
 // of x (Llama) or neighbours (Moonshine). cos and sin hold each number twice, once for each of a pair, which
-// must be visible in how they are computed. Only of f32: with 16-bit floats, both products would be rounded.
+// must be visible in how they are computed. Products of 16-bit floats are rounded, in the op too.
 #include <algorithm>
 
 #include "ir/states.h"
@@ -71,7 +71,7 @@ class Matcher {
   std::span<const ValueId> inputs_of(ValueId v, std::string_view function) const {
     const Node& n = graph_.producer(v);
     const auto* op = op_cast<Elementwise>(*n.op);
-    if (!op || op->fn->name != function || n.outputs[0].dtype != DType::f32) return {};
+    if (!op || op->fn->name != function || !is_float(n.outputs[0].dtype)) return {};
     return n.inputs;
   }
 
@@ -168,8 +168,7 @@ class Matcher {
   bool are_tables(const Match& m) const {
     const Shape& table = shape(m.cos);
     return table == shape(m.sin) && table.rank() >= 2 && table.rank() <= shape(m.x).rank() &&
-           shape(m.x).rank() >= 2 && width(m.cos) == width(m.x) && graph_.type(m.cos).dtype == DType::f32 &&
-           graph_.type(m.sin).dtype == DType::f32;
+           shape(m.x).rank() >= 2 && width(m.cos) == width(m.x);
   }
 
   // An embedding of the first elements, and behind it those that it leaves as they are.
@@ -307,6 +306,7 @@ Graph fuse_rope(const Graph& graph) {
     op->head_dim = x[x.rank() - 1].value();
     op->interleaved = m->interleaved;
     op->rotated = m->rotated == op->head_dim ? 0 : m->rotated;
+    op->round_products = graph.type(m->x).dtype != DType::f32;
     rewriter.replace(
         id, op,
         {rewriter.mapped(m->x), tables.table(m->cos, *m), tables.table(m->sin, *m), tables.positions(*m)});

@@ -70,10 +70,13 @@ Graph fuse(Graph g, const PassOptions& options) {
   g = keeping_states(g, image_layout);  // after the pads, which may be in between; before the epilogues
   if (options.byte_images) g = keeping_states(g, byte_images);  // before the epilogues, for the same reason
   g = keeping_states(g, transpose_parts);     // after the layouts, which move transposes away
+  g = keeping_states(g, reduce_flags);        // before the reductions take what they reduce
+  g = keeping_states(g, narrow_ops);          // before attention, whose softmax may be one of them
   g = keeping_states(g, fuse_rope);           // before element-wise nodes join
   g = keeping_states(g, fuse_attention);      // while scale, mask and softmax are still separate nodes
   g = keeping_states(g, attention_layout);    // before the products, which may be joined for it
   g = keeping_states(g, fuse_norms);          // before those of sums, and before element-wise nodes join
+  g = keeping_states(g, fuse_clamped_norm);   // before the clamps become element-wise regions
   g = keeping_states(g, fuse_residual_norm);  // before the epilogues, which would take the residual add
   g = fuse_diamonds(g);                       // so that what they read has one reader, its epilogue
   g = keeping_states(g, fuse_epilogue, options.max_region_inputs);

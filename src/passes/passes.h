@@ -33,6 +33,8 @@ Graph canonicalize(const Graph& graph);
 // their initial values. Nothing if there are none of these.
 std::optional<Graph> simplify_control_flow(const Graph& graph);
 Graph fold_pads(const Graph& graph);
+Graph reduce_flags(const Graph& graph);
+Graph narrow_ops(const Graph& graph);
 Graph transpose_parts(const Graph& graph);
 Graph fuse_attention(const Graph& graph);
 Graph attention_layout(const Graph& graph);
@@ -54,6 +56,7 @@ Graph pack_weights(const Graph& graph, const Panels& panels = {});
 // Moves what bodies compute from params and constants alone into the graph around them.
 Graph hoist_weights(const Graph& graph);
 Graph fuse_norms(const Graph& graph);
+Graph fuse_clamped_norm(const Graph& graph);
 Graph fuse_residual_norm(const Graph& graph);
 Graph fuse_elementwise(const Graph& graph, int64_t max_inputs);
 Graph fuse_reduce(const Graph& graph, int64_t max_inputs);

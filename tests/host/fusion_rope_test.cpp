@@ -106,7 +106,7 @@ TEST(FuseRope, TakesHalves) {
                .x = "f16[2, 3, 5, 8]",
                .tables = "%a = input : f16[5, 4]\n%t = concat(%a, %a) {axis=-1}\n%c = cos(%t)\n%s = sin(%t)"}
                .text(),
-           false},
+           true},
           {"tables that make the result larger",
            Halves{
                .x = "f32[1, 3, 5, 8]",

@@ -82,8 +82,7 @@ TEST(FuseNorms, TakesNormsThatAreWrittenOut) {
            "%c = sub(%x, %mean)\n%sq = pow(%c, 2)\n%v = mean(%sq) {axes=[0, 2], keepdims=true}\n"
            "%e = add(%v, 1e-5)\n%d = sqrt(%e)\n%y = div(%c, %d)\noutput y = %y",
            false},
-          {"f16", "%x = input : f16[4, 8]\n" + centered + deviation("%c") + "%y = div(%c, %d)\n" + out,
-           false},
+          {"f16", "%x = input : f16[4, 8]\n" + centered + deviation("%c") + "%y = div(%c, %d)\n" + out, true},
       });
   expect_cases(
       fuse_norms, "rms_norm",

@@ -6,8 +6,10 @@
 #include <limits>
 #include <random>
 
+#include "ir/dtype.h"
 #include "ir/op.h"
 #include "ir/reference.h"
+#include "ops/elementwise/elementwise.h"
 #include "passes/pass_order.h"
 #include "rlx/graph.h"
 #include "tests/support/compare.h"
@@ -29,11 +31,23 @@ NamedTensors random_leaves(const Graph& graph) {
   return leaves;
 }
 
-void expect_equal(const RefTensor& got, const RefTensor& want) {
+void expect_equal(const RefTensor& got, const RefTensor& want, double allowed) {
   ASSERT_EQ(got.dims, want.dims);
   EXPECT_EQ(got.dtype, want.dtype);
   EXPECT_EQ(got.ints, want.ints);
-  ASSERT_TRUE(within(got.real, want.real, 1e-9, 1e-9));
+  ASSERT_TRUE(within(got.real, want.real, allowed, allowed));
+}
+
+// On the host a cast to a 16-bit float rounds, and an op with such a result does not: where a cast becomes
+// part of an op, a few units are missing. Those of the device are compared in tests/gpu/casts_test.cpp.
+double allowed_error(const Graph& graph) {
+  double allowed = 1e-9;
+  for (const Node& n : graph.nodes()) {
+    const DType type = n.outputs[0].dtype;
+    const bool narrows = op_cast<Cast>(*n.op) && is_float(type) && type != DType::f32;
+    if (narrows) allowed = std::max(allowed, 4 * epsilon(type));
+  }
+  return allowed;
 }
 
 }  // namespace
@@ -41,10 +55,11 @@ void expect_equal(const RefTensor& got, const RefTensor& want) {
 // The same values from both graphs: random ones, and again with the first and the last number of each input
 // replaced by a value that spreads.
 void expect_same_values(const Graph& got, const Graph& want) {
+  const double allowed = allowed_error(want);
   const auto compare_all = [&](const NamedTensors& leaves) {
     const auto wanted = run_reference(want, leaves);
     const auto found = run_reference(got, leaves);
-    for (const auto& [name, value] : wanted) expect_equal(found.at(name), value);
+    for (const auto& [name, value] : wanted) expect_equal(found.at(name), value, allowed);
   };
   const NamedTensors plain = random_leaves(want);
   compare_all(plain);

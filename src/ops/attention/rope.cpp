@@ -77,8 +77,10 @@ void Rope::reference(RefContext& r) const {
   }
 }
 
-Tolerance Rope::tolerance(std::span<const TensorType>) const {
-  return {.ulps = 3, .terms = 0, .scale = 4};  // the difference of two products of numbers up to 2
+// The difference of two products of numbers up to 2, which may be rounded to 16 bits.
+Tolerance Rope::tolerance(std::span<const TensorType> inputs) const {
+  const double rounded = round_products ? 2 * epsilon(inputs[0].dtype) / epsilon(DType::f32) : 0;
+  return {.ulps = 3 + rounded, .terms = 0, .scale = 4};
 }
 
 namespace {
@@ -99,7 +101,7 @@ Dispatch make_dispatch(const Lowering& l, const Problem& p) {
   params.last_position = to_i32(p.cos.view.dims[0] - 1);
   return l.make<kernels::rope>(
       {.x = p.x, .cosines = p.cos, .sines = p.sin, .positions = p.positions, .y = p.y}, params, 0,
-      {.INTERLEAVED = p.op->interleaved});
+      {.INTERLEAVED = p.op->interleaved, .ROUNDED = p.op->round_products ? held_kind(p.x.dtype) : 0});
 }
 
 // A flat dispatch, in halves until it can be bound. Cut between rows, and a single row between heads, since
@@ -181,13 +183,15 @@ void register_rope(OpTable& table) {
                    "sequence if left out",
        .attributes = "head_dim: how many elements a head has\n"
                      "interleaved: pairs are neighbours, instead of elements half of rotated apart\n"
-                     "rotated: how many elements of a head are rotated, the first ones; 0: all",
+                     "rotated: how many elements of a head are rotated, the first ones; 0: all\n"
+                     "round_products: products are rounded to the type of x before they are added",
        .outputs = "y: of the shape of x",
        .types = "f32 f16 bf16",
        .variants = {"flat"},
        .samples = {"rope(T[2,17,24], T[17,4], T[17,4]) {head_dim=8}",
                    "rope(T[2,17,24], T[20,4], T[20,4]) {head_dim=8, interleaved=true}",
                    "rope(T[3,2,5,10], f32[5,3], f32[5,3]) {head_dim=10, rotated=6}",
+                   "rope(T[2,7,24], T[7,4], T[7,4]) {head_dim=8, round_products=true}",
                    "rope(T[3,2,5,10], T[5,2], T[5,2]) {head_dim=10, rotated=4, interleaved=true}",
                    "rope(T[2,3,16], T[9,8], T[9,8], i32[2,3] in -3..12) {head_dim=16}",
                    "rope(T[2,4,3,16], T[9,8], T[9,8], i64[2,1,3] in 0..8) {head_dim=16}",

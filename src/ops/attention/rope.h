@@ -16,11 +16,14 @@ struct Rope final : OpOf<Rope> {
   int64_t head_dim = 0;
   bool interleaved = false;
   int64_t rotated = 0;  // 0: head_dim
+  // The four products are rounded to the type of x, as separate nodes would.
+  bool round_products = false;
 
   void visit_attributes(AttributeVisitor& v) override {
     v("head_dim", head_dim);
     v("interleaved", interleaved, false);
     v("rotated", rotated, 0);
+    v("round_products", round_products, false);
   }
   int64_t pairs() const { return (rotated != 0 ? rotated : head_dim) / 2; }
   std::optional<ValueRange> sensible_values(int64_t input,

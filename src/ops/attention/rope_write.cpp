@@ -103,7 +103,7 @@ void RopeWrite::lower(Lowering& l) const {
   Dispatch d = l.make<kernels::rope_write>(
       {.x = x, .cosines = l.in(3), .sines = l.in(4), .y = l.out(2), .keys = new_keys, .values = new_values},
       params, ceil_div(x.view.elements(), int64_t{kernels::rope_write::GROUP}),
-      {.INTERLEAVED = rope.interleaved});
+      {.INTERLEAVED = rope.interleaved, .ROUNDED = rope.round_products ? held_kind(x.dtype) : 0});
   // No invocation may read what another has overwritten.
   const auto is_read = [&](const Operand& state) {
     return std::ranges::any_of(l.inputs().begin() + 2, l.inputs().end(),
@@ -135,6 +135,7 @@ void register_rope_write(OpTable& table) {
                      "head_dim: how many elements a head has\n"
                      "interleaved: pairs are neighbours, instead of elements half of rotated apart\n"
                      "rotated: how many elements of a head are rotated, the first ones; 0: all\n"
+                     "round_products: products are rounded to the type of x before they are added\n"
                      "axis: of the states, along which rows are replaced\n"
                      "start: the first row that is replaced",
        .outputs = "keys: the state with the new keys, rotated\n"
@@ -147,6 +148,8 @@ void register_rope_write(OpTable& table) {
             "head_dim=8, axis=1, start=5}",
             "rope_write(state T[2,17,6], state T[2,17,5], T[2,3,17], f32[4,2], f32[4,2]) {queries=6, keys=6, "
             "head_dim=6, rotated=4, interleaved=true, axis=1, start=14}",
+            "rope_write(state T[1,9,8], state T[1,9,8], T[1,3,24], T[4,4], T[4,4]) {queries=8, keys=8, "
+            "head_dim=8, round_products=true, axis=1, start=2}",
             "rope_write(state T[5,2], state T[5,2], T[3,4], T[9,1], T[9,1]) {queries=0, keys=2, head_dim=2}",
             "rope_write(state T[5,0], state T[5,3], T[2,7], T[9,1], T[9,1]) {queries=4, keys=0, head_dim=2}",
             "rope_write(state T[1,5,8], state T[1,5,8], T[1,0,24], T[1,4], T[1,4]) {queries=8, keys=8, "

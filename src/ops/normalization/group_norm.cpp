@@ -29,6 +29,7 @@ struct GroupNorm final : OpOf<GroupNorm> {
     v.choice("layout", layout, {"channels_first", "channels_last"},
              std::optional(ConvLayout::channels_first));
   }
+  bool has(Trait t) const override { return t == Trait::rounds_once; }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
   void lower(Lowering& l) const override;

@@ -23,6 +23,7 @@ struct Reduce final : TableOp {
   explicit Reduce(ReduceKind k = ReduceKind::sum) : kind(k) {}
   std::string_view name() const override;
   std::shared_ptr<Op> clone() const override { return std::make_shared<Reduce>(*this); }
+  bool has(Trait t) const override { return t == Trait::rounds_once; }
   void visit_attributes(AttributeVisitor& v) override {
     v("axes", axes, {});
     v("keepdims", keepdims, false);

@@ -13,6 +13,7 @@ struct Softmax final : TableOp {
   explicit Softmax(bool l = false) : log(l) {}
   std::string_view name() const override { return log ? "log_softmax" : "softmax"; }
   std::shared_ptr<Op> clone() const override { return std::make_shared<Softmax>(*this); }
+  bool has(Trait t) const override { return t == Trait::rounds_once; }
   void visit_attributes(AttributeVisitor& v) override { v("axis", axis, -1); }
   std::vector<TensorType> infer(const InferArgs& in) const override;
   void reference(RefContext& r) const override;
