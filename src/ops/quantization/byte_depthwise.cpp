@@ -308,7 +308,7 @@ bool emit(Lowering& l, const ConvProblem& p, Form form, int64_t pieces) {
 // What four results take.
 template <int64_t kNs>
 std::vector<Candidate> costs(const Target&, const ByteProblem& p) {
-  return one_candidate(static_cast<double>(kNs * p.conv.y.view.elements() / 4));
+  return one_candidate(static_cast<double>(kNs * p.conv.y.view.elements()) / 4);
 }
 
 constexpr ByteKernel kRows[] = {

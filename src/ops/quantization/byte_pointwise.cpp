@@ -101,23 +101,33 @@ constexpr std::string_view kWindow = R"(
 var<private> windows: array<vec4<u32>, STEP>;
 var<workgroup> w_sums: array<i32, FILTERS>;
 
-fn byte_of_x(at: u32, i1: u32, i2: u32, zero: u32, channel: u32, tap1: u32, tap2: u32) -> u32 {
-  let p1 = i1 + tap1 * DILATION1;
-  let p2 = i2 + tap2 * DILATION2;
-  let inside = p1 < params.in1 && p2 < params.in2;
-  let offset = channel * params.channel_stride + select(0u, p1 * params.row_stride + p2 * params.column_stride, inside);
-  return select(zero, u32(x_get(at + offset)), inside) & 255u;
+// Byte k of the windows of four pixels, in the order of the weights: channels, then taps.
+fn bytes_of_x(at: vec4<u32>, i1: vec4<u32>, i2: vec4<u32>, zero: u32, k: u32) -> vec4<u32> {
+  let n = min(k, params.taps - 1u);
+  let channel = n / (KERNEL1 * KERNEL2);
+  let tap = n - channel * (KERNEL1 * KERNEL2);
+  let tap1 = tap / KERNEL2;
+  let p1 = i1 + vec4<u32>(tap1 * DILATION1);
+  let p2 = i2 + vec4<u32>((tap - tap1 * KERNEL2) * DILATION2);
+  let inside = (p1 < vec4<u32>(params.in1)) & (p2 < vec4<u32>(params.in2));
+  let offset = at + channel * params.channel_stride +
+               select(vec4<u32>(), p1 * params.row_stride + p2 * params.column_stride, inside);
+  let v = vec4<u32>(u32(x_get(offset.x)), u32(x_get(offset.y)), u32(x_get(offset.z)), u32(x_get(offset.w)));
+  return select(vec4<u32>(zero), v & vec4<u32>(255u), inside);
 }
 fn find_pixels(pixels: vec4<u32>) {
   let zero = zero_of_x();
-  for (var e = 0u; e < 4u; e++) {
-    let p = min(pixels[e], params.pixels - 1u);
-    let row = p / params.out2;
-    let batch = row / params.out1;
-    let i1 = (row - batch * params.out1) * STRIDE1 - PAD1;
-    let i2 = (p - row * params.out2) * STRIDE2 - PAD2;
-    let at = x_base(batch);
-FIND  }
+  let p = min(pixels, vec4<u32>(params.pixels - 1u));
+  let row = p / params.out2;
+  let batch = row / params.out1;
+  let i1 = (row - batch * params.out1) * STRIDE1 - PAD1;
+  let i2 = (p - row * params.out2) * STRIDE2 - PAD2;
+  let at = vec4<u32>(x_base(batch.x), x_base(batch.y), x_base(batch.z), x_base(batch.w));
+  for (var k = 0u; k < params.words; k++) {
+    windows[k] = bytes_of_x(at, i1, i2, zero, 4u * k) | (bytes_of_x(at, i1, i2, zero, 4u * k + 1u) << vec4<u32>(8u)) |
+                 (bytes_of_x(at, i1, i2, zero, 4u * k + 2u) << vec4<u32>(16u)) |
+                 (bytes_of_x(at, i1, i2, zero, 4u * k + 3u) << vec4<u32>(24u));
+  }
 }
 fn words_of_x(k: u32) -> vec4<u32> { return windows[k]; }
 fn byte_of_w(f: u32, k: u32) -> u32 {
@@ -248,33 +258,17 @@ void put_in(std::string& text, std::string_view place, const std::string& with) 
   text.replace(text.find(place), place.size(), with);
 }
 
-// Reads the bytes of a window in the order of the weights: channels, then taps.
 std::string window_text(const ConvProblem& p) {
-  std::string find;
-  int64_t k = 0;
-  std::string word;
-  for (int64_t channel = 0; channel < p.x.view.dims[2]; ++channel) {
-    for (int64_t a = 0; a < p.axes[1].kernel; ++a) {
-      for (int64_t b = 0; b < p.axes[2].kernel; ++b, ++k) {
-        word += formatted("{}(byte_of_x(at, i1, i2, zero, {}u, {}u, {}u) << {}u)", word.empty() ? "" : " | ",
-                          channel, a, b, 8 * (k % 4));
-        if (k % 4 != 3 && k + 1 != taps(p)) continue;
-        find += formatted("    windows[{}][e] = {};\n", k / 4, word);
-        word.clear();
-      }
-    }
-  }
   std::string text;
   for (const size_t i : {size_t{1}, size_t{2}}) {
-    text +=
-        formatted("const STRIDE{0}: u32 = {1}u;\nconst DILATION{0}: u32 = {2}u;\nconst PAD{0}: u32 = {3}u;\n",
-                  i, p.axes[i].stride, p.axes[i].dilation, p.axes[i].pad);
+    text += formatted(
+        "const KERNEL{0}: u32 = {1}u;\nconst STRIDE{0}: u32 = {2}u;\nconst DILATION{0}: u32 = {3}u;\n"
+        "const PAD{0}: u32 = {4}u;\n",
+        i, p.axes[i].kernel, p.axes[i].stride, p.axes[i].dilation, p.axes[i].pad);
   }
   text += formatted("fn zero_of_x() -> u32 {{ return {}; }}\n",
                     p.x_zero.present() ? "u32(x_zero_at(0u)) & 255u" : "0u");
-  text += kWindow;
-  put_in(text, "FIND", find);
-  return text;
+  return text + std::string(kWindow);
 }
 
 bool emit(Lowering& l, const ConvProblem& p, int64_t filters, bool window) {
