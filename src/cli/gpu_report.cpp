@@ -29,6 +29,7 @@ struct Options {
   ReportFlags report;
   bool environment = false;
   std::string inside;
+  bool experimental = false;
 };
 
 struct Report {
@@ -178,7 +179,10 @@ void print_environment(const std::vector<const SimulatedGpu*>& gpus) {
 }
 
 void run_gpu_report(const Options& o) {
-  if (!o.inside.empty()) return compile_inside(*chosen_gpus({o.inside}).front(), o.cases.at(0), o.graph);
+  if (!o.inside.empty()) {
+    compile_inside(*chosen_gpus({o.inside}).front(), o.cases.at(0), o.graph, o.experimental);
+    return;
+  }
   const std::vector<const SimulatedGpu*> gpus = chosen_gpus(o.devices);
   if (o.environment) return print_environment(gpus);
   std::vector<std::string> cases = o.cases;
@@ -195,7 +199,8 @@ void run_gpu_report(const Options& o) {
   for (const SimulatedGpu* gpu : gpus) {
     for (const std::string& name : cases) {
       reports.push_back({gpu, name, with_progress([&](const measure::Announce& announce) {
-                           return measure::compile_on(*gpu, inside_words(name, o.graph), announce);
+                           return measure::compile_on(*gpu, inside_words(name, o.graph, o.experimental),
+                                                      announce);
                          })});
     }
     if (!o.report.only_json()) print_device(*gpu, reports);
@@ -229,6 +234,7 @@ void add_gpu_report(Arguments& arguments) {
   o->report.add_to(command, "the results");
   o->graph.model.add_inputs_to(command);
   o->graph.add_flags_to(command);
+  command.flag("--experimental", o->experimental, "With the devices' matrix units");
   command.text("--inside", o->inside, "Compile for the device that this process sees", {.hidden = true});
   command.footer(
       "Compiles with Mesa's drivers for cards that need not be there (Debian's package mesa-drm-shim), each "

@@ -87,16 +87,19 @@ std::vector<std::string> gpu_report_files(const std::vector<std::string>& names,
   return out;
 }
 
-std::vector<std::string> inside_words(const std::string& name, const GraphFlags& flags) {
+std::vector<std::string> inside_words(const std::string& name, const GraphFlags& flags, bool experimental) {
   std::vector<std::string> out = flags.words();
+  if (experimental) out.emplace_back("--experimental");
   for (const std::string& input : flags.model.inputs) out.insert(out.end(), {"--input", input});
   out.push_back(name);
   return out;
 }
 
-void compile_inside(const measure::SimulatedGpu& gpu, const std::string& name, const GraphFlags& flags) {
+void compile_inside(const measure::SimulatedGpu& gpu, const std::string& name, const GraphFlags& flags,
+                    bool experimental) {
   const ReportedGraph subject = load_graph(name, flags);
-  ModuleSurvey survey({.software = false, .disk_cache = false, .worker_threads = false});
+  ModuleSurvey survey(
+      {.software = false, .experimental = experimental, .disk_cache = false, .worker_threads = false});
   survey.add(subject.graph, subject.options, subject.open);
   say(measure::module_list(list_of(survey)));
   measure::CapturedStderr printed;

@@ -20,8 +20,9 @@ ReportedGraph load_graph(const std::string& name, const GraphFlags& flags);
 std::vector<std::string> gpu_report_files(const std::vector<std::string>& names, const GraphFlags& flags);
 
 // The arguments by which the other process finds the same graph.
-std::vector<std::string> inside_words(const std::string& name, const GraphFlags& flags);
+std::vector<std::string> inside_words(const std::string& name, const GraphFlags& flags, bool experimental);
 // The other side of measure::compile_on.
-void compile_inside(const measure::SimulatedGpu& gpu, const std::string& name, const GraphFlags& flags);
+void compile_inside(const measure::SimulatedGpu& gpu, const std::string& name, const GraphFlags& flags,
+                    bool experimental);
 
 }  // namespace rlx::cli

@@ -34,7 +34,8 @@ void name_module(int signal) {
 
 class GpuCompiler {
  public:
-  GpuCompiler() : survey_({.software = false, .disk_cache = false, .worker_threads = false}) {
+  GpuCompiler()
+      : survey_({.software = false, .experimental = true, .disk_cache = false, .worker_threads = false}) {
     gpu_ = measure::find_simulated_gpu(env_text("RLX_TEST_GPU"));
   }
 

@@ -38,6 +38,27 @@ TEST(GpuCompilers, MainKernelsDoNotSpill) {
     ADD_FAILURE() << spilling_modules()[i].kernel << ": " << spilling_modules()[i].spills << " spills";
 }
 
+// With the units that the device has, if any.
+TEST(GpuCompilers, TakeMatrixKernels) {
+  if (!only_compiles()) return;
+  const size_t before = spilling_modules().size();
+  for (const auto& [op, text] : std::map<std::string, std::string>{
+           {"matmul", "%x = input : f16[512, 512]\n%w = input : f16[512, 512]\n%y = matmul(%x, %w)"},
+           {"conv", "%x = input : f16[1, 64, 56, 56]\n%w = input : f16[64, 64, 3, 3]\n%y = conv(%x, %w)"},
+           {"attention", "%q = input : f16[1, 12, 256, 64]\n%y = attention(%q, %q, %q) {mask=\"causal\"}"}}) {
+    SCOPED_TRACE(op);
+    compile_for_gpu(parse_graph("graph g {\n" + text + "\noutput y = %y\n}"), {.kernels = {{op, "matrix"}}});
+  }
+  compile_for_gpu(parse_graph("graph g {\n%x = input : i8[64, 512]\n%w = input : i8[256, 512]\n"
+                              "%t = transpose(%w) {perm=[1, 0]}\n%y = matmul(%x, %t)\noutput y = %y\n}"),
+                  {.kernels = {{"matmul", "dot4 matrix"}}});
+  compile_for_gpu(parse_graph("graph g {\n%x = input : f32[64, 512]\n%w = input : f32[512, 256]\n"
+                              "%y = matmul(%x, %w)\noutput y = %y\n}"),
+                  {.kernels = {{"matmul", "halved matrix"}}, .precision = Precision::mixed});
+  for (size_t i = before; i < spilling_modules().size(); ++i)
+    ADD_FAILURE() << spilling_modules()[i].kernel << ": " << spilling_modules()[i].spills << " spills";
+}
+
 TEST(GpuCompilers, TakeEveryEncoding) {
   if (!only_compiles()) return;
   for (const Encoding& e : encoding_table().all()) {

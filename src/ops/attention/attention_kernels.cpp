@@ -323,13 +323,17 @@ std::vector<Candidate> matrix_candidates(const Target& target, const AttentionPr
   const double ns = tiles_ns(rates_of(target.caps), p, 64, share);
   std::vector<Candidate> out;
   for_each_shape(target.caps, p, [&](const SubgroupMatrix& unit, const MatrixShape& s) {
-    out.push_back({ns * misfit(s.subgroups, p.rows() > 2 * int64_t{unit.m} ? 4 : 1) * misfit(s.block, 32),
-                   {{"FACTORS", to_u32(8 * device_bytes(unit.component))},
-                    {"M", unit.m},
-                    {"N", unit.n},
-                    {"K", unit.k},
-                    {"SUBGROUPS", s.subgroups},
-                    {"BLOCK", s.block}}});
+    // GPUs have workgroup memory for about ten subgroups at once that take this much each.
+    constexpr double kBytes = 6144;
+    const double crowd = std::max(1.0, static_cast<double>(s.bytes) / (kBytes * s.subgroups));
+    out.push_back(
+        {ns * misfit(s.subgroups, p.rows() > 2 * int64_t{unit.m} ? 4 : 1) * misfit(s.block, 32) * crowd,
+         {{"FACTORS", to_u32(8 * device_bytes(unit.component))},
+          {"M", unit.m},
+          {"N", unit.n},
+          {"K", unit.k},
+          {"SUBGROUPS", s.subgroups},
+          {"BLOCK", s.block}}});
   });
   return out;
 }
