@@ -54,8 +54,8 @@ Caps lowered(Caps caps, const CapsOverride& limits) {
     caps.subgroup_matrices = limits.emulated_matrices;
     caps.emulated_matrices = true;
   }
-  if (limits.no_f16) {
-    caps.shader_f16 = false;
+  if (limits.no_f16) caps.shader_f16 = false;
+  if (!caps.shader_f16) {
     std::erase_if(caps.subgroup_matrices, [](const SubgroupMatrix& s) {
       return s.component == DType::f16 || s.result == DType::f16;
     });

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "kernels/binder.h"
 #include "ops/products/store_strided.h"
 
 namespace rlx::products {
@@ -46,6 +47,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
 
 bool is_half(const Load& load) { return load.dtype() == DType::f16; }
 
+// Whether the exponents of its lines can be found in one dispatch.
+bool can_scale(const Caps& caps, const Product& p, const Load& load, int64_t lines) {
+  if (is_half(load)) return true;
+  const double elements = static_cast<double>(p.size.batch) * static_cast<double>(lines) *
+                          static_cast<double>(std::max<int64_t>(p.size.k, 1));
+  return elements * 4 + kBindingAlignment <= static_cast<double>(caps.max_binding_bytes);
+}
+
 // Of the lines of `load`.
 Operand exponents(Lowering& l, const Product& p, const LoadPtr& load, int64_t lines) {
   const Operand out = l.scratch(DType::i32, {p.size.batch, lines});
@@ -67,6 +76,8 @@ std::optional<Product> with_halves(const Target& target, const Product& p) {
       p.sum_type() != DType::f32)
     return std::nullopt;
   if (is_half(*p.a) && is_half(*p.b)) return std::nullopt;
+  if (!can_scale(target.caps, p, *p.a, p.size.m) || !can_scale(target.caps, p, *p.b, p.size.n))
+    return std::nullopt;
   Product out = p;
   out.halved = true;
   return out;
