@@ -14,7 +14,7 @@ const FLAT_EACH: u32 = 1u;
 // The whole part of n / d, where n + d is below 2^32 and `inverse` is 1 / d as an f32. On CPUs a division takes an order of
 // magnitude longer. The first guess is off by a unit and n * 2^-21 / d; what it leaves has few enough units to be
 // divided to the nearest one (the sum has that in its lowest bits), which is the one wanted or the next above.
-fn quotient(n: u32, d: u32, inverse: f32) -> u32 {
+fn quotient_by(n: u32, d: u32, inverse: f32) -> u32 {
   let guess = u32(f32(n) * inverse);
   let left = f32(bitcast<i32>(n - guess * d));
   let nearest = guess + bitcast<u32>(left * inverse + 12582912.0) - 0x4b400000u;

@@ -110,7 +110,7 @@ KernelPtr joined_kernel(size_t count, bool fours) {
   }
   k.operands.push_back({"y", OperandDecl::Kind::any, true, fours});
   const std::string value = formatted(
-      "let o = quotient(i, params.row, params.inverse_row);\n  let r = i - o * params.row;\n{}", choices);
+      "let o = quotient_by(i, params.row, params.inverse_row);\n  let r = i - o * params.row;\n{}", choices);
   k.source = formatted("struct Params {{\n{}}}\n", members);
   k.source += fours ? formatted(
                           R"(fn four(i: u32) -> vec4<y_t> {{
@@ -122,7 +122,7 @@ fn task(i: u32) {{ y_put4(4u * i, four(4u * i)); }}
                           R"(fn element(i: u32) -> y_t {{
   {}}}
 fn owns(i: u32) -> bool {{
-  let o = quotient(i, params.row, params.inverse_row);
+  let o = quotient_by(i, params.row, params.inverse_row);
   return i - o * params.row - params.begin < params.length;
 }}
 )",

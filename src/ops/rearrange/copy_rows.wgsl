@@ -14,5 +14,5 @@ struct Params {
 
 fn task(q: u32) {
   let i = 4u * q;
-  y_put4(i + quotient(i, params.length, params.inverse_length) * params.skipped + params.begin, x_get4(i));
+  y_put4(i + quotient_by(i, params.length, params.inverse_length) * params.skipped + params.begin, x_get4(i));
 }

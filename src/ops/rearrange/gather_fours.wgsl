@@ -16,7 +16,7 @@ struct Params {
 
 fn task(q: u32) {
   let i = 4u * q;
-  let row = quotient(i, params.inner, params.inverse_inner);
+  let row = quotient_by(i, params.inner, params.inverse_inner);
   var o = 0u;
   if (row >= params.count) { o = row / params.count; }
   let entry = clamped_index(indices_at(row - o * params.count), params.length);
