@@ -67,8 +67,9 @@ struct NodeCheck {
   // The first wrong element.
   int64_t index = -1;
   double got = 0, want = 0, allowed = 0;
-  // If the node's factors were rounded (Precision::mixed): what is allowed for its element with the largest
-  // error.
+  // What its products rounded to; unless that is `exact`, `bound` is what is allowed for its element with the
+  // largest error.
+  Precision rounding = Precision::exact;
   double bound = 0;
 };
 // Needs CompileOptions::keep_intermediates, all symbols bound, and an earlier run. `done` is called after

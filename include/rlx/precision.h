@@ -13,7 +13,7 @@ namespace rlx {
 enum class Precision {
   exact,  // products and sums are never below f32, whatever the types of the operands
   mixed,  // factors may be rounded to f16, scaled so that none overflows; sums are f32
-  fast,   // sums may be f16 too; in this version no kernel has such sums, so it is `mixed`
+  fast,   // sums of 128 products may be f16 too, scaled so that none overflows; these are added up in f32
 };
 
 std::string_view to_string(Precision precision);

@@ -54,14 +54,16 @@ Verification verify_run(Executable& exe, const RunSetup& setup, const NamedTenso
   out.skipped = std::ranges::count_if(checks, &NodeCheck::skipped);
   out.agree = std::ranges::count_if(checks, [](const NodeCheck& c) { return !c.skipped && c.wrong == 0; });
   std::ranges::copy_if(checks, std::back_inserter(out.rounded),
-                       [](const NodeCheck& c) { return c.bound > 0; });
+                       [](const NodeCheck& c) { return c.rounding != Precision::exact; });
   out.outputs_skipped = repeat > 1 && has_states(setup.graph);
   if (out.outputs_skipped) return out;
+  Precision rounding = Precision::exact;
+  for (const NodeCheck& c : checks) rounding = std::max(rounding, c.rounding);
   Progress progress("computing the graph on the CPU, nodes");
   out.outputs = verify_outputs(
       setup.graph, setup.leaves.all(), outputs,
       [&](int64_t done, int64_t all) { progress.update(done, all); },
-      out.rounded.empty() ? Precision::exact : Precision::mixed);
+      rounding);
   return out;
 }
 
@@ -78,7 +80,8 @@ void show(const Verification& result) {
   if (!result.rounded.empty()) {
     print("factors were rounded to f16 (largest error, and what is allowed there):\n");
     for (const NodeCheck& c : result.rounded)
-      print(formatted("  {} ({}) {}  {:.3g} of {:.3g}\n", c.node, c.op, c.type, c.max_error, c.bound));
+      print(formatted("  {} ({}) {}  {:.3g} of {:.3g}{}\n", c.node, c.op, c.type, c.max_error, c.bound,
+                      c.rounding == Precision::fast ? ", sums in f16" : ""));
   }
   if (result.outputs_skipped)
     print("outputs not checked from the inputs on: the states have changed with each repeat\n");
@@ -98,7 +101,7 @@ Json to_json(const Verification& result) {
   Json rounded = Json::array();
   for (const NodeCheck& c : result.rounded)
     rounded.add(
-        Json::object({{"node", c.node}, {"op", c.op}, {"max_error", c.max_error}, {"bound", c.bound}}));
+        Json::object({{"node", c.node}, {"op", c.op}, {"precision", rlx::to_string(c.rounding)}, {"max_error", c.max_error}, {"bound", c.bound}}));
   out.set("rounded_nodes", rounded);
   if (!result.bad) return out;
   Json node = json_of(*result.bad);

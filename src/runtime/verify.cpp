@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/border.h"
+#include "base/format.h"
 #include "ir/reference.h"
 #include "ir/run_sizes.h"
 #include "ir/states.h"
@@ -75,9 +77,9 @@ std::vector<Movement> measure(const Node& n, const std::vector<const RefTensor*>
   return movements;
 }
 
-// `rounded`: nodes whose factors were rounded.
+// `rounded`: nodes whose products rounded, and to what.
 NodeCheck check_node(const Executable& exe, const Graph& graph, int32_t id,
-                     const std::set<std::string>& rounded) {
+                     const std::map<std::string, Precision>& rounded) {
   const Node& n = graph.node(id);
   std::vector<RefTensor> inputs;
   std::vector<const RefTensor*> pointers;
@@ -100,17 +102,25 @@ NodeCheck check_node(const Executable& exe, const Graph& graph, int32_t id,
     }
     return check;
   };
-  if (rounded.contains(n.name)) return compare_all(measure(n, pointers, want, Precision::mixed));
-  NodeCheck check = compare_all({});
+  NodeCheck check;
+  if (const auto found = rounded.find(n.name); found != rounded.end()) {
+    check = compare_all(measure(n, pointers, want, found->second));
+    check.rounding = found->second;
+    return check;
+  }
+  check = compare_all({});
   if (check.wrong > 0) check = compare_all(measure(n, pointers, want, Precision::exact));
   check.bound = 0;
   return check;
 }
 
-std::set<std::string> rounded_nodes(const Executable& exe) {
-  std::set<std::string> out;
+std::map<std::string, Precision> rounded_nodes(const Executable& exe) {
+  std::map<std::string, Precision> out;
   for (const StepReport& step : exe.plan_report().run) {
-    if (has_words(step.variant, products::kHalved)) out.insert(step.node);
+    if (!has_words(step.variant, products::kHalved)) continue;
+    const bool sums = has_words(step.variant, formatted("{}=16", products::kSums));
+    Precision& rounding = out[step.node];
+    rounding = std::max(rounding, sums ? Precision::fast : Precision::mixed);
   }
   return out;
 }
@@ -175,7 +185,7 @@ std::vector<NodeCheck> verify_nodes(Executable& exe,
   }
   const Graph graph = with_run_sizes(exe, given.empty() ? *kept : bind_symbols(*kept, given));
   const StateVersions states(graph);
-  const std::set<std::string> rounded = rounded_nodes(exe);
+  const std::map<std::string, Precision> rounded = rounded_nodes(exe);
   std::vector<NodeCheck> checks;
   for (int32_t id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);

@@ -1,5 +1,5 @@
-// Precision::mixed: factors rounded to f16 on matrix units, with the error that docs/arithmetic.md promises,
-// and never an infinity or a NaN that f32 would not have given.
+// Precision::mixed and fast: factors, and sums, rounded to f16 on matrix units, with the error that
+// docs/arithmetic.md promises, and never an infinity or a NaN that f32 would not have given.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/format.h"
 #include "kernels/candidate.h"
 #include "rlx/compile.h"
 #include "rlx/diagnostics.h"
@@ -28,13 +29,18 @@ using Number = std::function<float(std::mt19937& random, int64_t line, int64_t k
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-CompileOptions rounding(std::string op = "matmul") {
-  return {.kernels = {{std::move(op), "halved matrix"}}, .precision = Precision::mixed};
+// The kernel that rounds as much as the precision allows.
+std::string kernel_of(Precision precision) {
+  return precision == Precision::fast ? "halved matrix SUMS=16" : "halved matrix SUMS=32";
 }
 
-bool rounds(const Executable& exe) {
+CompileOptions rounding(Precision precision, std::string op = "matmul") {
+  return {.kernels = {{std::move(op), kernel_of(precision)}}, .precision = precision};
+}
+
+bool has_kernel(const Executable& exe, std::string_view words) {
   return std::ranges::any_of(exe.plan_report().run,
-                             [](const StepReport& s) { return has_words(s.variant, "halved matrix"); });
+                             [&](const StepReport& s) { return has_words(s.variant, words); });
 }
 
 float uniform(std::mt19937& random) { return std::uniform_real_distribution<float>(-1, 1)(random); }
@@ -56,9 +62,16 @@ double largest(const float* line, int64_t depth) {
   return most;
 }
 
+// An error beside the sum of the magnitudes that were added.
+struct Part {
+  double error, of;
+};
+
 // y [m, n] of x [m, k] and w [n, k].
-void expect_within_bound(const Values& x, const Values& w, const Tensor& y, int64_t m, int64_t n,
-                         int64_t depth) {
+std::vector<Part> expect_within_bound(Precision precision, const Values& x, const Values& w, const Tensor& y,
+                                      int64_t m, int64_t n, int64_t depth) {
+  const bool fast = precision == Precision::fast;
+  std::vector<Part> parts;
   int64_t wrong = 0;
   for (int64_t row = 0; row < m; ++row) {
     for (int64_t col = 0; col < n; ++col) {
@@ -71,25 +84,36 @@ void expect_within_bound(const Values& x, const Values& w, const Tensor& y, int6
         of_a += std::fabs(static_cast<double>(a[k]));
         of_b += std::fabs(static_cast<double>(b[k]));
       }
-      const double small = 0x1p-28 * (largest(a, depth) * of_b + largest(b, depth) * of_a);
-      const double bound = products * (0x1p-10 + static_cast<double>(depth + 4) * 0x1p-23) + small + 0x1p-126;
+      const double most_a = largest(a, depth);
+      const double most_b = largest(b, depth);
+      double bound = products * (0x1p-10 + static_cast<double>(depth + 4) * 0x1p-23) + 0x1p-126;
+      bound += (fast ? 0x1p-17 : 0x1p-28) * (most_a * of_b + most_b * of_a);
+      if (fast) bound += 0x1p-4 * products + 0x1p-20 * static_cast<double>(depth) * most_a * most_b;
       const double got = y.real(row * n + col);
       if (!(std::fabs(got - sum) <= bound) && wrong++ == 0) {
         ADD_FAILURE() << "row " << row << ", column " << col << ": " << got << " instead of " << sum
                       << ", allowed error " << bound;
       }
+      parts.push_back({std::fabs(got - sum), products});
     }
   }
   EXPECT_EQ(wrong, 0);
+  return parts;
 }
 
-class Mixed : public ::testing::TestWithParam<bool> {
+struct Rounding {
+  bool emulated;
+  Precision precision;
+};
+
+class Rounded : public ::testing::TestWithParam<Rounding> {
  protected:
   void SetUp() override {
     if (!device().caps().shader_f16 || device().caps().subgroup_matrices.empty())
       GTEST_SKIP() << "the device has no matrix units of f16";
   }
-  static const Device& device() { return GetParam() ? emulating_device() : experimental_device(); }
+  static const Device& device() { return GetParam().emulated ? emulating_device() : experimental_device(); }
+  static Precision precision() { return GetParam().precision; }
 
   // x [m, k] times w [n, k] transposed, or w as it is stored, [k, n].
   static Tensor product(const Values& x, const Values& w, int64_t m, int64_t n, int64_t depth,
@@ -98,17 +122,18 @@ class Mixed : public ::testing::TestWithParam<bool> {
     const Value a = g.input("x", DType::f32, {m, depth});
     const Value b = g.input("w", DType::f32, turned ? Shape{n, depth} : Shape{depth, n});
     g.output("y", matmul(a, turned ? transpose(b, {1, 0}) : b));
-    Executable exe = compile(g, device(), rounding());
-    EXPECT_TRUE(rounds(exe));
+    Executable exe = compile(g, device(), rounding(precision()));
+    EXPECT_TRUE(has_kernel(exe, kernel_of(precision())));
     return exe
         .run({{"x", Tensor::of({m, depth}, x)},
               {"w", Tensor::of(turned ? std::vector{n, depth} : std::vector{depth, n}, w)}})
         .at("y");
   }
-  static void check(const Number& of_x, const Number& of_w, int64_t m, int64_t n, int64_t depth) {
+  static std::vector<Part> check(const Number& of_x, const Number& of_w, int64_t m, int64_t n,
+                                 int64_t depth) {
     const Values x = made(m, depth, of_x, 1);
     const Values w = made(n, depth, of_w, 2);
-    expect_within_bound(x, w, product(x, w, m, n, depth), m, n, depth);
+    return expect_within_bound(precision(), x, w, product(x, w, m, n, depth), m, n, depth);
   }
 };
 
@@ -120,7 +145,7 @@ float of_any_scale(std::mt19937& random, int64_t line, int64_t) {
   return std::ldexp(uniform(random), static_cast<int>(line * 37 % 121) - 60);
 }
 
-TEST_P(Mixed, KeepsItsBound) {
+TEST_P(Rounded, KeepsItsBound) {
   check(times(1), times(1), 17, 36, 64);
   check([](std::mt19937& random, int64_t, int64_t) { return 100 + uniform(random); },
         [](std::mt19937& random, int64_t, int64_t) { return 100 + uniform(random); }, 5, 8, 4096);
@@ -136,7 +161,7 @@ TEST_P(Mixed, KeepsItsBound) {
         times(1), 9, 12, 68);
 }
 
-TEST_P(Mixed, OfColumnsThatLieSideBySide) {
+TEST_P(Rounded, OfColumnsThatLieSideBySide) {
   constexpr int64_t m = 19, n = 36, depth = 52;
   const Values x = made(m, depth, of_any_scale, 3);
   const Values w = made(n, depth, of_any_scale, 4);
@@ -145,10 +170,10 @@ TEST_P(Mixed, OfColumnsThatLieSideBySide) {
     for (int64_t k = 0; k < depth; ++k)
       turned[static_cast<size_t>(k * n + i)] = w[static_cast<size_t>(i * depth + k)];
   }
-  expect_within_bound(x, w, product(x, turned, m, n, depth, false), m, n, depth);
+  expect_within_bound(precision(), x, w, product(x, turned, m, n, depth, false), m, n, depth);
 }
 
-TEST_P(Mixed, HasTheInfinitiesAndNansOfF32AndNoOthers) {
+TEST_P(Rounded, HasTheInfinitiesAndNansOfF32AndNoOthers) {
   constexpr int64_t m = 6, n = 4, depth = 24;
   Values x = made(m, depth, times(3e38f), 5);
   Values w = made(n, depth, times(1e-3f), 6);
@@ -163,6 +188,7 @@ TEST_P(Mixed, HasTheInfinitiesAndNansOfF32AndNoOthers) {
   for (int64_t k = 0; k < depth; ++k) at(x, 5, k) = std::copysign(2e38f, at(x, 5, k));
   at(w, 1, 7) = kInf;
   at(w, 2, 3) = 0;
+  at(w, 3, 3) = 1e-30f;  // 0 as f16
   const Tensor y = product(x, w, m, n, depth);
   for (int64_t row = 0; row < m; ++row) {
     for (int64_t col = 0; col < n; ++col) {
@@ -180,50 +206,99 @@ TEST_P(Mixed, HasTheInfinitiesAndNansOfF32AndNoOthers) {
   }
 }
 
-TEST_P(Mixed, VerifiesWithItsBound) {
+TEST_P(Rounded, VerifiesWithItsBound) {
   Graph g;
   const Value x = g.input("x", DType::f32, {2, 3, 9, 7});
   const Value w = g.param("w", DType::f32, {8, 3, 3, 3});
   g.output("y", conv(x, w));
-  CompileOptions options = rounding("conv");
+  CompileOptions options = rounding(precision(), "conv");
   options.keep_intermediates = true;
   Executable exe = compile(g, device(), options);
   const NamedTensors leaves = {{"x", Tensor::of({2, 3, 9, 7}, made(2, 3 * 9 * 7, times(300), 7))},
                                {"w", Tensor::of({8, 3, 3, 3}, made(8, 27, times(1e-5f), 8))}};
   exe.set_param("w", leaves.at("w"));
   const NamedTensors y = exe.run({{"x", leaves.at("x")}});
-  ASSERT_TRUE(rounds(exe));
+  ASSERT_TRUE(has_kernel(exe, kernel_of(precision())));
   const std::vector<NodeCheck> checks = verify_nodes(exe);
   const auto check = std::ranges::find(checks, "conv", &NodeCheck::op);
   ASSERT_NE(check, checks.end());
   EXPECT_EQ(check->wrong, 0);
   EXPECT_GT(check->max_error, 0);
   EXPECT_LE(check->max_error, check->bound);
+  EXPECT_EQ(check->rounding, precision());
   for (const NodeCheck& c : checks) EXPECT_TRUE(c.wrong == 0 && (c.op == "conv" || c.bound == 0)) << c.node;
-  for (const OutputCheck& c : verify_outputs(g, leaves, y, {}, Precision::mixed))
+  for (const OutputCheck& c : verify_outputs(g, leaves, y, {}, precision()))
     EXPECT_EQ(c.wrong, 0) << to_text(c);
   // What is allowed is no more than that: without it, the same results are wrong.
   for (const OutputCheck& c : verify_outputs(g, leaves, y)) EXPECT_GT(c.wrong, 0);
 }
 
-TEST_P(Mixed, DecodesWeights) {
+TEST_P(Rounded, DecodesWeights) {
   constexpr int64_t m = 7, n = 12, depth = 64;
   const Values x = made(m, depth, times(70000), 9);
   const Tensor w = ggml_tensor(DType::q8_0, {n, depth});
   Graph g;
   const Value a = g.input("x", DType::f32, {m, depth});
   g.output("y", matmul(a, transpose(g.param("w", DType::q8_0, {n, depth}), {1, 0})));
-  Executable exe = compile(g, device(), rounding());
+  Executable exe = compile(g, device(), rounding(precision()));
   exe.set_param("w", w);
   const Tensor y = exe.run({{"x", Tensor::of({m, depth}, x)}}).at("y");
-  ASSERT_TRUE(rounds(exe));
+  ASSERT_TRUE(has_kernel(exe, kernel_of(precision())));
   Values decoded;
   for (int64_t i = 0; i < n * depth; ++i) decoded.push_back(static_cast<float>(w.real(i)));
-  expect_within_bound(x, decoded, y, m, n, depth);
+  expect_within_bound(precision(), x, decoded, y, m, n, depth);
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, Mixed, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "emulated" : "real"; });
+// Sums of f16 would otherwise be tested by a bound that sums of f32 keep as well.
+TEST_P(Rounded, SumsAsItSays) {
+  double square = 0, of = 0;
+  for (const Part& part : check([](std::mt19937& random, int64_t, int64_t) { return 2 + uniform(random); },
+                                [](std::mt19937& random, int64_t, int64_t) { return 2 + uniform(random); }, 16,
+                                16, 1024)) {
+    square += part.error * part.error;
+    of += part.of * part.of;
+  }
+  const double error = std::sqrt(square / of);
+  if (precision() == Precision::fast) {
+    EXPECT_GT(error, 0x1p-14);
+    EXPECT_LT(error, 0x1p-9);
+  } else {
+    EXPECT_LT(error, 0x1p-14);
+  }
+}
+
+// 128 products of the largest factors there are: their sum is the largest that f16 has to hold.
+TEST_P(Rounded, HoldsTheLargestSums) {
+  check([](std::mt19937&, int64_t, int64_t) { return 1.9999f; },
+        [](std::mt19937&, int64_t, int64_t) { return -1.9999f; }, 16, 16, 512);
+}
+
+// Factors that f16 holds may have sums that it does not hold.
+TEST_P(Rounded, ScalesFactorsOfHalves) {
+  if (precision() != Precision::fast) return;  // they are multiplied as they are
+  constexpr int64_t m = 5, n = 8, depth = 256;
+  const Number near = [](std::mt19937&, int64_t, int64_t k) { return 1500 + static_cast<float>(k % 7); };
+  const Number sign = [](std::mt19937&, int64_t, int64_t k) { return k % 128 < 64 ? 1.0f : -1.0f; };
+  const Values x = made(m, depth, near, 0);
+  const Values w = made(n, depth, sign, 0);
+  Graph g;
+  const Value b = transpose(g.param("w", DType::f16, {n, depth}), {1, 0});
+  g.output("y", cast(matmul(g.param("x", DType::f16, {m, depth}), b), DType::f32));
+  Executable exe = compile(g, device(), rounding(precision()));
+  exe.set_param("x", Tensor::of({m, depth}, x));
+  exe.set_param("w", Tensor::of({n, depth}, w));
+  const Tensor y = exe.run({}).at("y");
+  ASSERT_TRUE(has_kernel(exe, kernel_of(precision())));
+  expect_within_bound(precision(), x, w, y, m, n, depth);
+}
+
+INSTANTIATE_TEST_SUITE_P(Units, Rounded,
+                         ::testing::Values(Rounding{false, Precision::mixed}, Rounding{true, Precision::mixed},
+                                           Rounding{false, Precision::fast}, Rounding{true, Precision::fast}),
+                         [](const auto& test) {
+                           return formatted("{}_{}", to_string(test.param.precision),
+                                            test.param.emulated ? "emulated" : "real");
+                         });
 
 TEST(Precision, IsExactUnlessAskedFor) {
   Graph g;
@@ -234,7 +309,7 @@ TEST(Precision, IsExactUnlessAskedFor) {
         CompileOptions{.precision = Precision::mixed, .matrix_units = {.f16 = false}}}) {
     CompileOptions forced = options;
     forced.kernels = {{"matmul", "halved"}};
-    EXPECT_FALSE(rounds(compile(g, experimental_device(), forced)));
+    EXPECT_FALSE(has_kernel(compile(g, experimental_device(), forced), "halved"));
   }
 }
 

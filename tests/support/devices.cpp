@@ -61,6 +61,7 @@ const Device& emulating_device() {
     options.limits.emulated_matrices = {{DType::f32, DType::f32, 8, 8, 8},
                                         {DType::f16, DType::f32, 16, 16, 16},
                                         {DType::f16, DType::f32, 8, 16, 16},
+                                        {DType::f16, DType::f16, 16, 16, 16},
                                         {DType::i8, DType::i32, 16, 16, 16}};
     return open(options);
   }();

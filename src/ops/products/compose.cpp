@@ -117,12 +117,12 @@ fn span_after(s: Span, k_end: u32) -> Span {
 }
 
 fn put(t: Tile, row: u32, col: u32, sum: sum_t) {
-  let v = of_present(t, row, col, unscaled(t, row, col, sum));
+  let v = remade_if_nan(t, row, col, unscaled(t, row, col, sum));
   y_store(y_line(t.y_batch, row), col, epilogue(v, t.batch * params.m + row, col));
 }
 // Four columns, of which those past the last are not stored.
 fn put4(t: Tile, row: u32, col: u32, sums: vec4<sum_t>) {
-  let v = four_of_present(t, row, col, four_unscaled(t, row, col, sums));
+  let v = four_remade_if_nan(t, row, col, four_unscaled(t, row, col, sums));
   store_four(y_line(t.y_batch, row), col, v, t.batch * params.m + row);
 }
 )";
@@ -183,15 +183,16 @@ fn x_exponent(batch: u32, line: u32) -> i32 { return x_exponents_at(batch * x_TO
 )";
 constexpr std::string_view kNoExponent = "fn x_exponent(batch: u32, line: u32) -> i32 { return 0; }\n";
 
-constexpr std::string_view kAllPresent =
-    R"(fn of_present(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t { return v; }
-fn four_of_present(t: Tile, row: u32, col: u32, v: vec4<sum_t>) -> vec4<sum_t> { return v; }
+constexpr std::string_view kTaken =
+    R"(fn remade_if_nan(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t { return v; }
+fn four_remade_if_nan(t: Tile, row: u32, col: u32, v: vec4<sum_t>) -> vec4<sum_t> { return v; }
 )";
-// Loops multiply zeros where a load misses a run, which is NaN if the other factor is infinite or NaN. Such
-// sums, and those that are NaN anyway, are made again without these runs: weights that are no numbers are
-// rare, and a test in the loops would cost more than the products.
-constexpr std::string_view kSomeMissing =
-    R"(fn of_present(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t {
+// Loops multiply zeros where a load misses a run, which is NaN if the other factor is infinite or NaN, and a
+// factor that is rounded to f16 may become a zero as well. Such sums, and those that are NaN anyway, are made
+// again without these runs and from the factors as they are: numbers that are infinite or NaN are rare, and a
+// test in the loops would cost more than the products.
+constexpr std::string_view kRemade =
+    R"(fn remade_if_nan(t: Tile, row: u32, col: u32, v: sum_t) -> sum_t {
   if (!is_nan(v)) { return v; }
   let a_at = a_line(t.batch, row);
   let b_at = b_line(t.batch, col);
@@ -204,10 +205,10 @@ constexpr std::string_view kSomeMissing =
   }
   return sum;
 }
-fn four_of_present(t: Tile, row: u32, col: u32, v: vec4<sum_t>) -> vec4<sum_t> {
+fn four_remade_if_nan(t: Tile, row: u32, col: u32, v: vec4<sum_t>) -> vec4<sum_t> {
   if (!(is_nan(v.x) || is_nan(v.y) || is_nan(v.z) || is_nan(v.w))) { return v; }
   var sums = v;
-  for (var c = 0u; c < min(4u, params.col_end - col); c++) { sums[c] = of_present(t, row, col + c, v[c]); }
+  for (var c = 0u; c < min(4u, params.col_end - col); c++) { sums[c] = remade_if_nan(t, row, col + c, v[c]); }
   return sums;
 }
 )";
@@ -331,7 +332,7 @@ std::vector<Part> kernel_parts(const Product& p, const Launch& launch, bool four
     return p.a->wgsl().contains(hook) || p.b->wgsl().contains(hook);
   };
   common += either("fn x_skips(") || either("fn x_zero(") ? kRangeOfTables : kRangeOfSizes;
-  common += either("fn x_misses(") ? kSomeMissing : kAllPresent;
+  common += either("fn x_misses(") || p.halved ? kRemade : kTaken;
   common += p.halved ? kScales : kNoScales;
   parts.push_back({"compose.cpp", std::move(common)});
   parts.push_back({formatted("loop_{}.h", launch.name), std::string(launch.wgsl)});

@@ -123,8 +123,10 @@ std::vector<Form<Product>> other_forms(const Target& target, const Product& p) {
       }
     }
   }
-  if (const std::optional<Product> form = with_halves(target, p))
-    out.push_back({typical(target, *form), kHalved, 1, halves_ns(r, p), {}, kMatrix});
+  for (const Halves halves : {Halves::factors, Halves::factors_and_sums}) {
+    if (const std::optional<Product> form = with_halves(target, p, halves))
+      out.push_back({typical(target, *form), kHalved, 1, halves_ns(r, p), {}, kMatrix});
+  }
   if (const std::optional<Product> form = with_panels(target, p))
     out.push_back({typical(target, *form), kPaneled, 1, panels_ns(r, p)});
   return out;

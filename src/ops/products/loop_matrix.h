@@ -124,17 +124,40 @@ fn unit_multiply_add(a: tile_t, b: tile_t, c: unit_sum_t) -> unit_sum_t {
   return unit_sum_t(mad_one(mul_t(a), mul_t(b), sum_t(c)));
 }
 
-// The units of all subgroups in unit_sums, the first of which belongs at these rows and columns.
+// Fours of the units that all subgroups have in unit_sums, and which of them a lane cares for.
+const UNIT_FOURS: u32 = SUBGROUPS * UNIT_M * UNIT_N / 4u;
+const UNIT_FOURS_EACH: u32 = (UNIT_FOURS + LANES - 1u) / LANES;
+fn unit_four(i: u32) -> vec4<sum_t> {
+  return vec4<sum_t>(sum_t(unit_sums[4u * i]), sum_t(unit_sums[4u * i + 1u]), sum_t(unit_sums[4u * i + 2u]),
+                     sum_t(unit_sums[4u * i + 3u]));
+}
+// The first unit belongs at these rows and columns.
+fn put_unit_four(t: Tile, first_row: u32, first_col: u32, i: u32, v: vec4<sum_t>) {
+  let unit = 4u * i / (UNIT_M * UNIT_N);
+  let within = 4u * i % (UNIT_M * UNIT_N);
+  let row = t.row + unit / SUBGROUPS_ALONG_N * PART_ROWS + first_row + within / UNIT_N;
+  let col = t.col + unit % SUBGROUPS_ALONG_N * PART_COLS + first_col + within % UNIT_N;
+  if (row < params.row_end && col < params.col_end) { put4(t, row, col, v); }
+}
 fn put_units(t: Tile, first_row: u32, first_col: u32, lane: u32) {
-  for (var i = lane; i < SUBGROUPS * UNIT_M * UNIT_N / 4u; i += LANES) {
-    let unit = 4u * i / (UNIT_M * UNIT_N);
-    let within = 4u * i % (UNIT_M * UNIT_N);
-    let row = t.row + unit / SUBGROUPS_ALONG_N * PART_ROWS + first_row + within / UNIT_N;
-    let col = t.col + unit % SUBGROUPS_ALONG_N * PART_COLS + first_col + within % UNIT_N;
-    if (row < params.row_end && col < params.col_end) {
-      put4(t, row, col, vec4<sum_t>(sum_t(unit_sums[4u * i]), sum_t(unit_sums[4u * i + 1u]), sum_t(unit_sums[4u * i + 2u]),
-                                    sum_t(unit_sums[4u * i + 3u])));
-    }
+  for (var i = lane; i < UNIT_FOURS; i += LANES) { put_unit_four(t, first_row, first_col, i, unit_four(i)); }
+}
+)";
+
+// Sums of f16 are taken over by f32 from time to time.
+inline constexpr std::string_view kTakenOver = R"(
+const HALF_SUMS: u32 = 128u;  //@ spec
+alias Totals = array<vec4<sum_t>, UNIT_FOURS_EACH>;
+fn take_over(totals: ptr<function, Totals>, lane: u32) {
+  for (var j = 0u; j < UNIT_FOURS_EACH; j++) {
+    let i = lane + j * LANES;
+    if (i < UNIT_FOURS) { (*totals)[j] += unit_four(i); }
+  }
+}
+fn put_totals(t: Tile, first_row: u32, first_col: u32, totals: ptr<function, Totals>, lane: u32) {
+  for (var j = 0u; j < UNIT_FOURS_EACH; j++) {
+    let i = lane + j * LANES;
+    if (i < UNIT_FOURS) { put_unit_four(t, first_row, first_col, i, (*totals)[j]); }
   }
 }
 )";
@@ -154,7 +177,7 @@ struct Part {
 };
 
 // Sums are named one by one, since drivers keep an array of matrices in memory.
-inline std::string task_text(const Part& part) {
+inline std::string task_text(const Part& part, bool half_sums) {
   std::string text = R"(fn matrix_task(g: u32, lane: u32, subgroup: u32) {
   if (g >= tile_count()) { return; }  // the grid is a box and may have more groups than asked for
   let t = tile_at(g, ROWS, COLS);
@@ -172,8 +195,15 @@ inline std::string task_text(const Part& part) {
       for (int64_t n = 0; n < part.n; ++n) text += write(m, n);
     }
   };
-  each([](int64_t m, int64_t n) { return formatted("  var s{}_{}: Sums;\n", m, n); });
-  text += R"(  for (var k = k_range.x; k < k_range.y; k += STEP) {
+  if (half_sums) {
+    each([](int64_t m, int64_t n) { return formatted("  var total{}_{}: Totals;\n", m, n); });
+    text += "  for (var first = k_range.x; first < k_range.y; first += HALF_SUMS) {\n";
+    text += "  let k_end = min(first + HALF_SUMS, k_range.y);\n";
+  } else {
+    text += "  let first = k_range.x;\n  let k_end = k_range.y;\n";
+  }
+  each([](int64_t m, int64_t n) { return formatted("  var s{}_{} = Sums();\n", m, n); });
+  text += R"(  for (var k = first; k < k_end; k += STEP) {
     workgroupBarrier();
     a_fill(&a_lines, &a_scales, k, k_range.y, lane);
     b_fill(&b_lines, &b_scales, k, k_range.y, lane);
@@ -189,14 +219,22 @@ inline std::string task_text(const Part& part) {
       text += formatted("        s{0}_{1} = multiplied(a{0}, b{1}, s{0}_{1});\n", m, n);
   }
   text += "      }\n    }\n  }\n";
-  each([](int64_t m, int64_t n) {
+  each([&](int64_t m, int64_t n) {
     return formatted(R"(  if (subgroup < SUBGROUPS) {{ keep(subgroup * UNIT_M * UNIT_N, UNIT_N, s{0}_{1}); }}
   workgroupBarrier();
-  put_units(t, {0}u * UNIT_M, {1}u * UNIT_N, lane);
+  {2}
   workgroupBarrier();
 )",
-                     m, n);
+                     m, n,
+                     half_sums ? formatted("take_over(&total{}_{}, lane);", m, n)
+                               : formatted("put_units(t, {}u * UNIT_M, {}u * UNIT_N, lane);", m, n));
   });
+  if (half_sums) {
+    text += "  }\n";
+    each([](int64_t m, int64_t n) {
+      return formatted("  put_totals(t, {0}u * UNIT_M, {1}u * UNIT_N, &total{0}_{1}, lane);\n", m, n);
+    });
+  }
   return text + "}\n";
 }
 
@@ -204,7 +242,7 @@ inline std::string task_text(const Part& part) {
 // exact to the precision that is asked for.
 inline bool can_use(const Product& p, const SubgroupMatrix& unit) {
   if (p.fours) return unit.component == *p.fours && device_bytes(unit.result) == 4;
-  if (p.sum_type() != DType::f32 || unit.result != DType::f32) return false;
+  if (p.sum_type() != DType::f32 || unit.result != (p.half_sums ? DType::f16 : DType::f32)) return false;
   if (unit.component == DType::f32) return !p.halved;
   return unit.component == DType::f16 &&
          (p.halved || (p.a->dtype() == DType::f16 && p.b->dtype() == DType::f16));
@@ -236,6 +274,9 @@ inline Shape shape_of(const Caps& caps, const SubgroupMatrix& unit, int64_t rows
 // reaches), of GPUs guessed from what makers say of their units.
 inline Share share_of(const Caps& caps, const SubgroupMatrix& unit) {
   if (caps.emulated_matrices) return {.cpu = 0.01, .gpu = 0.01};
+  // Sums of f16 are twice as fast on many NVIDIA parts and no faster elsewhere; their way into f32 takes
+  // time.
+  if (unit.result == DType::f16) return {.cpu = 0.1, .gpu = caps.family == GpuFamily::nvidia ? 4.5 : 2.5};
   return {.cpu = 0.12, .gpu = unit.component == DType::f32 ? 1.0 : 3.0};
 }
 
@@ -256,7 +297,7 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
       const double preferred = target.prefers_f32_units && unit.component == DType::f32 ? 1e-3 : 1;
       out.push_back({estimate_ns(r, p, share_of(caps, unit)) * reads * p.padding(rows, cols) * preferred,
                      {{"FACTORS", to_u32(8 * device_bytes(unit.component))},
-                      {"SUMS", to_u32(8 * device_bytes(unit.result))},
+                      {kSums, to_u32(8 * device_bytes(unit.result))},
                       {"M", unit.m},
                       {"N", unit.n},
                       {"K", unit.k},
@@ -270,7 +311,7 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
 inline const SubgroupMatrix& unit_of(const Caps& caps, const Product& p, const Candidate& c) {
   const auto found = std::ranges::find_if(caps.subgroup_matrices, [&](const SubgroupMatrix& s) {
     return can_use(p, s) && 8 * device_bytes(s.component) == c.at("FACTORS") &&
-           8 * device_bytes(s.result) == c.at("SUMS") && s.m == c.at("M") && s.n == c.at("N") &&
+           8 * device_bytes(s.result) == c.at(kSums) && s.m == c.at("M") && s.n == c.at("N") &&
            s.k == c.at("K");
   });
   check(found != caps.subgroup_matrices.end(), "a candidate is of one of the device's units");
@@ -301,29 +342,36 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   text += kConstants;
   text += for_operand(p.a->along_k() ? kStageAlongK : kStageAlongLines, "a");
   text += for_operand(p.b->along_k() ? kStageAlongK : kStageAlongLines, "b");
-  text += task_text(part);
+  if (p.half_sums) text += kTakenOver;
+  text += task_text(part, p.half_sums);
 
   const auto access = [&](const Load& load, const Extent& lines) {
     if (load.along_k()) return p.reads_four_k(load) ? Access::four_k : Access::one;
     return lines.begin % 4 == 0 && load.offers(Access::four_lines) ? Access::four_lines : Access::one;
   };
+  SpecList specs = {spec_value("UNIT_M", unit.m),
+                    spec_value("UNIT_N", unit.n),
+                    spec_value("UNIT_K", to_u32(unit.k / packed)),
+                    spec_value("ROWS", to_u32(rows)),
+                    spec_value("COLS", to_u32(cols)),
+                    spec_value("STEP", to_u32(s.step)),
+                    spec_value("STRIDE", to_u32(s.stride)),
+                    spec_value("WIDTH", matrix_width(caps)),
+                    spec_value("a_WHOLE_FOURS", p.fours_of_k()),
+                    spec_value("b_WHOLE_FOURS", p.fours_of_k())};
+  if (p.half_sums) specs.push_back(spec_value("HALF_SUMS", to_u32(kHalfSums)));
   const std::string id = formatted("{} {} {}x{} {}", to_string(unit.component), to_string(unit.result),
                                    part.m, part.n, joined(matrix_fragments(caps)));
-  return make_dispatch(
-      l, p,
-      {.name = "matrix",
-       .wgsl = text,
-       .id = id,
-       .a = access(*p.a, p.region.rows),
-       .b = access(*p.b, p.region.cols),
-       .four_columns = true,
-       .tile_rows = rows,
-       .tile_cols = cols,
-       .specs = {spec_value("UNIT_M", unit.m), spec_value("UNIT_N", unit.n),
-                 spec_value("UNIT_K", to_u32(unit.k / packed)), spec_value("ROWS", to_u32(rows)),
-                 spec_value("COLS", to_u32(cols)), spec_value("STEP", to_u32(s.step)),
-                 spec_value("STRIDE", to_u32(s.stride)), spec_value("WIDTH", matrix_width(caps)),
-                 spec_value("a_WHOLE_FOURS", p.fours_of_k()), spec_value("b_WHOLE_FOURS", p.fours_of_k())}});
+  return make_dispatch(l, p,
+                       {.name = "matrix",
+                        .wgsl = text,
+                        .id = id,
+                        .a = access(*p.a, p.region.rows),
+                        .b = access(*p.b, p.region.cols),
+                        .four_columns = true,
+                        .tile_rows = rows,
+                        .tile_cols = cols,
+                        .specs = std::move(specs)});
 }
 
 inline constexpr Loop kLoop{kMatrix, applies, candidates, make};

@@ -251,7 +251,10 @@ void lower(Lowering& l, std::string_view op, Product p) {
   const Choice choice =
       choose(target, op, loops(), typical(target, p), [&] { return other_forms(target, p); });
   const std::string_view form = choice.candidate.form;
-  if (has_words(form, kHalved)) p = into_halves(l, std::move(p));
+  if (has_words(form, kHalved)) {
+    const bool half_sums = choice.candidate.at(kSums) == 16;
+    p = into_halves(l, std::move(p), half_sums ? Halves::factors_and_sums : Halves::factors);
+  }
   p = has_words(form, kPaneled) ? into_panels(l, std::move(p)) : in_form(std::move(p), form);
   if (has_words(form, kSplitK)) {
     // Its last word.

@@ -123,6 +123,7 @@ struct Product {
   // i32[batch, lines] of lines that are no f16 anyway, which need none.
   bool may_round = false;  // if the precision allows it: the op is one of which verification knows that
   bool halved = false;
+  bool half_sums = false;  // and sums are of f16: every line has an exponent then
   Operand a_exponents = {}, b_exponents = {};
 
   // All ops with products share what is measured.
@@ -187,6 +188,10 @@ inline constexpr std::string_view kDot4 = "dot4";
 
 // With factors that are rounded to f16, on matrix units, where the precision allows it (halves.cpp).
 inline constexpr std::string_view kHalved = "halved";
+// How many bits the sums of matrix units have (a constant of candidates), and how many products are summed in
+// f16 before an f32 takes them over.
+inline constexpr std::string_view kSums = "SUMS";
+inline constexpr int64_t kHalfSums = 128;
 
 // All forms but the product as it is.
 std::vector<Form<Product>> other_forms(const Target& target, const Product& p);
