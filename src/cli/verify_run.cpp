@@ -62,8 +62,7 @@ Verification verify_run(Executable& exe, const RunSetup& setup, const NamedTenso
   Progress progress("computing the graph on the CPU, nodes");
   out.outputs = verify_outputs(
       setup.graph, setup.leaves.all(), outputs,
-      [&](int64_t done, int64_t all) { progress.update(done, all); },
-      rounding);
+      [&](int64_t done, int64_t all) { progress.update(done, all); }, rounding);
   return out;
 }
 
@@ -100,8 +99,11 @@ Json to_json(const Verification& result) {
       {{"nodes_agree", result.agree}, {"nodes_not_checked", result.skipped}, {"outputs", outputs}});
   Json rounded = Json::array();
   for (const NodeCheck& c : result.rounded)
-    rounded.add(
-        Json::object({{"node", c.node}, {"op", c.op}, {"precision", rlx::to_string(c.rounding)}, {"max_error", c.max_error}, {"bound", c.bound}}));
+    rounded.add(Json::object({{"node", c.node},
+                              {"op", c.op},
+                              {"precision", rlx::to_string(c.rounding)},
+                              {"max_error", c.max_error},
+                              {"bound", c.bound}}));
   out.set("rounded_nodes", rounded);
   if (!result.bad) return out;
   Json node = json_of(*result.bad);

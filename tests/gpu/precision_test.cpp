@@ -16,6 +16,7 @@
 #include "rlx/diagnostics.h"
 #include "rlx/graph.h"
 #include "rlx/ops/convolution.h"
+#include "rlx/ops/elementwise.h"
 #include "rlx/ops/linear_algebra.h"
 #include "rlx/ops/rearrange.h"
 #include "tests/support/devices.h"
@@ -252,9 +253,9 @@ TEST_P(Rounded, DecodesWeights) {
 // Sums of f16 would otherwise be tested by a bound that sums of f32 keep as well.
 TEST_P(Rounded, SumsAsItSays) {
   double square = 0, of = 0;
-  for (const Part& part : check([](std::mt19937& random, int64_t, int64_t) { return 2 + uniform(random); },
-                                [](std::mt19937& random, int64_t, int64_t) { return 2 + uniform(random); }, 16,
-                                16, 1024)) {
+  for (const Part& part :
+       check([](std::mt19937& random, int64_t, int64_t) { return 2 + uniform(random); },
+             [](std::mt19937& random, int64_t, int64_t) { return 2 + uniform(random); }, 16, 16, 1024)) {
     square += part.error * part.error;
     of += part.of * part.of;
   }
@@ -283,18 +284,18 @@ TEST_P(Rounded, ScalesFactorsOfHalves) {
   const Values w = made(n, depth, sign, 0);
   Graph g;
   const Value b = transpose(g.param("w", DType::f16, {n, depth}), {1, 0});
-  g.output("y", cast(matmul(g.param("x", DType::f16, {m, depth}), b), DType::f32));
+  g.output("y", cast(matmul(cast(g.input("x", DType::f32, {m, depth}), DType::f16), b), DType::f32));
   Executable exe = compile(g, device(), rounding(precision()));
-  exe.set_param("x", Tensor::of({m, depth}, x));
   exe.set_param("w", Tensor::of({n, depth}, w));
-  const Tensor y = exe.run({}).at("y");
+  const Tensor y = exe.run({{"x", Tensor::of({m, depth}, x)}}).at("y");
   ASSERT_TRUE(has_kernel(exe, kernel_of(precision())));
   expect_within_bound(precision(), x, w, y, m, n, depth);
 }
 
 INSTANTIATE_TEST_SUITE_P(Units, Rounded,
-                         ::testing::Values(Rounding{false, Precision::mixed}, Rounding{true, Precision::mixed},
-                                           Rounding{false, Precision::fast}, Rounding{true, Precision::fast}),
+                         ::testing::Values(Rounding{false, Precision::mixed},
+                                           Rounding{true, Precision::mixed}, Rounding{false, Precision::fast},
+                                           Rounding{true, Precision::fast}),
                          [](const auto& test) {
                            return formatted("{}_{}", to_string(test.param.precision),
                                             test.param.emulated ? "emulated" : "real");

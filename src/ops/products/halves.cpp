@@ -15,7 +15,7 @@ namespace {
 
 // One workgroup a line, of which b is not read.
 constexpr std::string_view kWgsl = R"(const LANES: u32 = 64u;
-const TOP: i32 = 14;  //@ spec
+const TOP: u32 = 14u;  //@ spec
 var<workgroup> largest: array<f32, LANES>;
 
 @compute @workgroup_size(LANES)
@@ -43,7 +43,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
   if (lane > 0u) { return; }
   // The exponent of 0 and of subnormal numbers is -127; 2^126 is the largest power that has a reciprocal.
   let exponent = i32(bitcast<u32>(largest[0]) >> 23u) - 127;
-  put(t, t.row, 0u, f32(select(min(TOP - exponent, 126), 0, largest[0] == 0.0)));
+  put(t, t.row, 0u, f32(select(min(i32(TOP) - exponent, 126), 0, largest[0] == 0.0)));
 }
 )";
 
