@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "rlx/device.h"
@@ -77,6 +78,11 @@ struct CompileOptions {
   // The same inputs give the same bits in every run on one device. Off: kernels whose sums depend on the
   // order in which invocations arrive may be used too, as scatters of floats have them.
   bool deterministic = true;
+  // About how long one submit may keep the device, in milliseconds: a plan that is estimated to take longer
+  // is cut into several, and so are products and attention. Windows resets a GPU that does not answer for two
+  // seconds, and with it everything on it is lost. 0: no bound; absent: 300, and no bound where the CPU
+  // computes. $RLX_SUBMIT_MS replaces it.
+  std::optional<int64_t> submit_ms = {};
   // Inputs that feed() keeps on the device must still be given to every run. Also
   // $RLX_WGPU_FORCE_INPUT_UPLOAD.
   bool force_input_upload = false;

@@ -56,6 +56,8 @@ struct Target {
   bool prefers_f32_units = false;
   // A kernel whose result depends on the order in which invocations arrive must not apply.
   bool deterministic = true;
+  // How long a submit, and so a dispatch, may be estimated to take; 0: as long as it wants.
+  double longest_ns = 0;
   // The graph has symbols: kernels are made for classes of sizes instead of for one exactly, so that a run
   // with others finds them compiled.
   bool sizes_vary = false;

@@ -127,6 +127,33 @@ void Executable::Impl::note_run(const DevicePlan& plan) {
 
 void Executable::Impl::submit(const DevicePlan& plan, std::span<const size_t> commands, const gpu::Work& work,
                               std::vector<DispatchReport>* times) {
+  const double longest = plan.longest_ns();
+  if (longest == 0 || (commands.empty() && plan.expected_ns() <= longest))
+    return submit_piece(plan, {commands, 0}, work, times);
+  gpu::Work piece = work;
+  size_t first = 0;
+  double ns = 0;
+  for (size_t i = 0; i < work.dispatches.size(); ++i) {
+    const double next = plan.expected_ns(Piece{commands, i}.step(0));
+    if (i > first && ns + next > longest) {
+      piece.dispatches = work.dispatches.subspan(first, i - first);
+      piece.after = {};
+      piece.readback = nullptr;
+      submit_piece(plan, {commands, first}, piece, times);
+      piece.before = {};
+      first = i;
+      ns = 0;
+    }
+    ns += next;
+  }
+  piece.dispatches = work.dispatches.subspan(first);
+  piece.after = work.after;
+  piece.readback = work.readback;
+  submit_piece(plan, {commands, first}, piece, times);
+}
+
+void Executable::Impl::submit_piece(const DevicePlan& plan, const Piece& of, const gpu::Work& work,
+                                    std::vector<DispatchReport>* times) {
   ++submits;
   const bool traces = diagnostics && diagnostics->traces();
   if ((!times && !traces) || work.dispatches.empty()) {
@@ -134,7 +161,7 @@ void Executable::Impl::submit(const DevicePlan& plan, std::span<const size_t> co
     return;
   }
   const double start_us = traces ? diagnostics->now_us() : 0;
-  std::vector<DispatchReport> part = submit_timed(plan, commands, work);
+  std::vector<DispatchReport> part = submit_timed(plan, of, work);
   if (traces) diagnostics->timed(start_us, part);
   if (!times) return;
   // After those of the submits before: what the host does in between is not a dispatch's time.
@@ -152,13 +179,12 @@ void Executable::Impl::report_run(const DevicePlan& plan) {
                    [&](std::string_view node, int32_t output) { return plan.read_value(node, output); });
 }
 
-std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& plan,
-                                                           std::span<const size_t> commands,
+std::vector<DispatchReport> Executable::Impl::submit_timed(const DevicePlan& plan, const Piece& of,
                                                            const gpu::Work& work) {
   const std::vector<gpu::DispatchTime> times = device_side->store->device->submit_timed(work);
   std::vector<DispatchReport> out;
   for (size_t i = 0; i < times.size(); ++i) {
-    const size_t step = commands.empty() ? i : commands[i];
+    const size_t step = of.step(i);
     const BoundDispatch& d = plan.dispatches()[step];
     out.push_back({plan.names()[static_cast<size_t>(d.node)].name, d.kernel->name, d.variant.text(),
                    times[i].begin_ns - times[0].begin_ns, times[i].end_ns - times[0].begin_ns,
@@ -178,7 +204,8 @@ std::shared_ptr<Executable::Impl::ActiveRun> Executable::Impl::launch(const RunR
   const std::shared_ptr<Context::Impl>& context = context_of(request.context);
   const std::shared_ptr<DevicePlan> plan = device_side->store->with_room(
       {this, context.get()}, [&] { return device_side->plans.find(device_side->symbols); });
-  if (plan && device_side->weights.is_loaded() && Runner::is_one_submit(*device_side->store->device, *plan)) {
+  if (plan && device_side->weights.is_loaded() &&
+      Runner::waits_for_nothing(*device_side->store->device, *plan)) {
     // The steps of go(), with nothing to wait for: nothing is allocated.
     request.caller.add_data();
     check_inputs(*plan, request.inputs);

@@ -27,6 +27,8 @@ CompileOptions with_environment(CompileOptions options) {
   }
   if (options.precision == Precision::exact && env_flag("RLX_WGPU_COOP_F16_VK_ENABLE"))
     options.precision = Precision::mixed;
+  if (options.precision == Precision::mixed && env_flag("RLX_WGPU_COOP_F16_VK_NO_F32ACC"))
+    options.precision = Precision::fast;
   MatrixUnitOptions& units = options.matrix_units;
   units.f16 &= !env_flag("RLX_WGPU_NO_COOP_F16_VK") && !env_flag("RLX_WGPU_COOP_F16_VK_DISABLE");
   units.f32 &= !env_flag("RLX_WGPU_NO_COOP_F32");
@@ -35,6 +37,7 @@ CompileOptions with_environment(CompileOptions options) {
   options.packed_attention &= !env_flag("RLX_WGPU_NO_PACKED_BSHD_ATTN");
   options.matmul_f32_only |= env_flag("RLX_WGPU_MATMUL_F32_ONLY");
   options.force_input_upload |= env_flag("RLX_WGPU_FORCE_INPUT_UPLOAD");
+  if (!env_text("RLX_SUBMIT_MS").empty()) options.submit_ms = env_number("RLX_SUBMIT_MS", 0);
   options.debug = with_environment(std::move(options.debug));
   // Values that are inspected after a run must not be overwritten during it.
   options.keep_intermediates |= options.debug.nan_trace || options.debug.dump_nodes != 0;
@@ -64,12 +67,14 @@ ForcedVariants forced_kernels(const CompileOptions& options) {
 }  // namespace
 
 Target make_target(const Caps& caps, const CompileOptions& options) {
-  Target target{.caps = caps,
-                .precision = options.matmul_f32_only ? Precision::exact : options.precision,
-                .rounds_factors = options.matrix_units.round,
-                .prefers_f32_units = options.matrix_units.force_f32,
-                .deterministic = options.deterministic,
-                .forced = forced_kernels(options)};
+  Target target{
+      .caps = caps,
+      .precision = options.matmul_f32_only ? Precision::exact : options.precision,
+      .rounds_factors = options.matrix_units.round,
+      .prefers_f32_units = options.matrix_units.force_f32,
+      .deterministic = options.deterministic,
+      .longest_ns = 1e6 * static_cast<double>(options.submit_ms.value_or(caps.software() ? 0 : 300)),
+      .forced = forced_kernels(options)};
   std::erase_if(target.caps.subgroup_matrices, [&](const SubgroupMatrix& unit) {
     return (unit.component == DType::f16 && !options.matrix_units.f16) ||
            (unit.component == DType::f32 && !options.matrix_units.f32);
@@ -89,6 +94,10 @@ void check_caps(const CompileOptions& options, const Caps& caps) {
 }
 
 void check_options(const Graph& source, const CompileOptions& options) {
+  if (options.submit_ms.value_or(0) < 0) {
+    fail(ErrorKind::invalid_argument, "submit_ms is {}; it is a time in milliseconds, or 0 for no bound",
+         *options.submit_ms);
+  }
   if (options.max_plans < 1)
     fail(ErrorKind::invalid_argument, "max_plans is {}; at least one plan is kept", options.max_plans);
   const auto symbols = source.symbols();

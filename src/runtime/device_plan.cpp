@@ -23,7 +23,8 @@ DevicePlan::DevicePlan(const Weights& weights, const Target& target, ResizablePr
       weights_(weights),
       target_(target),
       lowered_(std::move(lowered)),
-      plan_(std::move(plan)) {
+      plan_(std::move(plan)),
+      rates_(rates_of(target.caps)) {
   for (int64_t bytes : plan_.buffers) {
     buffers_.push_back(create_storage(*device_, bytes, label_of(graph())));
   }
@@ -44,7 +45,13 @@ DevicePlan::DevicePlan(const Weights& weights, const Target& target, ResizablePr
       device_, std::move(plan_.dispatches), std::move(pipelines),
       [this](int32_t id) -> const gpu::Buffer& { return buffer(id); },
       Commands::StateIds{weights.weight_buffers(), weights.fixed_buffers()});
+  expect();
   make_slots();
+}
+
+void DevicePlan::expect() {
+  expected_ns_ = 0;
+  for (size_t i = 0; i < dispatches().size(); ++i) expected_ns_ += expected_ns(i);
 }
 
 const gpu::Buffer& DevicePlan::buffer(int32_t id) const {
@@ -259,6 +266,7 @@ std::optional<std::string> DevicePlan::relower_nodes(const std::vector<int32_t>&
   relowered_ += std::ssize(relowering_.nodes);
   for (Relowered::Node& node : relowering_.nodes) adopt(node);
   commands_->flush();
+  expect();
   size_slots();
   return std::nullopt;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "kernels/expected_time.h"
 #include "plan/plan.h"
 #include "rlx/report.h"
 #include "runtime/commands.h"
@@ -73,6 +74,11 @@ class DevicePlan {
   // Where a word lies that the host reads.
   Placement place_of(int32_t storage) const { return plan_.placements[static_cast<size_t>(storage)]; }
   const std::vector<BoundDispatch>& dispatches() const { return commands_->dispatches(); }
+  // How long a run, and each of commands(), are estimated to take, and how long a submit may
+  // (Target::longest_ns).
+  double expected_ns() const { return expected_ns_; }
+  double expected_ns(size_t command) const { return rlx::expected_ns(rates_, dispatches()[command]); }
+  double longest_ns() const { return target_.longest_ns; }
   // The words for overflow; zeros at the start of a run.
   OverflowWords overflow() const;
   // What a node of the graph holds, after a run of a plan that keeps intermediates.
@@ -93,6 +99,7 @@ class DevicePlan {
     std::vector<size_t> starts;  // of each dispatch, from `first`; one more at the end
   };
 
+  void expect();
   void make_slots();
   void size_slots();
   std::optional<std::string> relower_nodes(const std::vector<int32_t>& nodes);
@@ -111,6 +118,8 @@ class DevicePlan {
   std::unique_ptr<Commands> commands_;
   std::vector<Bound> bound_;  // by work
   bool has_segments_ = false;
+  Rates rates_;
+  double expected_ns_ = 0;
   std::vector<InputSlot> inputs_;
   std::vector<OutputSlot> outputs_;
   SymbolValues run_values_;  // of run symbols, for which the nodes that depend on them are lowered

@@ -117,9 +117,17 @@ struct Executable::Impl final : StoreUser {
   void add_feeds(const DevicePlan& plan);
   // Once the last submit of a run has been made.
   void note_run(const DevicePlan& plan);
-  // The commands of the plan, or all if none are given.
+  // The commands of the plan, or all if none are given, in as many submits as keep each of them short.
   void submit(const DevicePlan& plan, std::span<const size_t> commands, const gpu::Work& work,
               std::vector<DispatchReport>* times);
+  // Which of the plan's commands a submit has: those from `first` on, of these or of all if these are none.
+  struct Piece {
+    std::span<const size_t> commands;
+    size_t first;
+    size_t step(size_t i) const { return commands.empty() ? first + i : commands[first + i]; }
+  };
+  void submit_piece(const DevicePlan& plan, const Piece& of, const gpu::Work& work,
+                    std::vector<DispatchReport>* times);
   // A run from the call to its last submit, where something has to be waited for in between: pipelines,
   // loading, words that the host reads.
   struct ActiveRun;
@@ -129,9 +137,7 @@ struct Executable::Impl final : StoreUser {
   Task<> go(ActiveRun& run);
   // Waits until all submits of such a run have been made: its plan, states and params are its own until then.
   void finish_active() override;
-  // The times of these commands of the plan, or of all if none are given.
-  std::vector<DispatchReport> submit_timed(const DevicePlan& plan, std::span<const size_t> commands,
-                                           const gpu::Work& work);
+  std::vector<DispatchReport> submit_timed(const DevicePlan& plan, const Piece& of, const gpu::Work& work);
   void report_run(const DevicePlan& plan);
   PlanReport plan_report(const DevicePlan& plan) const;
   std::string plan_text(const DevicePlan& plan) const;

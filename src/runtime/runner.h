@@ -27,8 +27,8 @@ class Runner {
     ~Submitter() = default;
   };
 
-  // Whether the whole run is one submit of plan.commands(), with nothing to wait for.
-  static bool is_one_submit(const gpu::Device& device, const DevicePlan& plan) {
+  // Whether a run submits plan.commands() and needs to wait for nothing before.
+  static bool waits_for_nothing(const gpu::Device& device, const DevicePlan& plan) {
     return !plan.has_segments() && !device.is_first_run(plan.commands());
   }
 

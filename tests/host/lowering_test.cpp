@@ -467,7 +467,9 @@ TEST(Options, PrecisionsHaveNames) {
 class Environment : public ::testing::Test {
  protected:
   void TearDown() override {
-    for (const char* name : {"RLX_PRECISION", "RLX_WGPU_MATMUL_F32_ONLY"}) unsetenv(name);
+    for (const char* name :
+         {"RLX_PRECISION", "RLX_WGPU_MATMUL_F32_ONLY", "RLX_WGPU_COOP_F16_VK_NO_F32ACC", "RLX_SUBMIT_MS"})
+      unsetenv(name);
   }
   static Precision precision(const CompileOptions& options) {
     return make_target({}, with_environment(options)).precision;
@@ -486,6 +488,25 @@ TEST_F(Environment, NamesThePrecision) {
   setenv("RLX_PRECISION", "", 1);
   unsetenv("RLX_WGPU_MATMUL_F32_ONLY");
   EXPECT_EQ(precision({}), Precision::exact);
+}
+
+TEST_F(Environment, AllowsSumsOfHalvesWhereFactorsMayBe) {
+  setenv("RLX_WGPU_COOP_F16_VK_NO_F32ACC", "1", 1);
+  EXPECT_EQ(precision({.precision = Precision::mixed}), Precision::fast);
+  EXPECT_EQ(precision({}), Precision::exact);
+}
+
+TEST_F(Environment, BoundsSubmits) {
+  const auto longest = [](AdapterKind kind, const CompileOptions& options) {
+    return make_target({.kind = kind}, with_environment(options)).longest_ns;
+  };
+  EXPECT_EQ(longest(AdapterKind::discrete, {}), 300e6);
+  EXPECT_EQ(longest(AdapterKind::cpu, {}), 0);
+  EXPECT_EQ(longest(AdapterKind::cpu, {.submit_ms = 20}), 20e6);
+  EXPECT_EQ(longest(AdapterKind::discrete, {.submit_ms = 0}), 0);
+  setenv("RLX_SUBMIT_MS", "50", 1);
+  EXPECT_EQ(longest(AdapterKind::discrete, {.submit_ms = 0}), 50e6);
+  EXPECT_EQ(longest(AdapterKind::cpu, {}), 50e6);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "kernels/attention_cache.wgsl.h"
 #include "kernels/binder.h"
+#include "kernels/expected_time.h"
 #include "ops/attention/attention_problem.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/linear_algebra/matmul.h"
@@ -108,13 +109,16 @@ AttentionProblem out_of_cache(Lowering& l, AttentionProblem p) {
   return p;
 }
 
-// Halves the problem until its operands can be bound: batches first, then heads, then queries. If a
-// query cannot be bound with all its keys, these are copied out of their cache, or processed in parts.
+// Halves the problem until its operands can be bound, and a dispatch does not take too long: batches first,
+// then heads, then queries. If a query cannot be bound with all its keys, these are copied out of their
+// cache, or processed in parts.
 void emit_parts(Lowering& l, const AttentionVariant& variant, const AttentionProblem& p) {
   Dispatch d = make_attention(l, variant, p);
-  if (fits(d, l.caps())) {
+  const bool can_bind = fits(d, l.caps());
+  if (can_bind && (is_short(d, l.target()) || p.batch() * p.kv_heads() * p.rows() == 1)) {
     l.emit(std::move(d));
-  } else if (p.batch() * p.kv_heads() == 1 && !fits(make_attention(l, variant, first_query(p)), l.caps())) {
+  } else if (!can_bind && p.batch() * p.kv_heads() == 1 &&
+             !fits(make_attention(l, variant, first_query(p)), l.caps())) {
     if (p.is_cached()) return emit_parts(l, variant, gathered(l, out_of_cache(l, p)));
     emit_over_keys(l, p);
   } else {

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "kernels/binder.h"
 #include "kernels/dispatch_limit.h"
+#include "kernels/expected_time.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/products/halves.h"
 #include "ops/products/load_strided.h"
@@ -49,8 +50,9 @@ class Cutter {
     const auto good = [&](const Dispatch& d) {
       return fits(d, l_.caps()) && (!cut_encoded || encoded_are_whole(d, l_.caps()));
     };
-    if (good(whole)) return std::vector{std::move(whole)};
-    if (!good(make(part(p, smallest(p.region))))) return std::nullopt;
+    const bool can_bind = good(whole);
+    if (can_bind && is_short(whole, l_.target())) return std::vector{std::move(whole)};
+    if (!can_bind && !good(make(part(p, smallest(p.region))))) return std::nullopt;
     // Cut in half along the axis for which the halves touch the least memory.
     Region low, high;
     std::optional<double> least;
@@ -67,6 +69,7 @@ class Cutter {
       low = first;
       high = second;
     }
+    if (!least && can_bind) return std::vector{std::move(whole)};
     if (!least) return std::nullopt;
     std::optional<std::vector<Dispatch>> out = regions(part(p, low));
     std::optional<std::vector<Dispatch>> rest = out ? regions(part(p, high)) : std::nullopt;
