@@ -250,6 +250,33 @@ TEST_P(Rounded, DecodesWeights) {
   expect_within_bound(precision(), x, decoded, y, m, n, depth);
 }
 
+// Products of one x, which passes put together, with an output for each.
+TEST_P(Rounded, WritesSeveralOutputs) {
+  constexpr int64_t m = 6, depth = 68;
+  const std::vector<int64_t> widths = {12, 8, 20};
+  const Values x = made(m, depth, times(70000), 13);
+  Graph g;
+  const Value in = g.input("x", DType::f32, {m, depth});
+  std::vector<Values> weights;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    weights.push_back(made(widths[i], depth, times(1e-6f), 14 + static_cast<uint32_t>(i)));
+    const Value w = g.param(formatted("w{}", i), DType::f32, {widths[i], depth});
+    g.output(formatted("y{}", i), matmul(in, transpose(w, {1, 0})));
+  }
+  Executable exe = compile(g, device(), rounding(precision()));
+  for (size_t i = 0; i < widths.size(); ++i)
+    exe.set_param(formatted("w{}", i), Tensor::of({widths[i], depth}, weights[i]));
+  const NamedTensors y = exe.run({{"x", Tensor::of({m, depth}, x)}});
+  EXPECT_EQ(std::ranges::count_if(exe.plan_report().run,
+                                  [&](const StepReport& s) {
+                                    return has_words(s.variant, kernel_of(precision())) &&
+                                           s.kernel.contains("matrix");
+                                  }),
+            1);
+  for (size_t i = 0; i < widths.size(); ++i)
+    expect_within_bound(precision(), x, weights[i], y.at(formatted("y{}", i)), m, widths[i], depth);
+}
+
 // Sums of f16 would otherwise be tested by a bound that sums of f32 keep as well.
 TEST_P(Rounded, SumsAsItSays) {
   double square = 0, of = 0;

@@ -103,6 +103,15 @@ Product typical(const Target& target, Product p) {
   return p;
 }
 
+std::vector<Form<Product>> rounded_forms(const Target& target, const Product& p) {
+  std::vector<Form<Product>> out;
+  for (const Halves halves : {Halves::factors, Halves::factors_and_sums}) {
+    if (const std::optional<Product> form = with_halves(target, p, halves))
+      out.push_back({typical(target, *form), kHalved, 1, halves_ns(rates_of(target.caps), p), {}, kMatrix});
+  }
+  return out;
+}
+
 std::vector<Form<Product>> other_forms(const Target& target, const Product& p) {
   const Rates r = rates_of(target.caps);
   std::vector<Form<Product>> out;
@@ -123,10 +132,7 @@ std::vector<Form<Product>> other_forms(const Target& target, const Product& p) {
       }
     }
   }
-  for (const Halves halves : {Halves::factors, Halves::factors_and_sums}) {
-    if (const std::optional<Product> form = with_halves(target, p, halves))
-      out.push_back({typical(target, *form), kHalved, 1, halves_ns(r, p), {}, kMatrix});
-  }
+  std::ranges::move(rounded_forms(target, p), std::back_inserter(out));
   if (const std::optional<Product> form = with_panels(target, p))
     out.push_back({typical(target, *form), kPaneled, 1, panels_ns(r, p)});
   return out;

@@ -225,6 +225,11 @@ void take_runs(Product& p) {
   check(p.run == 0 || p.size.k % p.run == 0, "runs divide k");
 }
 
+// The product for a candidate of rounded_forms.
+Product rounded(Lowering& l, Product p, const Candidate& candidate) {
+  return into_halves(l, std::move(p), candidate.at(kSums) == 16 ? Halves::factors_and_sums : Halves::factors);
+}
+
 Region everything(const Product& p) {
   return {{0, p.size.batch}, {0, p.size.m}, {0, p.size.n}, {0, p.size.k}};
 }
@@ -242,6 +247,16 @@ bool lower_bound(Lowering& l, std::string_view op, Product p) {
   p.region = everything(p);
   std::optional<std::vector<Dispatch>> parts = Cutter(l, op).regions(p);
   if (!parts) return false;
+  const Target& target = l.target();
+  if (target.precision != Precision::exact) {
+    const Choice choice = choose(
+        target, op, loops(), typical(target, p), [&] { return rounded_forms(target, p); }, /*part=*/true);
+    if (has_words(choice.candidate.form, kHalved)) {
+      p = rounded(l, std::move(p), choice.candidate);
+      Cutter(l, op, kHalved).lower(p, choice.make(l, p));
+      return true;
+    }
+  }
   for (Dispatch& d : *parts) l.emit(std::move(d));
   return true;
 }
@@ -254,10 +269,7 @@ void lower(Lowering& l, std::string_view op, Product p) {
   const Choice choice =
       choose(target, op, loops(), typical(target, p), [&] { return other_forms(target, p); });
   const std::string_view form = choice.candidate.form;
-  if (has_words(form, kHalved)) {
-    const bool half_sums = choice.candidate.at(kSums) == 16;
-    p = into_halves(l, std::move(p), half_sums ? Halves::factors_and_sums : Halves::factors);
-  }
+  if (has_words(form, kHalved)) p = rounded(l, std::move(p), choice.candidate);
   p = has_words(form, kPaneled) ? into_panels(l, std::move(p)) : in_form(std::move(p), form);
   if (has_words(form, kSplitK)) {
     // Its last word.

@@ -193,8 +193,9 @@ inline constexpr std::string_view kHalved = "halved";
 inline constexpr std::string_view kSums = "SUMS";
 inline constexpr int64_t kHalfSums = 128;
 
-// All forms but the product as it is.
+// All forms but the product as it is; and of these the ones with rounded factors, which any store can have.
 std::vector<Form<Product>> other_forms(const Target& target, const Product& p);
+std::vector<Form<Product>> rounded_forms(const Target& target, const Product& p);
 // The product, all of it, in a form; where that no longer fits it, as it is. Parts of k are up to the caller.
 Product in_form(Product p, std::string_view form);
 
