@@ -25,7 +25,7 @@ Graph fuse_quantized(const Graph& graph);
 // Without the minima in sizes that the capacities of symbols decide.
 Graph settle_minima(const Graph& graph);
 
-Graph remove_dead_code(const Graph& graph);
+Graph remove_dead_code(Graph graph);
 Graph merge_common_subexpressions(const Graph& graph);
 Graph fold_constants(const Graph& graph, int64_t max_elements);
 Graph canonicalize(const Graph& graph);

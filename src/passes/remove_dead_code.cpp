@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ir/run_sizes.h"
 #include "ir/subgraphs.h"
 #include "passes/passes.h"
@@ -5,7 +7,7 @@
 
 namespace rlx {
 
-Graph remove_dead_code(const Graph& graph) {
+Graph remove_dead_code(Graph graph) {
   std::vector<bool> live(static_cast<size_t>(graph.size()), false);
   for (const Graph::Output& out : graph.outputs()) live[static_cast<size_t>(out.value.node)] = true;
   const std::map<std::string, RunSymbol> sizes = run_symbols(graph);
@@ -25,6 +27,7 @@ Graph remove_dead_code(const Graph& graph) {
         live[static_cast<size_t>(size->second.node)] = true;
     }
   }
+  if (std::ranges::count(live, false) == 0) return graph;
   Rewriter rewriter(graph);
   for (int32_t id = 0; id < graph.size(); ++id) {
     if (live[static_cast<size_t>(id)]) rewriter.copy(id);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "base/checked.h"
 #include "base/fail.h"
@@ -16,16 +17,40 @@ uint64_t slot_bytes(size_t bytes) {
 
 }  // namespace
 
-std::vector<gpu::PipelineRequest> Commands::requests(std::span<const BoundDispatch> dispatches) {
-  std::vector<gpu::PipelineRequest> out;
+Commands::Requests Commands::requests(std::span<const BoundDispatch> dispatches) {
+  struct Known {
+    const Pattern* pattern;
+    size_t request;
+  };
+  std::unordered_map<const Kernel*, std::vector<Known>> known;  // to write no text twice: it takes a while
+  Requests out;
   for (const BoundDispatch& d : dispatches) {
-    gpu::PipelineRequest& request = out.emplace_back(d.kernel->name, module_text(*d.kernel, d.pattern));
+    std::vector<Known>& of_kernel = known[d.kernel.get()];
+    const auto like =
+        std::ranges::find_if(of_kernel, [&](const Known& k) { return *k.pattern == d.pattern; });
+    if (like != of_kernel.end()) {
+      out.of.push_back(like->request);
+      continue;
+    }
+    of_kernel.push_back({&d.pattern, out.all.size()});
+    out.of.push_back(out.all.size());
+    gpu::PipelineRequest& request = out.all.emplace_back(d.kernel->name, module_text(*d.kernel, d.pattern));
     request.bindings = {gpu::BindingKind::uniform, gpu::BindingKind::uniform};
     for (const BindingPattern& b : d.pattern.bindings)
       request.bindings.push_back(b.writable ? gpu::BindingKind::read_write : gpu::BindingKind::read);
   }
   return out;
 }
+
+namespace {
+
+std::vector<gpu::Pipeline> for_each(const std::vector<size_t>& of, const std::vector<gpu::Pipeline>& made) {
+  std::vector<gpu::Pipeline> out;
+  for (const size_t i : of) out.push_back(made[i]);
+  return out;
+}
+
+}  // namespace
 
 Commands::Step Commands::next_step(const BoundDispatch& d, uint64_t& bytes) {
   Step step;
@@ -110,7 +135,8 @@ void Commands::replace(size_t first, size_t count, std::vector<BoundDispatch> di
     steps.back().uniforms =
         std::make_shared<gpu::Buffer>(device_->create_buffer(gpu::BufferUse::uniform, size, "params"));
   }
-  std::vector<gpu::Pipeline> pipelines = device_->pipelines(requests(dispatches));
+  Requests wanted = requests(dispatches);
+  std::vector<gpu::Pipeline> pipelines = for_each(wanted.of, device_->pipelines(std::move(wanted.all)));
   for (size_t i = 0; i < steps.size(); ++i) {
     steps[i].pipeline = std::move(pipelines[i]);
     if (!uses_states(dispatches[i])) steps[i].group = make_group(steps[i], dispatches[i]);
@@ -190,14 +216,17 @@ void Commands::update(size_t i, BoundDispatch now) {
 Task<std::vector<gpu::Pipeline>> make_pipelines(gpu::Device& device,
                                                 std::span<const BoundDispatch> dispatches,
                                                 const std::vector<Program::NodeName>& names) {
-  gpu::PipelineBatch batch = device.start_pipelines(Commands::requests(dispatches));
+  Commands::Requests wanted = Commands::requests(dispatches);
+  gpu::PipelineBatch batch = device.start_pipelines(std::move(wanted.all));
   try {
     co_await batch;
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::invalid_argument && e.kind() != ErrorKind::internal) throw;
-    throw e.within(formatted("'{}'", names[static_cast<size_t>(dispatches[batch.failed()].node)].name));
+    const auto first = std::ranges::find(wanted.of, batch.failed()) - wanted.of.begin();
+    const BoundDispatch& failed = dispatches[static_cast<size_t>(first)];
+    throw e.within(formatted("'{}'", names[static_cast<size_t>(failed.node)].name));
   }
-  co_return batch.take();
+  co_return for_each(wanted.of, batch.take());
 }
 
 }  // namespace rlx

@@ -22,10 +22,15 @@ class Commands {
   struct StateIds {
     int32_t first, end;
   };
-  // The pipelines are those of requests(dispatches).
+  // `pipelines` has one for each dispatch.
   Commands(std::shared_ptr<gpu::Device> device, std::vector<BoundDispatch> dispatches,
            std::vector<gpu::Pipeline> pipelines, FindBuffer buffer, StateIds states = {0, 0});
-  static std::vector<gpu::PipelineRequest> requests(std::span<const BoundDispatch> dispatches);
+  // What the dispatches need, each once, and which of them every dispatch needs.
+  struct Requests {
+    std::vector<gpu::PipelineRequest> all;
+    std::vector<size_t> of;
+  };
+  static Requests requests(std::span<const BoundDispatch> dispatches);
 
   // Before a submit: the dispatches that use states are bound to those of this context. What is bound to
   // others is kept for the next time.

@@ -12,10 +12,11 @@ namespace {
 
 void add_steps(std::vector<ModuleSurvey::Module>& modules, std::span<const BoundDispatch> dispatches,
                const std::vector<Program::NodeName>& names, bool load) {
-  std::vector<gpu::PipelineRequest> requests = Commands::requests(dispatches);
-  for (size_t i = 0; i < requests.size(); ++i) {
+  const Commands::Requests requests = Commands::requests(dispatches);
+  for (size_t i = 0; i < dispatches.size(); ++i) {
+    const gpu::PipelineRequest& request = requests.all[requests.of[i]];
     const auto same = [&](const ModuleSurvey::Module& m) {
-      return m.request.wgsl == requests[i].wgsl && m.request.bindings == requests[i].bindings;
+      return m.request.wgsl == request.wgsl && m.request.bindings == request.bindings;
     };
     auto it = std::ranges::find_if(modules, same);
     if (it == modules.end()) {
@@ -26,7 +27,7 @@ void add_steps(std::vector<ModuleSurvey::Module>& modules, std::span<const Bound
                          .op = name.op,
                          .node = name.name,
                          .load = load,
-                         .request = std::move(requests[i])});
+                         .request = request});
       it = modules.end() - 1;
     }
     ++it->dispatches;
