@@ -38,6 +38,27 @@ std::string_view to_string(GpuFamily family) {
   return "other";
 }
 
+namespace {
+
+// What kernels can put together of arrays, and what some device has.
+void check_emulated(const SubgroupMatrix& unit) {
+  const auto side = [](uint32_t n) { return n == 8 || n == 16; };
+  const bool bytes = unit.component == DType::i8 || unit.component == DType::u8;
+  const uint32_t deepest = unit.component == DType::f32 ? 8 : bytes ? 32 : 16;
+  const bool sums = bytes ? unit.result == (unit.component == DType::i8 ? DType::i32 : DType::u32)
+                          : unit.result == DType::f32 || unit.result == unit.component;
+  const bool known = bytes || unit.component == DType::f32 || unit.component == DType::f16;
+  const bool depth = (side(unit.k) || unit.k == 32) && unit.k <= deepest;
+  if (known && sums && side(unit.m) && side(unit.n) && depth) return;
+  fail(ErrorKind::invalid_argument,
+       "matrix units of {} x {} x {} with components {} and results {} cannot be emulated: m and n are 8 or "
+       "16, k is 8, "
+       "16 or 32, at most 8 for f32 and 16 for f16; results are f32, f16 for f16, i32 for i8 and u32 for u8",
+       unit.m, unit.n, unit.k, to_string(unit.component), to_string(unit.result));
+}
+
+}  // namespace
+
 Caps lowered(Caps caps, const CapsOverride& limits) {
   if (limits.max_binding_bytes != 0 && limits.max_binding_bytes < kLeastBindingBytes) {
     fail(ErrorKind::invalid_argument, "bindings cannot be limited to {} bytes; the minimum is {}",
@@ -50,6 +71,7 @@ Caps lowered(Caps caps, const CapsOverride& limits) {
   lower(caps.max_buffer_bytes, limits.max_buffer_bytes);
   lower(caps.max_storage_buffers, limits.max_storage_buffers);
   lower(caps.max_workgroups_per_dimension, limits.max_workgroups_per_dimension);
+  for (const SubgroupMatrix& unit : limits.emulated_matrices) check_emulated(unit);
   if (!limits.emulated_matrices.empty()) {
     caps.subgroup_matrices = limits.emulated_matrices;
     caps.emulated_matrices = true;

@@ -234,6 +234,8 @@ void check_record_flags(const BenchOptions& o) {
   if (any && (!o.peer.empty() || o.growth))
     throw Misuse("--report and --check cannot be given with --peer or --growth");
   if (!o.with.empty() && o.check.empty()) throw Misuse("--with is for --check, which is not given");
+  if (!o.with.empty() && o.report.wanted())
+    throw Misuse("--with prints what differs as text; --json and --json-file are not for it");
   if (!o.with.empty() && (!o.record.empty() || !o.cases.empty()))
     throw Misuse("--with compares two files: nothing is measured, so there are no cases and no --report");
 }

@@ -167,7 +167,8 @@ std::string totals_text(const std::vector<Report>& reports) {
       failing += !m.failure.empty();
     }
   }
-  return formatted("{} modules: {} spill to memory, {} fail", modules, spilling, failing);
+  return formatted("{} module{}: {} spill{} to memory, {} fail{}", modules, modules == 1 ? "" : "s", spilling,
+                   spilling == 1 ? "s" : "", failing, failing == 1 ? "s" : "");
 }
 
 // For other programs: those that print code only by the way print their statistics too.
@@ -184,7 +185,12 @@ void run_gpu_report(const Options& o) {
     return;
   }
   const std::vector<const SimulatedGpu*> gpus = chosen_gpus(o.devices);
-  if (o.environment) return print_environment(gpus);
+  if (o.environment) {
+    if (!o.cases.empty() || o.report.wanted())
+      throw Misuse(
+          "--environment prints variables of a device, and nothing else: it takes no case and no --json");
+    return print_environment(gpus);
+  }
   std::vector<std::string> cases = o.cases;
   if (cases.empty()) cases.assign(measure::main_cases().begin(), measure::main_cases().end());
   check_outputs(o.report.outputs(), gpu_report_files(cases, o.graph));

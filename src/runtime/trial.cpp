@@ -53,10 +53,19 @@ std::vector<RefTensor> Trial::run_moved(const Node& n, const std::vector<const R
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]) continue;
     copies[i] = *inputs[i];
+    if (rounds_ && i < factors) round(copies[i]);
     move(copies[i], i < factors ? std::max(relative, factors_) : relative);
     moved[i] = &copies[i];
   }
   return run_reference(n, moved);
+}
+
+void Trial::round(RefTensor& t) {
+  for (double& x : t.real) {
+    int exponent = 0;
+    const double fraction = std::frexp(x, &exponent);
+    if (std::isfinite(x)) x = std::ldexp(std::nearbyint(std::ldexp(fraction, 11)), exponent - 11);
+  }
 }
 
 void Trial::move(RefTensor& t, double relative) {

@@ -94,7 +94,7 @@ NodeCheck check_node(const Executable& exe, const Graph& graph, int32_t id,
     pointers.push_back(n.inputs[i].is_absent() ? nullptr : &inputs[i]);
   const std::vector<RefTensor> want = run_reference(n, pointers);
   const Tolerance tolerance = n.op->tolerance(types);
-  const auto compare_all = [&](const std::vector<Movement>& moved) {
+  const auto compare_all = [&](const std::vector<Movement>& moved, const Tolerance& tolerance) {
     NodeCheck check{.node = n.name, .op = std::string(n.op->name()), .type = n.outputs[0].text()};
     for (size_t o = 0; o < want.size(); ++o) {
       compare_output(check, exe.value(n.name, static_cast<int32_t>(o)), want[o], tolerance,
@@ -104,12 +104,12 @@ NodeCheck check_node(const Executable& exe, const Graph& graph, int32_t id,
   };
   NodeCheck check;
   if (const auto found = rounded.find(n.name); found != rounded.end()) {
-    check = compare_all(measure(n, pointers, want, found->second));
+    check = compare_all(measure(n, pointers, want, found->second), {});
     check.rounding = found->second;
     return check;
   }
-  check = compare_all({});
-  if (check.wrong > 0) check = compare_all(measure(n, pointers, want, Precision::exact));
+  check = compare_all({}, tolerance);
+  if (check.wrong > 0) check = compare_all(measure(n, pointers, want, Precision::exact), tolerance);
   check.bound = 0;
   return check;
 }

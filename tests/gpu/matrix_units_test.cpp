@@ -17,6 +17,7 @@
 #include "tests/gpu/product_parts.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
+#include "tests/support/message.h"
 #include "tests/support/sample.h"
 
 namespace rlx::testing::product {
@@ -124,6 +125,47 @@ TEST_F(MatrixUnits, OfAttention) {
       EXPECT_TRUE(close(exe.run(inputs).at("y"), want, {.ulps = 16, .terms = 20, .scale = 8})) << kernel;
       EXPECT_TRUE(has_words(exe.plan_report().run[0].variant, kernel));
     }
+  }
+}
+
+// Weights are the sums of two factors, of which one may be 0, and values may be infinite.
+TEST_F(MatrixUnits, OfAttentionOverInfinities) {
+  if (!full_device().caps().shader_f16) GTEST_SKIP() << "the device has no f16";
+  const Graph g = parse_graph(R"(graph g {
+    %q = input : f16[1, 1, 16, 16]
+    %k = input : f16[1, 1, 32, 16]
+    %v = input : f16[1, 1, 32, 16]
+    %y = attention(%q, %k, %v)
+    output y = %y
+  })");
+  for (const double distance : {0.0, 2.0, 20.0, 60.0}) {  // between the score of key 3 and the others
+    for (const double odd : {1.0 / 0.0, -1.0 / 0.0}) {
+      std::vector<double> q(256, 0), k(512, 0), v(512, 1);
+      for (size_t i = 0; i < 256; i += 16) q[i] = 4;
+      k[48] = -distance;
+      for (size_t i = 48; i < 64; ++i) v[i] = odd;
+      const NamedTensors inputs = {{"q", Tensor::from_doubles(DType::f16, {1, 1, 16, 16}, q)},
+                                   {"k", Tensor::from_doubles(DType::f16, {1, 1, 32, 16}, k)},
+                                   {"v", Tensor::from_doubles(DType::f16, {1, 1, 32, 16}, v)}};
+      for (const Device* device : {&experimental_device(), &emulating_device()}) {
+        Executable exe = compile(g, *device, {.kernels = {{"attention", "matrix FACTORS=16"}}});
+        const Tensor y = exe.run(inputs).at("y");
+        EXPECT_TRUE(has_words(exe.plan_report().run[0].variant, "matrix"));
+        for (int64_t i = 0; i < y.elements(); ++i) ASSERT_EQ(y.real(i), odd) << distance << ", " << i;
+      }
+    }
+  }
+}
+
+TEST_F(MatrixUnits, ThatCannotBeEmulatedAreRefused) {
+  for (const SubgroupMatrix& unit : {SubgroupMatrix{DType::f16, DType::f32, 0, 0, 0},
+                                     {DType::f16, DType::f32, 12, 12, 12},
+                                     {DType::f32, DType::f32, 8, 8, 16},
+                                     {DType::i8, DType::u32, 8, 8, 32},
+                                     {DType::bf16, DType::f32, 16, 16, 16}}) {
+    DeviceOptions options;
+    options.limits.emulated_matrices = {unit};
+    EXPECT_SAYS(Device::open(options), "cannot be emulated: m and n are 8 or 16");
   }
 }
 

@@ -234,6 +234,44 @@ TEST_P(Rounded, VerifiesWithItsBound) {
   for (const OutputCheck& c : verify_outputs(g, leaves, y)) EXPECT_GT(c.wrong, 0);
 }
 
+// Constants are rounded alike: their errors add up.
+TEST_P(Rounded, VerifiesEqualNumbers) {
+  Graph g;
+  g.output("y", matmul(g.input("x", DType::f32, {8, 1024}), g.input("w", DType::f32, {1024, 8})));
+  CompileOptions options = rounding(precision());
+  options.keep_intermediates = true;
+  Executable exe = compile(g, device(), options);
+  const NamedTensors inputs = {{"x", Tensor::full(DType::f32, {8, 1024}, 1.0 / 3)},
+                               {"w", Tensor::full(DType::f32, {1024, 8}, 1e-9 / 3)}};
+  const NamedTensors y = exe.run(inputs);
+  ASSERT_TRUE(has_kernel(exe, kernel_of(precision())));
+  const std::vector<NodeCheck> checks = verify_nodes(exe);
+  for (const NodeCheck& c : checks)
+    EXPECT_EQ(c.wrong, 0) << c.node << ": " << c.max_error << " of " << c.allowed;
+  EXPECT_LT(std::ranges::max(checks, {}, &NodeCheck::bound).bound, 1e-8);  // of 1.1e-7
+  for (const OutputCheck& c : verify_outputs(g, inputs, y, {}, precision()))
+    EXPECT_EQ(c.wrong, 0) << to_text(c);
+}
+
+// In parts, since a submit may take a millisecond alone: each of them has rounded factors.
+TEST_P(Rounded, StaysRightInParts) {
+  constexpr int64_t m = 200, n = 132, depth = 200;
+  const Values x = made(m, depth, of_any_scale, 20);
+  const Values w = made(n, depth, of_any_scale, 21);
+  Graph g;
+  g.output("y", matmul(g.input("x", DType::f32, {m, depth}),
+                       transpose(g.input("w", DType::f32, {n, depth}), {1, 0})));
+  CompileOptions options = rounding(precision());
+  options.submit_ms = 1;
+  Executable exe = compile(g, device(), options);
+  const Tensor y = exe.run({{"x", Tensor::of({m, depth}, x)}, {"w", Tensor::of({n, depth}, w)}}).at("y");
+  EXPECT_GT(std::ranges::count_if(
+                exe.plan_report().run,
+                [&](const StepReport& s) { return has_words(s.variant, kernel_of(precision())); }),
+            1);
+  expect_within_bound(precision(), x, w, y, m, n, depth);
+}
+
 TEST_P(Rounded, DecodesWeights) {
   constexpr int64_t m = 7, n = 12, depth = 64;
   const Values x = made(m, depth, times(70000), 9);

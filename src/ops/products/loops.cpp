@@ -30,6 +30,8 @@ constexpr Loop kLoops[] = {rows::kLoop,  staged::kLoop, dot::kLoop,    eighths::
 
 std::span<const Loop> loops() { return kLoops; }
 
+std::span<const Loop> rounding_loop() { return {std::ranges::find(kLoops, kMatrix, &Loop::name), 1}; }
+
 std::vector<std::string> variant_names() {
   std::vector<std::string> names = names_of(kLoops);
   std::erase(names, kEighths);

@@ -125,10 +125,11 @@ class Cutter {
   }
 
  private:
-  // A part, for which a loop of its own is chosen.
+  // A part, for which a loop of its own is chosen: of rounded factors the one that rounds them.
   Dispatch make(const Product& p) {
     const Target& target = l_.target();
-    Choice choice = choose(target, op_, loops(), typical(target, p), no_other_forms<Product>, /*part=*/true);
+    Choice choice = choose(target, op_, p.halved ? rounding_loop() : loops(), typical(target, p),
+                           no_other_forms<Product>, /*part=*/true);
     choice.candidate.form = form_;
     return choice.make(l_, p);
   }

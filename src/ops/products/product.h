@@ -165,6 +165,8 @@ Dispatch make_dispatch(const Lowering& l, const Product& p, const Launch& launch
 // A tile loop is a row of the table of kernels that all product ops share.
 using Loop = Variant<Product, Dispatch>;
 std::span<const Loop> loops();
+// The one of them for products with rounded factors.
+std::span<const Loop> rounding_loop();
 // For OpInfo::variants: the loops that any load can serve, and the forms that any product may
 // have, kSplitK and kTransposed.
 std::vector<std::string> variant_names();

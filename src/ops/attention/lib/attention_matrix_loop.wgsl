@@ -13,6 +13,8 @@ const TWICE: bool = false;  //@ spec      weights are sums of two factors, since
 
 // By which such weights are larger, so that their second factors are no subnormal numbers, which devices may flush.
 const WEIGHT_SCALE: f32 = select(1.0, 16384.0, TWICE);
+// Values that are no numbers must not meet factors that are 0: those of hidden keys, and second ones of weights.
+const ODD_MATTERS: bool = CAUSAL || TWICE;
 
 const LANES: u32 = SUBGROUPS * WIDTH;
 const ROWS: u32 = SUBGROUPS * UNIT_M;
@@ -97,7 +99,7 @@ fn matrix_task(g: u32, lane: u32, subgroup: u32) {
       if (d < HEAD) { v = k_four(k_place(k_base(outer), outer, min(block + j, tile_end - 1u)), d); }
       put_factors(KV_BEGIN + j * KV_STRIDE + d, v);
     }
-    if (CAUSAL && lane == 0u) { atomicStore(&any_odd_value, 0u); }
+    if (ODD_MATTERS && lane == 0u) { atomicStore(&any_odd_value, 0u); }
     workgroupBarrier();
     if (subgroup < SUBGROUPS) {
       for (var n = 0u; n < BLOCK; n += UNIT_N) {
@@ -116,7 +118,7 @@ fn matrix_task(g: u32, lane: u32, subgroup: u32) {
       let d = 4u * (i % (STRIPS * UNIT_N / 4u));
       var v = vec4f();
       if (d < VALUE && block + j < tile_end) { v = v_four(v_place(v_base(outer), outer, block + j), d); }
-      if (CAUSAL && !is_number(v)) { atomicStore(&any_odd_value, 1u); }
+      if (ODD_MATTERS && !is_number(v)) { atomicStore(&any_odd_value, 1u); }
       put_factors(KV_BEGIN + j * KV_STRIDE + d, v);
     }
     // Masks, and the largest score of each row.
@@ -136,7 +138,7 @@ fn matrix_task(g: u32, lane: u32, subgroup: u32) {
       shared_of[at] = top;
     }
     workgroupBarrier();
-    if (CAUSAL && lane == 0u) { odd_values = atomicLoad(&any_odd_value); }
+    if (ODD_MATTERS && lane == 0u) { odd_values = atomicLoad(&any_odd_value); }
     // Weights relative to the largest score so far.
     for (var t = 0u; t < TURNS; t++) {
       let at = lane + t * LANES;
@@ -157,15 +159,16 @@ fn matrix_task(g: u32, lane: u32, subgroup: u32) {
         if (TWICE) {
           let first = bitcast<f32>(bitcast<u32>(scaled) & 0xffffe000u);
           factors[place + W_REST] = unit_t(scaled - first);
-          scaled = first;
+          // What f16 does not hold at all is no 0 either: 2^-24 is far below what the sum of weights can hold.
+          scaled = max(first, select(0.0, 5.9604644775390625e-8, w > 0.0));
         }
         factors[place] = unit_t(scaled);
       }
     }
     // A key that is hidden from a row must not be added to it, not even 0 times infinity.
     var odd = false;
-    if (CAUSAL) { odd = workgroupUniformLoad(&odd_values) != 0u; }
-    let apart = odd && (block < common_first || min(block + BLOCK, tile_end) > common_end);
+    if (ODD_MATTERS) { odd = workgroupUniformLoad(&odd_values) != 0u; }
+    let apart = odd && (TWICE || block < common_first || min(block + BLOCK, tile_end) > common_end);
     workgroupBarrier();
     for (var n = 0u; n < STRIPS; n++) {
       if (subgroup < SUBGROUPS) {
