@@ -19,28 +19,26 @@ void Contest::add(double ns) {
   if (++at_ == order_.size()) end_round();
 }
 
-// What disturbs a time only adds to it: a contender whose least time is more than the middle of another one's
-// is slower.
 void Contest::end_round() {
   at_ = 0;
   ++rounds_;
   const size_t best = fastest();
   if (rounds_ >= kLeastRounds) {
+    // The incumbent stays for longer: by how much another one is faster should be right.
+    const bool late = rounds_ >= kLateRounds;
     std::erase_if(order_, [&](size_t i) {
-      return i != best && std::ranges::min(times_[i]) > ns(best) / (i == incumbent_ ? kClear : 1);
+      return (late || i != incumbent_) && ns(i) > ns(best) * (late ? kSlower : kHopeless);
     });
   }
   // There and back, so that whatever changes in the meantime is the same for all.
   std::ranges::reverse(order_);
-  ended_ = order_.size() < 2 || rounds_ >= kMostRounds || left_ns_ <= 0;
+  const bool enough = rounds_ >= kMostRounds || (rounds_ >= kLeastRounds && left_ns_ <= 0);
+  ended_ = order_.size() < 2 || enough;
 }
 
 double Contest::ns(size_t contender) const {
-  std::vector<double> times = times_[contender];
-  if (times.empty()) return 0;
-  const auto middle = times.begin() + (std::ssize(times) - 1) / 2;
-  std::ranges::nth_element(times, middle);
-  return *middle;
+  const std::vector<double>& times = times_[contender];
+  return times.empty() ? 0 : std::ranges::min(times);
 }
 
 size_t Contest::fastest() const {

@@ -309,9 +309,7 @@ double NodeTrial::time(const Made& made, double expected_ns) const {
   std::vector<double> sums(again + warm);
   for (size_t i = 0; i < times.size(); ++i)
     sums[i / made.commands().size()] += static_cast<double>(times[i].end_ns - times[i].begin_ns);
-  const auto middle = sums.begin() + static_cast<int64_t>(warm + (again - 1) / 2);
-  std::nth_element(sums.begin() + static_cast<int64_t>(warm), middle, sums.end());
-  return *middle;
+  return std::ranges::min(std::span(sums).subspan(warm));
 }
 
 }  // namespace rlx

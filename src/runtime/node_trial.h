@@ -54,8 +54,7 @@ class NodeTrial {
   std::optional<std::string> difference(const std::vector<Result>& got,
                                         const std::vector<Result>& want) const;
 
-  // Nanoseconds on the device, warm. Of a short one that is made several times, the middle. `expected_ns` is
-  // about what it takes.
+  // Nanoseconds on the device, warm; the least of some if it is short. `expected_ns` is about what it takes.
   double time(const Made& made, double expected_ns) const;
 
  private:

@@ -66,7 +66,10 @@ TEST_F(CliTuning, RefusesWhatMakesNoSense) {
   expect_complaint(call(formatted("tune {} --seconds 0", model_)), 2, "--seconds");
   expect_complaint(call(formatted("tune {} --records {}", model_, folder_.string())), 2, "folder");
   expect_complaint(call(formatted("tune {} --records -", model_)), 2, "--records");
-  expect_complaint(call(formatted("tune {} --records {}/x.json", model_, model_)), 1, "cannot be written");
+  expect_complaint(call(formatted("tune {} --records {}/x.json", model_, model_)), 2, "cannot be written");
+  // A cache folder that is a file.
+  expect_complaint(rlx("tune " + model_, formatted("RLX_NO_TUNE=0 RLX_CACHE_DIR='{}'", model_)), 1,
+                   "cannot be written");
   expect_complaint(call("tune " + path("none.rlx")), 1, "none.rlx");
 }
 

@@ -112,6 +112,19 @@ TEST(TuningRecords, TrialsWithoutAnEndAreCrashes) {
   EXPECT_EQ(records.find(kHere, "product", "m<=32")->candidates.at("tiled").verdict, Verdict::timed);
 }
 
+TEST(TuningRecords, AreForOneAdapterAndDriver) {
+  const AdapterInfo here{.name = "a", .backend = "vulkan", .driver = "1"};
+  const TuningScope scope = tuning_scope(here);
+  EXPECT_EQ(scope, tuning_scope(here));
+  for (const auto& change : {+[](AdapterInfo& i) { i.name = "b"; }, +[](AdapterInfo& i) { i.driver = "2"; },
+                             +[](AdapterInfo& i) { i.backend = "metal"; }}) {
+    AdapterInfo other = here;
+    change(other);
+    EXPECT_NE(scope, tuning_scope(other));
+  }
+  EXPECT_FALSE(scope.kernels.empty());
+}
+
 // --- The file ---
 
 TEST_F(TuningFolder, TwoWritersLoseNothing) {
@@ -197,7 +210,7 @@ TEST(Contest, EndsEarlyForTheSlow) {
 TEST(Contest, EndsWithItsBudget) {
   std::vector<int> turns(2);
   EXPECT_EQ(winner(0, {100, 90}, 1, &turns), 1u);
-  EXPECT_EQ(turns, (std::vector<int>{1, 1}));
+  EXPECT_EQ(turns, (std::vector<int>{3, 3}));
 }
 
 // --- Choices ---
