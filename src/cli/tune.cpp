@@ -124,9 +124,9 @@ void show(const TuneReport& report) {
                 report.measured, known, left));
   if (static_ms > 0)
     print(
-        formatted("their nodes take {} of the {} of a run by their static choices, {} by the tuned ones: "
-                  "{:.2f}\n",
-                  ms_text(static_ms), ms_text(report.run_ms), ms_text(tuned_ms), tuned_ms / static_ms));
+        formatted("by these times their nodes take {} of a run with the static choices and {} with the tuned "
+                  "ones: {:.2f}; the run took {} on the device\n",
+                  ms_text(static_ms), ms_text(tuned_ms), tuned_ms / static_ms, ms_text(report.run_ms)));
   print(formatted("records: {}\n", report.file));
 }
 

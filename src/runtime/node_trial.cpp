@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <random>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "base/fail.h"
@@ -112,6 +114,17 @@ Tensor pattern(DType dtype, const std::optional<ValueRange>& range, int64_t elem
 
 // Whether the plan has the values of the storage from run to run.
 bool is_kept(const Storage& storage) { return storage.leaf && *storage.leaf != LeafKind::state; }
+
+// Of all threads of the process.
+double cpu_ns() { return static_cast<double>(std::clock()) * (1e9 / CLOCKS_PER_SEC); }
+
+// Of a CPU, which computes a workgroup on one core.
+double busy_cores(std::span<const gpu::DispatchCommand> commands) {
+  double most = 1;
+  for (const gpu::DispatchCommand& c : commands)
+    most = std::max(most, static_cast<double>(c.x) * static_cast<double>(c.y) * static_cast<double>(c.z));
+  return std::min(most, static_cast<double>(std::max(std::thread::hardware_concurrency(), 1u)));
+}
 
 }  // namespace
 
@@ -301,15 +314,21 @@ double NodeTrial::time(const Made& made, double expected_ns) const {
   // Of a few microseconds a clock says little; what takes milliseconds is warm enough.
   constexpr double kEnoughNs = 3e5;
   const auto again = static_cast<size_t>(std::clamp(kEnoughNs / std::max(expected_ns, 1.0), 1.0, 20.0));
-  const size_t warm = expected_ns < kEnoughNs ? 1 : 0;
+  const size_t count = made.commands().size();
+  if (expected_ns < kEnoughNs) device_.submit({.dispatches = made.commands()});
   std::vector<gpu::DispatchCommand> commands;
-  for (size_t i = 0; i < again + warm; ++i)
+  for (size_t i = 0; i < again; ++i)
     commands.insert(commands.end(), made.commands().begin(), made.commands().end());
+  const double cpu_before = cpu_ns();
   const std::vector<gpu::DispatchTime> times = device_.submit_timed({.dispatches = commands});
-  std::vector<double> sums(again + warm);
+  if (device_.caps().software()) {
+    // Its timestamps are those of the host, which count whatever else the machine does in between.
+    return (cpu_ns() - cpu_before) / static_cast<double>(again) / busy_cores(made.commands());
+  }
+  std::vector<double> sums(again);
   for (size_t i = 0; i < times.size(); ++i)
-    sums[i / made.commands().size()] += static_cast<double>(times[i].end_ns - times[i].begin_ns);
-  return std::ranges::min(std::span(sums).subspan(warm));
+    sums[i / count] += static_cast<double>(times[i].end_ns - times[i].begin_ns);
+  return std::ranges::min(sums);
 }
 
 }  // namespace rlx
