@@ -40,6 +40,8 @@ std::optional<double> KnownChoices::measured_ns(std::string_view family, std::st
 void KnownChoices::chosen(const Decision& decision) const {
   if (decision.key.empty()) return;  // a replay within this executable
   const std::lock_guard lock(mutex_);
+  // Deep graphs have the same problems again and again.
+  if (!chosen_.find(decision.family, decision.key).empty()) return;
   chosen_.add(decision.family, decision.key, decision.all[decision.taken].text());
 }
 
