@@ -22,6 +22,7 @@ NAMES = {
     "docs/waiting.md": "rlx::Graph& graph, rlx::Device& device, rlx::Executable& exe, rlx::Tensor x, void (*draw_a_frame)(), "
     "void (*show)(const rlx::NamedTensors&)",
     "docs/quantisation.md": "rlx::Graph& g, rlx::Value x",
+    "docs/tuning.md": "rlx::Graph& graph, rlx::Device& device, rlx::NamedTensors inputs",
 }
 INCLUDES = ['#include <iostream>'] + [f'#include "rlx/{name}.h"' for name in ("custom_op", "ocr", "onnx", "rlx", "speech")]
 OPTIONS = ["-std=c++23", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Iinclude"]

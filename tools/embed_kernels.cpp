@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/fail.h"
+#include "base/hash.h"
 #include "kernels/parse.h"
 
 namespace rlx {
@@ -103,7 +104,7 @@ struct {} {{
                    joined(k.operands, &OperandDecl::name), params, specs, spec_list);
 }
 
-std::string definitions(const std::vector<Kernel>& kernels) {
+std::string definitions(const std::vector<Kernel>& kernels, uint64_t texts_hash) {
   std::string includes, functions, rows;
   for (const Kernel& k : kernels) {
     includes += formatted("#include \"kernels/{}.wgsl.h\"\n", k.name);
@@ -118,6 +119,8 @@ std::string definitions(const std::vector<Kernel>& kernels) {
 {}
 namespace rlx::kernels {{
 
+uint64_t texts_hash() {{ return {}u; }}
+
 {}const std::vector<KernelPtr>& all() {{
   static const std::vector<KernelPtr> kernels = {{
 {}  }};
@@ -126,7 +129,7 @@ namespace rlx::kernels {{
 
 }}  // namespace rlx::kernels
 )",
-                   kGenerated, includes, functions, rows);
+                   kGenerated, includes, texts_hash, functions, rows);
 }
 
 // "lib/math/numbers.wgsl"
@@ -178,12 +181,14 @@ void embed(const fs::path& folder, const std::vector<fs::path>& files) {
     return read(*found);
   };
   std::vector<Kernel> kernels;
+  Hash texts;
   for (const fs::path& path : files) {
+    texts.text(path.filename().string()).text(read(path));
     if (is_fragment(path)) continue;
     kernels.push_back(parse_kernel_alone(kernel_text(path.filename().string(), read(path), include)));
     write(folder / (path.filename().string() + ".h"), header(kernels.back()));
   }
-  write(folder / "kernels.cpp", definitions(kernels));
+  write(folder / "kernels.cpp", definitions(kernels, texts.value()));
   write_library(folder, fragments);
 }
 

@@ -18,6 +18,7 @@
 #include "rlx/graph.h"
 #include "rlx/precision.h"
 #include "rlx/store.h"
+#include "rlx/tuning.h"
 
 RLX_EXPORT_BEGIN
 namespace rlx {
@@ -76,7 +77,8 @@ struct CompileOptions {
   bool matmul_f32_only = false;
   MatrixUnitOptions matrix_units = {};
   // The same inputs give the same bits in every run on one device. Off: kernels whose sums depend on the
-  // order in which invocations arrive may be used too, as scatters of floats have them.
+  // order in which invocations arrive may be used too, as scatters of floats have them; and times may be
+  // measured (rlx/tuning.h).
   bool deterministic = true;
   // About how long one submit may keep the device, in milliseconds: a plan that is estimated to take longer
   // is cut into several, and so are products and attention. Windows resets a GPU that does not answer for two
@@ -86,6 +88,10 @@ struct CompileOptions {
   // Inputs that feed() keeps on the device must still be given to every run. Also
   // $RLX_WGPU_FORCE_INPUT_UPLOAD.
   bool force_input_upload = false;
+  TuningOptions tuning = {};
+  // What Executable::choices() of an earlier compilation returned: the same kernels are chosen where they
+  // still exist, before any record and any estimate. An ErrorKind::invalid_argument if it is something else.
+  std::string choices = {};
   DebugOptions debug = {};
 };
 

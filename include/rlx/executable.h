@@ -196,6 +196,8 @@ class Executable {
   // The plan for these values of the symbols; it is made if there is none yet.
   std::string plan_text(const SymbolValues& symbols = {}) const;
   PlanReport plan_report(const SymbolValues& symbols = {}) const;
+  // The kernels that were chosen so far, by problem, for CompileOptions::choices.
+  std::string choices() const;
   int64_t dispatch_count() const;  // of the plan that ran last; 0 if there is none yet
   // Made so far. Where it grows with every run, sizes change more than the plans that are kept can serve
   // (Graph::set_capacity, CompileOptions::max_plans).

@@ -27,6 +27,11 @@ struct StepReport {
   // Which of the op's kernels it is, as `CompileOptions::kernels` takes it ("transposed rows ROWS=16"); "" if
   // there is only one.
   std::string variant;
+  // Why that one: "estimate", "measurement" (rlx/tuning.h), "force" (CompileOptions::kernels) or "replay"
+  // (CompileOptions::choices); "" if there is only one. And what the op's kernel is expected to take, with
+  // all its dispatches: by the estimate, or as it was measured; 0 if that is not known.
+  std::string reason = {};
+  double expected_ns = 0;
   uint32_t grid[3] = {0, 0, 0};
   int64_t bindings = 0;
   int64_t bytes = 0;  // of the memory that is bound

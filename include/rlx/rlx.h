@@ -21,4 +21,5 @@
 #include "rlx/schema.h"
 #include "rlx/store.h"
 #include "rlx/tensor.h"
+#include "rlx/tuning.h"
 #include "rlx/version.h"

@@ -25,6 +25,7 @@ constexpr const char* kExamples =
     "  rlx run model.onnx --input x=x.npy        runs it; --output-dir writes what comes out\n"
     "  rlx profile model.onnx --html page.html   where the time goes\n"
     "  rlx verify model.onnx --dim batch=4       compares a run on random numbers with the CPU\n"
+    "  rlx tune model.onnx --dim batch=1         measures which of its kernels are fastest here\n"
     "  rlx plan model.rlx --dim batch=4          dispatches, kernels and memory of a graph\n"
     "`rlx COMMAND --help` says more about each.";
 
@@ -39,9 +40,9 @@ int run(int argc, char** argv) {
   try {
     register_extras();
     Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
-    for (auto* add :
-         {add_devices, add_ops, add_info, add_plan, add_run, add_profile, add_verify, add_convert, add_bench,
-          add_gpu_report, add_conformance, add_ocr, add_transcribe, add_spectrogram, add_splat, add_demo})
+    for (auto* add : {add_devices, add_ops, add_info, add_plan, add_run, add_profile, add_tune, add_verify,
+                      add_convert, add_bench, add_gpu_report, add_conformance, add_ocr, add_transcribe,
+                      add_spectrogram, add_splat, add_demo})
       add(arguments);
     arguments.run(argc, argv);
     // What is larger than the buffer is written at once: its error is not one of the flush.

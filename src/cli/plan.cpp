@@ -27,6 +27,8 @@ Json to_json(const std::vector<StepReport>& steps) {
                           {"op", s.op},
                           {"kernel", s.kernel},
                           {"variant", s.variant},
+                          {"reason", s.reason},
+                          {"expected_ns", s.expected_ns},
                           {"grid", Json::array({s.grid[0], s.grid[1], s.grid[2]})},
                           {"bindings", s.bindings},
                           {"bytes", s.bytes}}));
@@ -51,17 +53,22 @@ Json to_json(const PlanReport& plan, const std::string& graph, const std::string
                                                 {"lower_bound_bytes", m.lower_bound_bytes}})}});
 }
 
+// "measurement, 1.24 ms"
+std::string why(const StepReport& s) {
+  return s.expected_ns > 0 ? formatted("{}, {}", s.reason, ms_text(s.expected_ns * 1e-6)) : s.reason;
+}
+
 void print_steps(const char* title, const std::vector<StepReport>& steps) {
   if (steps.empty()) return;
   std::vector<std::vector<std::string>> rows = {
-      {"  #", "node", "op", "kernel", "variant", "grid", "bindings", "bytes"}};
+      {"  #", "node", "op", "kernel", "variant", "why", "grid", "bindings", "bytes"}};
   for (size_t i = 0; i < steps.size(); ++i) {
     const StepReport& s = steps[i];
-    rows.push_back({formatted("  {}", i), s.node, s.op, s.kernel, s.variant,
+    rows.push_back({formatted("  {}", i), s.node, s.op, s.kernel, s.variant, why(s),
                     formatted("{}x{}x{}", s.grid[0], s.grid[1], s.grid[2]), std::to_string(s.bindings),
                     bytes_text(s.bytes)});
   }
-  print(formatted("{} ({} dispatches)\n{}\n", title, steps.size(), table(rows, {6, 7})));
+  print(formatted("{} ({} dispatches)\n{}\n", title, steps.size(), table(rows, {7, 8})));
 }
 
 void show_plan(const Options& o) {
@@ -99,6 +106,10 @@ void add_plan(Arguments& arguments) {
   o->report.add_to(command, "the same");
   o->device.add_to(command);
   command.footer(
+      "The column `why` says what the choice of a kernel was made by: an estimate, a measurement (rlx tune), "
+      "force\n"
+      "(--kernel) or replay, and what it expects all dispatches of the op to take.\n"
+      "\n"
       "Examples:\n"
       "  rlx plan model.onnx --dim batch=4 --dim seq=128\n"
       "  rlx plan model.rlx --print-graph --kernel matmul=plain\n"

@@ -87,7 +87,11 @@ struct CachedPipeline {
 };
 
 struct Core {
-  explicit Core(std::filesystem::path cache_folder) : disk(std::move(cache_folder)) {}
+  // The pipelines have a folder of their own in it.
+  explicit Core(std::string folder)
+      : cache_folder(std::move(folder)),
+        disk(cache_folder.empty() ? std::filesystem::path()
+                                  : std::filesystem::path(cache_folder) / "pipelines") {}
   ~Core();
 
   // True if the future is complete; its callback has then run.
@@ -117,7 +121,8 @@ struct Core {
   std::shared_ptr<MemoryCount> memory = std::make_shared<MemoryCount>();
   uint64_t budget = 0;  // for all buffers; 0: none is known
 
-  DiskCache disk;  // Dawn's worker threads use it until the device is destroyed
+  const std::string cache_folder;  // "": none
+  DiskCache disk;                  // Dawn's worker threads use it until the device is destroyed
 
   std::filesystem::path wgsl_dir;    // where modules are written, if anywhere
   bool worker_threads = true;        // make pipelines

@@ -13,10 +13,9 @@ namespace rlx::gpu {
 
 namespace {
 
-std::filesystem::path cache_path(const DeviceOptions& options) {
+std::string cache_folder_of(const DeviceOptions& options) {
   if (!options.disk_cache) return {};
-  const std::string folder = options.cache_dir.empty() ? cache_folder() : options.cache_dir;
-  return folder.empty() ? std::filesystem::path() : std::filesystem::path(folder) / "pipelines";
+  return options.cache_dir.empty() ? cache_folder() : options.cache_dir;
 }
 
 // "no adapter with 'nvidia' in its name on the backend 'vulkan'"
@@ -229,7 +228,7 @@ DeviceOpening Device::start_opening(const DeviceOptions& options) {
   if (search.fitting.empty()) fail_without_adapter(options, search);
   const FoundAdapter& best = search.fitting.front();
 
-  auto core = std::make_shared<Core>(cache_path(options));
+  auto core = std::make_shared<Core>(cache_folder_of(options));
   core->instance = search.instance;
   core->info = best.info;
   core->caps = lowered(best.info.caps, options.limits);
@@ -248,7 +247,7 @@ std::shared_ptr<Device> Device::open_for_checks() {
   const CallScope scope;
   const AdapterSearch search = search_null_adapter();
   if (search.fitting.empty()) return nullptr;
-  auto core = std::make_shared<Core>(std::filesystem::path());
+  auto core = std::make_shared<Core>(std::string());
   core->instance = search.instance;
   core->info = search.fitting.front().info;
   core->caps = core->info.caps;

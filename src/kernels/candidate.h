@@ -9,6 +9,11 @@
 
 namespace rlx {
 
+// Why a candidate was taken: by estimated or measured time, because its op's kernel was forced, or because it
+// was taken before.
+enum class ChoiceReason : uint8_t { estimated, measured, forced, replayed };
+std::string_view to_string(ChoiceReason reason);
+
 struct Candidate {
   struct Constant {
     std::string_view name;
@@ -20,7 +25,8 @@ struct Candidate {
   // between them.
   std::string_view row = {};
   std::string_view form = {};
-  bool measured = false;  // ns is no estimate
+  bool measured = false;                          // ns is no estimate
+  ChoiceReason reason = ChoiceReason::estimated;  // of the one that was taken
 
   uint32_t at(std::string_view name) const;
   bool has(std::string_view name) const;  // a constant

@@ -21,7 +21,7 @@ using ForcedVariants = std::map<std::string, std::string, std::less<>>;
 
 // One choice of a kernel.
 struct Decision {
-  enum class Reason : uint8_t { estimated, measured, forced, replayed };
+  using Reason = ChoiceReason;
 
   std::string_view family;         // ops that share records: "product", or the op itself
   std::string_view op;             // whose kernels may be forced
@@ -36,8 +36,13 @@ struct Decision {
 class Chooser {
  public:
   virtual ~Chooser() = default;
+  // Whether it has anything to say about problems of a family with this key; else it is not asked.
+  virtual bool knows(std::string_view /*family*/, std::string_view /*key*/) const { return true; }
+  // The candidate that is taken for them, if it is there and no other one is forced: what was found out by
+  // measuring, or what was taken before. Empty: the least time decides.
+  virtual std::string_view settled(std::string_view /*family*/, std::string_view /*key*/) const { return {}; }
   // Nanoseconds that a candidate ("rows ROWS=16 LANES=8") takes for problems of a family with this key;
-  // nothing if that was not measured.
+  // nothing if that was not measured, infinity if it must not be taken.
   virtual std::optional<double> measured_ns(std::string_view /*family*/, std::string_view /*key*/,
                                             std::string_view /*candidate*/) const {
     return std::nullopt;

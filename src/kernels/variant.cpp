@@ -1,6 +1,7 @@
 #include "kernels/variant.h"
 
 #include <bit>
+#include <cmath>
 #include <ranges>
 #include <tuple>
 
@@ -60,6 +61,20 @@ bool Candidate::has(std::string_view name) const {
   return std::ranges::contains(constants, name, &Constant::name);
 }
 
+std::string_view to_string(ChoiceReason reason) {
+  switch (reason) {
+    case ChoiceReason::estimated:
+      return "estimate";
+    case ChoiceReason::measured:
+      return "measurement";
+    case ChoiceReason::forced:
+      return "force";
+    case ChoiceReason::replayed:
+      return "replay";
+  }
+  return "";
+}
+
 std::string Candidate::text() const {
   std::string out(form);
   if (!out.empty() && !row.empty()) out += ' ';
@@ -84,32 +99,41 @@ size_t decide(const Target& target, const Question& question, std::span<Candidat
   const Chooser* const chooser = target.chooser.get();
   const auto forced = target.forced.find(question.op);
   const bool is_forced = forced != target.forced.end();
-  std::tuple<int64_t, double> least;
+  const bool knows = chooser && chooser->knows(question.family, question.key);
+  const std::string_view settled =
+      knows ? chooser->settled(question.family, question.key) : std::string_view();
+  std::tuple<int64_t, bool, double> least;
   size_t taken = all.size();
   for (size_t i = 0; i < all.size(); ++i) {
     Candidate& c = all[i];
-    if (chooser) {
-      const auto ns = chooser->measured_ns(question.family, question.key, c.text());
-      c.measured = ns.has_value();
+    bool other = !settled.empty();
+    if (knows) {
+      const std::string name = c.text();
+      const auto ns = chooser->measured_ns(question.family, question.key, name);
+      c.measured = ns && std::isfinite(*ns);
       c.ns = ns.value_or(c.ns);
+      other &= name != settled;
     }
-    const std::tuple cost(is_forced ? rank_of(c, forced->second) : kOther, c.ns);
+    const std::tuple cost(is_forced ? rank_of(c, forced->second) : kOther, other, c.ns);
     if (taken < all.size() && !(cost < least)) continue;
     least = cost;
     taken = i;
   }
   const bool follows = std::get<0>(least) < kOther;
   if (is_forced && !follows && !question.part) check_constants(question.op, forced->second, all);
+  using Reason = Decision::Reason;
+  const bool was_settled = !settled.empty() && !std::get<1>(least);
+  all[taken].reason = follows               ? Reason::forced
+                      : all[taken].measured ? Reason::measured
+                      : was_settled         ? Reason::replayed
+                                            : Reason::estimated;
   if (chooser) {
-    using Reason = Decision::Reason;
     chooser->chosen({.family = question.family,
                      .op = question.op,
                      .key = question.key,
                      .all = all,
                      .taken = taken,
-                     .reason = follows               ? Reason::forced
-                               : all[taken].measured ? Reason::measured
-                                                     : Reason::estimated});
+                     .reason = all[taken].reason});
   }
   return taken;
 }

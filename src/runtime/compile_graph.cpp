@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/fail.h"
@@ -16,6 +18,18 @@
 namespace rlx {
 
 // --- Options ---
+
+namespace {
+
+// Those that are not there yet.
+void add_words(std::vector<std::string>& words, std::string_view separated_by_commas) {
+  for (const auto& word : std::views::split(separated_by_commas, ',')) {
+    std::string text(std::string_view{word});
+    if (!text.empty() && !std::ranges::contains(words, text)) words.push_back(std::move(text));
+  }
+}
+
+}  // namespace
 
 CompileOptions with_environment(CompileOptions options) {
   if (const std::string text = env_text("RLX_PRECISION"); !text.empty()) {
@@ -36,6 +50,8 @@ CompileOptions with_environment(CompileOptions options) {
   units.round &= !env_flag("RLX_WGPU_COOP_F16_VK_FORCE_WIDE");
   options.packed_attention &= !env_flag("RLX_WGPU_NO_PACKED_BSHD_ATTN");
   options.matmul_f32_only |= env_flag("RLX_WGPU_MATMUL_F32_ONLY");
+  options.tuning.records &= !env_flag("RLX_NO_TUNE");
+  add_words(options.tuning.files, env_text("RLX_TUNING_FILES"));
   options.force_input_upload |= env_flag("RLX_WGPU_FORCE_INPUT_UPLOAD");
   if (!env_text("RLX_SUBMIT_MS").empty()) options.submit_ms = env_number("RLX_SUBMIT_MS", 0);
   options.debug = with_environment(std::move(options.debug));
@@ -100,6 +116,10 @@ void check_options(const Graph& source, const CompileOptions& options) {
   }
   if (options.max_plans < 1)
     fail(ErrorKind::invalid_argument, "max_plans is {}; at least one plan is kept", options.max_plans);
+  if (options.tuning.background && options.deterministic)
+    fail(ErrorKind::invalid_argument,
+         "background tuning was requested of a deterministic executable, which never measures; turn "
+         "CompileOptions::deterministic off");
   const auto symbols = source.symbols();
   for (const auto& [symbol, largest] : source.capacities()) {
     if (!symbols.contains(symbol))
@@ -143,10 +163,15 @@ CompiledGraph compile_for_target(Target target, const Graph& source, const Compi
   return {options, std::move(target), std::make_shared<const Graph>(std::move(graph)), std::move(split)};
 }
 
-CompiledGraph compile_graph(const Caps& caps, const Graph& source, const CompileOptions& given) {
+CompiledGraph compile_graph(const gpu::Device& device, const Graph& source, const CompileOptions& given) {
   const CompileOptions options = with_environment(given);
-  check_caps(options, caps);
-  return compile_for_target(make_target(caps, options), source, options);
+  check_caps(options, device.caps());
+  Target target = make_target(device.caps(), options);
+  const std::shared_ptr<const KnownChoices> known = known_choices(device, options);
+  target.chooser = known;
+  CompiledGraph out = compile_for_target(std::move(target), source, options);
+  out.known = known;
+  return out;
 }
 
 }  // namespace rlx

@@ -8,6 +8,7 @@
 #include "rlx/caps.h"
 #include "rlx/compile.h"
 #include "rlx/graph.h"
+#include "runtime/known_choices.h"
 
 namespace rlx {
 
@@ -17,7 +18,8 @@ struct CompiledGraph {
   CompileOptions options;  // with those of the environment
   Target target;
   std::shared_ptr<const Graph> graph;
-  LoadSplit split;  // of the graph: what is lowered
+  LoadSplit split;                                 // of the graph: what is lowered
+  std::shared_ptr<const KnownChoices> known = {};  // the target's, on a device
 };
 
 // The options with those of the environment, which is read once per compilation and never later.
@@ -25,7 +27,7 @@ CompileOptions with_environment(CompileOptions options);
 // What these options and $RLX_KERNELS tell lowering.
 Target make_target(const Caps& caps, const CompileOptions& options);
 
-CompiledGraph compile_graph(const Caps& caps, const Graph& source, const CompileOptions& options);
+CompiledGraph compile_graph(const gpu::Device& device, const Graph& source, const CompileOptions& options);
 // The same without a look at the environment.
 CompiledGraph compile_for_target(Target target, const Graph& source, const CompileOptions& options);
 

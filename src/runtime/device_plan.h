@@ -85,6 +85,10 @@ class DevicePlan {
   Tensor read_value(std::string_view node, int32_t output) const;
 
   const Graph& graph() const { return lowered_.sized.graph; }
+  const std::shared_ptr<gpu::Device>& device() const { return device_; }
+  // What it was lowered from and for.
+  const ResizableProgram& lowered() const { return lowered_; }
+  const Target& target() const { return target_; }
   // For errors of the device.
   const std::shared_ptr<const std::string>& what() const { return what_; }
   const std::vector<Program::NodeName>& names() const { return lowered_.program.names; }

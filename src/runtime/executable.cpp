@@ -1,6 +1,7 @@
 #include "runtime/executable.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/border.h"
 #include "base/fail.h"
@@ -50,7 +51,7 @@ class CompileWork final : public PendingWork<Executable> {
       : store_(std::move(store)),
         source_(source),
         options_(options),
-        task_(make_device_side(compile_graph(store_->device->caps(), source, options), store_)) {
+        task_(make_device_side(compile_graph(*store_->device, source, options), store_)) {
     position_.cancelled = &cancelled_;
   }
   gpu::Device* device() override { return store_->device.get(); }
@@ -129,6 +130,11 @@ Executable::Impl::Impl(const Graph& source_graph, const CompileOptions& compile_
   const DebugOptions& debug = device_side->compiled.options.debug;
   if (Diagnostics::wanted(debug)) diagnostics = std::make_unique<Diagnostics>(debug, source.name);
   if (device_side->last) report_if_new(*device_side->last);
+  const TuningOptions& tuning = device_side->compiled.options.tuning;
+  const gpu::Device& device = *device_side->store->device;
+  const std::optional<TuningFile> file = TuningFile::in_folder(device.cache_folder());
+  if (tuning.background && tuning.records && file && device.caps().timestamps)
+    tuner = std::make_unique<BackgroundTuner>(*file);
   const std::lock_guard lock(device_side->store->mutex);
   device_side->store->users.push_back(this);
 }
@@ -141,13 +147,14 @@ Executable::Impl::Lock Executable::Impl::lock() {
 
 void Executable::Impl::load_into(const std::shared_ptr<Store::Impl>& store) {
   const std::shared_ptr<DeviceSide> fresh =
-      blocking(make_device_side(compile_graph(store->device->caps(), source, options), store));
+      blocking(make_device_side(compile_graph(*store->device, source, options), store));
   const std::lock_guard own(mutex);
   const std::shared_ptr<DeviceSide> before = device_side;
   {
     const std::lock_guard lock(before->store->mutex);
     finish_active();
     std::erase(before->store->users, this);
+    if (tuner) tuner->forget_plan();
     plans_before += before->plans.made();
     plans_reported = 0;
     own_context.reset();
@@ -175,6 +182,7 @@ Task<std::shared_ptr<DevicePlan>> DeviceSide::plan_for(const SymbolValues& value
 }
 
 void Executable::Impl::drop_plans() {
+  if (tuner) tuner->forget_plan();
   device_side->last.reset();
   device_side->plans.clear();
 }
@@ -204,6 +212,10 @@ PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
     for (const BoundDispatch& d : dispatches) {
       const Program::NodeName& n = names[static_cast<size_t>(d.node)];
       StepReport& step = out.emplace_back(n.name, n.op, d.kernel->name, d.variant.text());
+      if (!step.variant.empty()) {
+        step.reason = to_string(d.variant.reason);
+        step.expected_ns = std::isfinite(d.variant.ns) ? d.variant.ns : 0;
+      }
       std::ranges::copy(d.grid, step.grid);
       step.bindings = std::ssize(d.ranges);
       for (const BoundRange& r : d.ranges) step.bytes += r.bytes;
@@ -420,6 +432,12 @@ PlanReport Executable::plan_report(const SymbolValues& symbols) const try {
   return impl().plan_report(*blocking(impl().device_side->plan_for(symbols)));
 } catch (...) {
   throw_as_error("describing a plan");
+}
+
+std::string Executable::choices() const {
+  Impl& self = impl();
+  const std::lock_guard own(self.mutex);
+  return self.device_side->compiled.known->choices();
 }
 
 int64_t Executable::dispatch_count() const {

@@ -19,6 +19,7 @@
 #include "runtime/diagnostics.h"
 #include "runtime/plan_cache.h"
 #include "runtime/runner.h"
+#include "runtime/tuner.h"
 
 namespace rlx {
 
@@ -142,6 +143,8 @@ struct Executable::Impl final : StoreUser {
   PlanReport plan_report(const DevicePlan& plan) const;
   std::string plan_text(const DevicePlan& plan) const;
   MemoryReport memory_report(const DevicePlan* plan) const;
+  // Measures after a run that took so long, if the options say so; without the lock.
+  void tune_after(double run_ms);
   // Tells the diagnostics about a plan that was just made.
   void report_if_new(const DevicePlan& plan);
 
@@ -160,6 +163,7 @@ struct Executable::Impl final : StoreUser {
   std::shared_ptr<Context::Impl> own_context;  // null until it is needed
   std::vector<gpu::Copy> before;               // scratch memory of a run, kept so that nothing is allocated
   std::vector<gpu::Copy> copies;
+  std::unique_ptr<BackgroundTuner> tuner;    // null unless it measures in the background
   std::unique_ptr<Diagnostics> diagnostics;  // null unless DebugOptions ask for something
   std::atomic<int64_t> submits = 0;
   int64_t plans_before = 0;    // made before the last rebuild

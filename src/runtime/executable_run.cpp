@@ -138,14 +138,34 @@ Run Executable::Impl::run_async(const Context* context, const RunInputs& inputs,
   return RunWork::start(std::make_shared<RunWork>(*this, inputs, outputs), context, symbols);
 }
 
+namespace {
+
+// The run, and after it what background tuning has time for.
+template <class F>
+auto with_tuning(Executable::Impl& exe, F&& run) {
+  if (!exe.tuner) return run();
+  const double start = BackgroundTuner::now_ms();
+  auto result = run();
+  exe.tune_after(BackgroundTuner::now_ms() - start);
+  return result;
+}
+
+}  // namespace
+
+void Executable::Impl::tune_after(double run_ms) {
+  const Lock held = lock();
+  if (active || !device_side->last || !device_side->weights.is_loaded()) return;
+  tuner->after_run(device_side->last, run_ms);
+}
+
 NamedTensors Executable::run(const RunInputs& inputs, SymbolList symbols) try {
-  return impl().run_async(nullptr, inputs, {}, symbols).get();
+  return with_tuning(impl(), [&] { return impl().run_async(nullptr, inputs, {}, symbols).get(); });
 } catch (...) {
   throw_as_error("running a graph");
 }
 
 NamedTensors Executable::run(const Context& context, const RunInputs& inputs, SymbolList symbols) try {
-  return impl().run_async(&context, inputs, {}, symbols).get();
+  return with_tuning(impl(), [&] { return impl().run_async(&context, inputs, {}, symbols).get(); });
 } catch (...) {
   throw_as_error("running a graph");
 }
@@ -258,14 +278,20 @@ void Executable::Impl::run(const Context* context, List<InputRef> inputs, List<O
 }
 
 void Executable::run(List<InputRef> inputs, List<OutputRef> outputs, SymbolList symbols) try {
-  impl().run(nullptr, inputs, outputs, symbols);
+  with_tuning(impl(), [&] {
+    impl().run(nullptr, inputs, outputs, symbols);
+    return true;
+  });
 } catch (...) {
   throw_as_error("running a graph");
 }
 
 void Executable::run(const Context& context, List<InputRef> inputs, List<OutputRef> outputs,
                      SymbolList symbols) try {
-  impl().run(&context, inputs, outputs, symbols);
+  with_tuning(impl(), [&] {
+    impl().run(&context, inputs, outputs, symbols);
+    return true;
+  });
 } catch (...) {
   throw_as_error("running a graph");
 }
