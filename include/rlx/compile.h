@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "rlx/calibration.h"
 #include "rlx/device.h"
 #include "rlx/executable.h"
 #include "rlx/export.h"
@@ -80,6 +82,9 @@ struct CompileOptions {
   // Inputs that feed() keeps on the device must still be given to every run. Also
   // $RLX_WGPU_FORCE_INPUT_UPLOAD.
   bool force_input_upload = false;
+  // Kernels are chosen by this one instead of the one that the device was opened with; an error if it is of
+  // another adapter.
+  std::optional<Calibration> calibration = {};
   DebugOptions debug = {};
 };
 

@@ -113,6 +113,7 @@ struct Core {
   wgpu::Queue queue;
   AdapterInfo info;
   Caps caps;
+  std::string cache_dir;  // as it was given
 
   std::shared_ptr<MemoryCount> memory = std::make_shared<MemoryCount>();
   uint64_t budget = 0;  // for all buffers; 0: none is known

@@ -83,6 +83,8 @@ Device::~Device() {
 
 const AdapterInfo& Device::info() const { return core_->info; }
 const Caps& Device::caps() const { return core_->caps; }
+void Device::set_measured(const MeasuredSpeed& speed) { core_->caps.measured = speed; }
+const std::string& Device::cache_dir() const { return core_->cache_dir; }
 bool Device::lost() const { return core_->lost; }
 
 void Device::force_loss() {

@@ -256,6 +256,10 @@ class Device {
 
   const AdapterInfo& info() const;
   const Caps& caps() const;  // the adapter's, with DeviceOptions::limits applied
+  // Before anybody else knows the device: what caps().measured is from now on.
+  void set_measured(const MeasuredSpeed& speed);
+  // DeviceOptions::cache_dir
+  const std::string& cache_dir() const;
 
   // New memory reads as zeros. The size is rounded up to a multiple of 4. ErrorKind::out_of_memory when the
   // device has no room, or no buffer of that size.

@@ -233,6 +233,7 @@ DeviceOpening Device::start_opening(const DeviceOptions& options) {
   core->instance = search.instance;
   core->info = best.info;
   core->caps = lowered(best.info.caps, options.limits);
+  core->cache_dir = options.cache_dir;
   core->wgsl_dir = options.wgsl_dir.empty() ? env_text("RLX_WGPU_DUMP_WGSL") : options.wgsl_dir;
   core->worker_threads = options.worker_threads;
   core->progress = options.progress;

@@ -92,6 +92,7 @@ size_t decide(const Target& target, const Question& question, std::span<Candidat
       const auto ns = chooser->measured_ns(question.family, question.key, c.text());
       c.measured = ns.has_value();
       c.ns = ns.value_or(c.ns);
+      if (ns) c.own_ns = 0;
     }
     const std::tuple cost(is_forced ? rank_of(c, forced->second) : kOther, c.ns);
     if (taken < all.size() && !(cost < least)) continue;

@@ -127,6 +127,7 @@ class Cutter {
     const Target& target = l_.target();
     Choice choice = choose(target, op_, loops(), typical(target, p), no_other_forms<Product>, /*part=*/true);
     choice.candidate.form = form_;
+    choice.candidate.own_ns = predicted_ns(rates_of(target.caps), p, choice.candidate);
     return choice.make(l_, p);
   }
 
@@ -248,11 +249,11 @@ void lower(Lowering& l, std::string_view op, Product p) {
   take_runs(p);
   p.region = everything(p);
   const Target& target = l.target();
-  const Choice choice =
-      choose(target, op, loops(), typical(target, p), [&] { return other_forms(target, p); });
+  Choice choice = choose(target, op, loops(), typical(target, p), [&] { return other_forms(target, p); });
   const std::string_view form = choice.candidate.form;
   if (has_words(form, kHalved)) p = into_halves(l, std::move(p));
   p = has_words(form, kPaneled) ? into_panels(l, std::move(p)) : in_form(std::move(p), form);
+  choice.candidate.own_ns = predicted_ns(rates_of(target.caps), p, choice.candidate);
   if (has_words(form, kSplitK)) {
     // Its last word.
     Cutter cutter(l, op, form.substr(0, form.size() - std::min(form.size(), kSplitK.size() + 1)));
