@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 NAMES = {
+    "docs/cost.md": "rlx::Graph& graph",
     "docs/custom-ops.md": "rlx::Value x, std::string text, void (*reference)(rlx::CustomReference&)",
     "docs/encodings.md": "rlx::Graph& g, rlx::Executable& exe, std::span<const std::byte> bytes_of_the_file, "
     "std::shared_ptr<const void> owner",

@@ -63,6 +63,10 @@ struct DeviceOptions {
   // failing that is $XDG_CACHE_HOME/rlx or ~/.cache/rlx.
   std::string cache_dir = {};
 
+  // Kernels are chosen by what Calibration::load_or_measure has stored about this adapter in that folder, if
+  // it has. Off: by estimates. Also $RLX_NO_CALIBRATION.
+  bool calibrated = true;
+
   // The directory to which the WGSL of every compiled kernel is written, one file per kernel; "" reads
   // $RLX_WGPU_DUMP_WGSL, and failing that nothing is written.
   std::string wgsl_dir = {};

@@ -33,6 +33,16 @@ struct SubgroupMatrix {
   friend bool operator==(const SubgroupMatrix&, const SubgroupMatrix&) = default;
 };
 
+// How fast the device is, as a Calibration found it (rlx/calibration.h); 0: not measured.
+struct MeasuredSpeed {
+  double product_gflops = 0;
+  double memory_gbps = 0;  // read and written, beyond the caches
+  double cache_gbps = 0;   // where they hold what is copied
+  double dispatch_ns = 0;
+  double roundtrip_ns = 0;  // of a run that computes next to nothing
+  friend bool operator==(const MeasuredSpeed&, const MeasuredSpeed&) = default;
+};
+
 struct Caps {
   std::string adapter = "none";  // its name, for messages
   AdapterKind kind = AdapterKind::other;
@@ -53,6 +63,7 @@ struct Caps {
   uint32_t max_invocations_per_workgroup = 256;
   uint32_t max_workgroup_bytes = 16384;
   uint32_t max_uniform_bytes = 65536;
+  MeasuredSpeed measured = {};
 
   bool software() const { return kind == AdapterKind::cpu; }
 };

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "rlx/calibration.h"
 #include "rlx/device.h"
 #include "rlx/executable.h"
 #include "rlx/export.h"
@@ -92,6 +93,9 @@ struct CompileOptions {
   // What Executable::choices() of an earlier compilation returned: the same kernels are chosen where they
   // still exist, before any record and any estimate. An ErrorKind::invalid_argument if it is something else.
   std::string choices = {};
+  // Kernels are chosen by this one instead of the one that the device was opened with; an error if it is of
+  // another adapter.
+  std::optional<Calibration> calibration = {};
   DebugOptions debug = {};
 };
 

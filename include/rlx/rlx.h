@@ -2,9 +2,11 @@
 // sound (rlx/ocr.h, rlx/speech.h) or the command line (rlx/command_line.h).
 #pragma once
 
+#include "rlx/calibration.h"
 #include "rlx/call.h"
 #include "rlx/compile.h"
 #include "rlx/context.h"
+#include "rlx/cost.h"
 #include "rlx/device.h"
 #include "rlx/device_tensor.h"
 #include "rlx/diagnostics.h"

@@ -40,9 +40,9 @@ int run(int argc, char** argv) {
   try {
     register_extras();
     Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
-    for (auto* add : {add_devices, add_ops, add_info, add_plan, add_run, add_profile, add_tune, add_verify,
-                      add_convert, add_bench, add_gpu_report, add_conformance, add_ocr, add_transcribe,
-                      add_spectrogram, add_splat, add_demo})
+    for (auto* add : {add_devices, add_ops, add_info, add_plan, add_run, add_profile, add_calibrate, add_cost,
+                      add_tune, add_verify, add_convert, add_bench, add_gpu_report, add_conformance, add_ocr,
+                      add_transcribe, add_spectrogram, add_splat, add_demo})
       add(arguments);
     arguments.run(argc, argv);
     // What is larger than the buffer is written at once: its error is not one of the flush.

@@ -13,6 +13,8 @@ void add_info(Arguments& arguments);
 void add_run(Arguments& arguments);
 void add_profile(Arguments& arguments);
 void add_tune(Arguments& arguments);
+void add_calibrate(Arguments& arguments);
+void add_cost(Arguments& arguments);
 void add_verify(Arguments& arguments);
 void add_convert(Arguments& arguments);
 void add_bench(Arguments& arguments);

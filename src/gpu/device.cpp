@@ -84,6 +84,7 @@ Device::~Device() {
 const AdapterInfo& Device::info() const { return core_->info; }
 const Caps& Device::caps() const { return core_->caps; }
 const std::string& Device::cache_folder() const { return core_->cache_folder; }
+void Device::set_measured(const MeasuredSpeed& speed) { core_->caps.measured = speed; }
 bool Device::lost() const { return core_->lost; }
 
 void Device::force_loss() {

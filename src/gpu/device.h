@@ -258,6 +258,8 @@ class Device {
   const Caps& caps() const;  // the adapter's, with DeviceOptions::limits applied
   // For files that speed up later starts (DeviceOptions::cache_dir); "" if there is to be none.
   const std::string& cache_folder() const;
+  // Before anybody else knows the device: what caps().measured is from now on.
+  void set_measured(const MeasuredSpeed& speed);
 
   // New memory reads as zeros. The size is rounded up to a multiple of 4. ErrorKind::out_of_memory when the
   // device has no room, or no buffer of that size.

@@ -27,6 +27,12 @@ struct Candidate {
   std::string_view form = {};
   bool measured = false;                          // ns is no estimate
   ChoiceReason reason = ChoiceReason::estimated;  // of the one that was taken
+  bool measured = false;                          // ns is no estimate
+  // What its own dispatches are predicted to take, where that is not `ns`: to choose, ranks are enough, and a
+  // form may need other dispatches, which are chosen by themselves. 0: `ns`.
+  double own_ns = 0;
+
+  double predicted_ns() const { return own_ns > 0 ? own_ns : ns; }
 
   uint32_t at(std::string_view name) const;
   bool has(std::string_view name) const;  // a constant

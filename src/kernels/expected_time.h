@@ -14,12 +14,12 @@ namespace rlx {
 inline double expected_ns(const Rates& rates, const BoundDispatch& d) {
   double bytes = 0;
   for (const BoundRange& range : d.ranges) bytes += static_cast<double>(range.bytes);
-  return rates.dispatch_ns + std::max(d.variant.ns, bytes / rates.bytes_per_ns);
+  return rates.dispatch_ns + std::max(d.variant.predicted_ns(), bytes / rates.bytes_per_ns);
 }
 
 // Whether a dispatch is estimated to take no longer than one may.
 inline bool is_short(const Dispatch& d, const Target& target) {
-  return target.longest_ns == 0 || d.variant.ns <= target.longest_ns;
+  return target.longest_ns == 0 || d.variant.predicted_ns() <= target.longest_ns;
 }
 
 }  // namespace rlx

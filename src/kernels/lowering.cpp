@@ -121,6 +121,8 @@ Dispatch Lowering::make(KernelPtr kernel, OperandList operands, std::span<const 
   d.groups = groups;
   d.node = node_;
   d.variant = variant_;
+  d.choice = choice_;
+  if (choice_ >= 0) d.choice_ns = choice_ns_;
   return d;
 }
 

@@ -154,17 +154,27 @@ class Lowering {
 
   // What of a table is making dispatches, a candidate without a name if nothing is.
   const Candidate& label() const { return variant_; }
-  // While it lives, dispatches are labelled with this candidate.
+  // While it lives, dispatches are labelled with this candidate. Of several that live, the first that has an
+  // estimate is the choice that is told of them: it covers what is chosen within it.
   class Label {
    public:
-    Label(Lowering& l, const Candidate& c) : l_(l), before_(std::exchange(l.variant_, c)) {}
-    ~Label() { l_.variant_ = before_; }
+    Label(Lowering& l, const Candidate& c)
+        : l_(l), before_(std::exchange(l.variant_, c)), choice_before_(l.choice_) {
+      if (l.choice_ >= 0 || c.predicted_ns() <= 0) return;
+      l.choice_ = l.choices_++;
+      l.choice_ns_ = c.predicted_ns();
+    }
+    ~Label() {
+      l_.variant_ = before_;
+      l_.choice_ = choice_before_;
+    }
     Label(const Label&) = delete;
     Label& operator=(const Label&) = delete;
 
    private:
     Lowering& l_;
     Candidate before_;
+    int32_t choice_before_;
   };
 
  private:
@@ -175,6 +185,9 @@ class Lowering {
   const Caps& caps_;
   int32_t node_;
   Candidate variant_;  // what label() returns
+  int32_t choice_ = -1;
+  int32_t choices_ = 0;  // so far
+  double choice_ns_ = 0;
   OperandList inputs_;
   OperandList outputs_;
   Scratch& scratch_;

@@ -28,8 +28,21 @@ struct Rates {
 
   double cores = 1;        // of a CPU: a workgroup has one. Times are those of all of them
   double group_lanes = 0;  // of a workgroup whose lanes need not meet
+
+  // What a copy reaches, beyond the caches and within them. `bytes_per_ns` is what candidates are ranked by.
+  double stream_bytes_per_ns = 0;
+  double cached_bytes_per_ns = 0;
+  // Of an empty dispatch, for predictions: with what it costs to be in a pass of its own, if it was measured.
+  double launch_ns = 0;
+  // Compared with the device that this was measured on: what an estimate says in nanoseconds is divided by
+  // it.
+  double speed = 1;
 };
+// Estimated from the kind of device, or from Caps::measured where that has something.
 Rates rates_of(const Caps& caps);
+
+// The least that a dispatch takes which reads and writes these bytes, each once.
+double stream_ns(const Rates& rates, double bytes);
 
 // The fraction of `flops_per_ns` that a kernel reaches: measured on CPUs; on GPUs guessed from its memory
 // traffic.

@@ -113,6 +113,7 @@ size_t decide(const Target& target, const Question& question, std::span<Candidat
       c.measured = ns && std::isfinite(*ns);
       c.ns = ns.value_or(c.ns);
       other &= name != settled;
+      if (ns) c.own_ns = 0;
     }
     const std::tuple cost(is_forced ? rank_of(c, forced->second) : kOther, other, c.ns);
     if (taken < all.size() && !(cost < least)) continue;

@@ -151,6 +151,7 @@ Choice<Problem, Made> choose(const Target& target, std::string_view op,
         c.row = row.name;
         if (form) {
           c.form = form->name;
+          c.own_ns = c.predicted_ns();
           c.ns = c.ns * form->share + form->extra_ns;
           for (const Candidate::Constant& constant : form->constants) c.constants.push_back(constant);
         }

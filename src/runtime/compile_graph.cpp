@@ -13,6 +13,7 @@
 #include "ir/run_sizes.h"
 #include "ops/machinery/op_table.h"
 #include "passes/pass_order.h"
+#include "runtime/calibration.h"
 #include "runtime/diagnostics.h"
 
 namespace rlx {
@@ -91,6 +92,10 @@ Target make_target(const Caps& caps, const CompileOptions& options) {
       .deterministic = options.deterministic,
       .longest_ns = 1e6 * static_cast<double>(options.submit_ms.value_or(caps.software() ? 0 : 300)),
       .forced = forced_kernels(options)};
+  if (options.calibration) {
+    check_adapter(*options.calibration, caps.adapter);
+    target.caps.measured = speed_of(*options.calibration);
+  }
   std::erase_if(target.caps.subgroup_matrices, [&](const SubgroupMatrix& unit) {
     return (unit.component == DType::f16 && !options.matrix_units.f16) ||
            (unit.component == DType::f32 && !options.matrix_units.f32);

@@ -6,6 +6,7 @@
 #include "base/border.h"
 #include "base/fail.h"
 #include "gpu/device.h"
+#include "runtime/calibration.h"
 #include "runtime/device_access.h"
 #include "runtime/pending_work.h"
 
@@ -18,7 +19,9 @@ std::vector<AdapterInfo> list_adapters(const DeviceOptions& options) try {
 }
 
 Device Device::open(const DeviceOptions& options) try {
-  return Device(gpu::Device::open(options));
+  std::shared_ptr<gpu::Device> device = gpu::Device::open(options);
+  take_stored_calibration(*device, options);
+  return Device(std::move(device));
 } catch (...) {
   throw_as_error("opening a device");
 }
@@ -36,7 +39,8 @@ namespace {
 
 class OpenWork final : public PendingWork<Device> {
  public:
-  explicit OpenWork(const DeviceOptions& options) : opening_(gpu::Device::start_opening(options)) {}
+  explicit OpenWork(const DeviceOptions& options)
+      : options_(options), opening_(gpu::Device::start_opening(options)) {}
 
  private:
   const char* what() const override { return "the opening of a device"; }
@@ -44,8 +48,13 @@ class OpenWork final : public PendingWork<Device> {
     if (block) opening_.wait();
     return opening_.ready();
   }
-  Device result() override { return DeviceAccess::make(opening_.take()); }
+  Device result() override {
+    std::shared_ptr<gpu::Device> device = opening_.take();
+    take_stored_calibration(*device, options_);
+    return DeviceAccess::make(std::move(device));
+  }
 
+  DeviceOptions options_;
   gpu::DeviceOpening opening_;
 };
 

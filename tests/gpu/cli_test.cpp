@@ -26,10 +26,10 @@ using testing::linear_model;
 using Result = testing::CliResult;
 
 TEST_F(Cli, HelpAndVersion) {
-  for (const char* arguments :
-       {"--help", "devices --help", "ops --help", "info --help", "plan --help", "run --help",
-        "profile --help", "verify --help", "convert --help", "bench --help", "gpu-report --help",
-        "ocr --help", "transcribe --help", "spectrogram --help", "demo --help"}) {
+  for (const char* arguments : {"--help", "devices --help", "ops --help", "info --help", "plan --help",
+                                "run --help", "profile --help", "calibrate --help", "cost --help",
+                                "verify --help", "convert --help", "bench --help", "gpu-report --help",
+                                "ocr --help", "transcribe --help", "spectrogram --help", "demo --help"}) {
     const Result r = rlx(arguments);
     EXPECT_EQ(r.code, 0) << arguments;
     EXPECT_TRUE(r.out.contains("Examples:")) << arguments << r.out;

@@ -225,7 +225,10 @@ std::vector<Candidate> blocked_candidates(const Target& target, const AttentionP
   std::vector<Candidate> out;
   for (const uint32_t four_rows : {1u, 2u, 4u}) {
     if (four_rows > 1 && blocked_bytes(p, four_rows) > target.caps.max_workgroup_bytes) break;
-    out.push_back({ns * misfit(four_rows, wanted), {{"QUADS", four_rows}}});
+    Candidate& c = out.emplace_back(ns * misfit(four_rows, wanted));
+    c.constants.push_back({"QUADS", four_rows});
+    // Measured: with so few rows, reading the keys takes longer than the arithmetic.
+    if (r.cpu && p.rows() <= 4) c.own_ns = r.dispatch_ns + 3 * (c.ns - r.dispatch_ns);
   }
   return out;
 }

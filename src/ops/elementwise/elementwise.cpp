@@ -114,8 +114,12 @@ bool vec4_applies(const Target&, const Problem& p) {
 
 std::vector<Candidate> vec4_candidates(const Target& target, const Problem& p) {
   const Rates r = rates_of(target.caps);
-  const auto words = static_cast<double>(p.y.view.elements() * (std::ssize(p.inputs) + 1));
-  return one_candidate(r.dispatch_ns + 4 * words / r.bytes_per_ns);
+  const auto elements = static_cast<double>(p.y.view.elements());
+  double bytes = 4 * elements;
+  for (const Operand& o : p.inputs) bytes += std::min(4 * elements, static_cast<double>(reach_bytes(o)));
+  const double arithmetic =
+      compute_ns(r, elements * static_cast<double>(p.expr.cost()), {.cpu = 0.6, .gpu = 0.25});
+  return one_candidate(r.dispatch_ns + std::max(stream_ns(r, bytes), arithmetic));
 }
 
 // Four times as many loads and stores, each a quarter of the size.

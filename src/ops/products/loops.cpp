@@ -97,7 +97,36 @@ double crowding(const Rates& r, const Product& p) {
   return bytes >= kLeast && std::has_single_bit(bytes) ? 1.2 : 1;
 }
 
+// What lavapipe takes for each result and for each product of a sum, as operations of its fastest loop.
+struct Amounts {
+  double result, term;
+};
+
+// Runs that are no fours, as windows of three channels are, are read one by one.
+bool reads_ones(const Product& p) { return p.run % 4 != 0; }
+
+double bytes_of_b(const Product& p) {
+  return bytes_per_element(p.b->dtype()) * static_cast<double>(p.region.k.length()) *
+         static_cast<double>(p.region.cols.length());
+}
+
 }  // namespace
+
+double predicted_ns(const Rates& r, const Product& p, const Candidate& c) {
+  if (!r.cpu || c.measured) return c.own_ns;
+  const auto k = static_cast<double>(p.region.k.length());
+  const double results = static_cast<double>(p.region.batch.length() * p.k_parts) *
+                         static_cast<double>(p.rows()) * static_cast<double>(p.region.cols.length());
+  const auto ns = [&](const Amounts& a) { return results * (a.result + a.term * k) / r.flops_per_ns; };
+  if (c.row == kSlide) return r.dispatch_ns + ns({.result = 90, .term = 1.9});
+  if (c.row == kTaps && p.run > 0 && p.run <= 2) return r.dispatch_ns + ns({.result = 40, .term = 36});
+  // Results that are no neighbours are written one by one.
+  const double arithmetic =
+      c.predicted_ns() + ns({.result = p.y->offers_four() ? 40.0 : 100.0, .term = reads_ones(p) ? 6.0 : 0.0});
+  // With few rows a weight is all that is read, by lanes that wait for it.
+  const double reads = p.rows() <= 4 ? 2 * bytes_of_b(p) / r.cached_bytes_per_ns : 0;
+  return std::max(arithmetic, r.dispatch_ns + reads);
+}
 
 double estimate_ns(const Rates& r, const Product& p, Share share) {
   const auto batch = static_cast<double>(p.region.batch.length());

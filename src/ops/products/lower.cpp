@@ -131,6 +131,7 @@ class Cutter {
     Choice choice = choose(target, op_, p.halved ? rounding_loop() : loops(), typical(target, p),
                            no_other_forms<Product>, /*part=*/true);
     choice.candidate.form = form_;
+    choice.candidate.own_ns = predicted_ns(rates_of(target.caps), p, choice.candidate);
     return choice.make(l_, p);
   }
 
@@ -267,11 +268,11 @@ void lower(Lowering& l, std::string_view op, Product p) {
   take_runs(p);
   p.region = everything(p);
   const Target& target = l.target();
-  const Choice choice =
-      choose(target, op, loops(), typical(target, p), [&] { return other_forms(target, p); });
+  Choice choice = choose(target, op, loops(), typical(target, p), [&] { return other_forms(target, p); });
   const std::string_view form = choice.candidate.form;
   if (has_words(form, kHalved)) p = rounded(l, std::move(p), choice.candidate);
   p = has_words(form, kPaneled) ? into_panels(l, std::move(p)) : in_form(std::move(p), form);
+  choice.candidate.own_ns = predicted_ns(rates_of(target.caps), p, choice.candidate);
   if (has_words(form, kSplitK)) {
     // Its last word.
     Cutter cutter(l, op, form.substr(0, form.size() - std::min(form.size(), kSplitK.size() + 1)));

@@ -82,7 +82,7 @@ double panels_ns(const Rates& r, const Product& p) {
   const bool fours = whole(p.size.n) && whole(p.size.k) && (b.quads(1) || b.quads(2));
   const double elements =
       static_cast<double>(p.size.batch) * static_cast<double>(p.size.n) * static_cast<double>(p.size.k);
-  return r.dispatch_ns + elements * (fours ? 1 : 4);
+  return r.dispatch_ns + elements * (fours ? 1 : 4) / r.speed;
 }
 
 Product into_panels(Lowering& l, Product p) {

@@ -172,6 +172,7 @@ std::span<const Loop> rounding_loop();
 std::vector<std::string> variant_names();
 // The loop for windows of single channels.
 inline constexpr std::string_view kSlide = "slide";
+inline constexpr std::string_view kTaps = "taps";
 // The loop on matrix units.
 inline constexpr std::string_view kMatrix = "matrix";
 // The loop for encoded weights alone.
@@ -207,6 +208,10 @@ Product typical(const Target& target, Product p);
 
 // The time at `share` of the device's speed, but no less than reading a and b and writing y takes.
 double estimate_ns(const Rates& r, const Product& p, Share share);
+
+// What the product is predicted to take with a candidate. Estimates rank loops: what all of them do, or what
+// only one loop is good at, they leave out or only order.
+double predicted_ns(const Rates& r, const Product& p, const Candidate& c);
 
 // Whether regions of the product can be bound as they are, without cutting sums or taking the epilogue apart.
 bool can_bind(Lowering& l, std::string_view op, Product p);

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/format.h"
 #include "kernels/binder.h"
+#include "kernels/rates.h"
 #include "ops/quantization/byte_kernels.h"
 
 namespace rlx {
@@ -307,8 +308,8 @@ bool emit(Lowering& l, const ConvProblem& p, Form form, int64_t pieces) {
 
 // What four results take.
 template <int64_t kNs>
-std::vector<Candidate> costs(const Target&, const ByteProblem& p) {
-  return one_candidate(static_cast<double>(kNs * p.conv.y.view.elements()) / 4);
+std::vector<Candidate> costs(const Target& target, const ByteProblem& p) {
+  return one_candidate(static_cast<double>(kNs * p.conv.y.view.elements()) / 4 / rates_of(target.caps).speed);
 }
 
 constexpr ByteKernel kRows[] = {

@@ -295,7 +295,7 @@ double updates(const Problem& p) {
 // The time of `count` updates that a lane makes one after the other, where `lanes` of them run.
 double updates_ns(const Target& target, const Problem& p, double lanes, bool native) {
   const Rates r = rates_of(target.caps);
-  if (r.cpu) return (native ? 0.46 : 0.45) * updates(p);  // measured
+  if (r.cpu) return (native ? 0.46 : 0.45) * updates(p) / r.speed;  // measured
   return updates(p) / std::min(lanes, r.lanes) * (native ? 0.1 : 0.25) * r.step_ns;
 }
 double lanes_of(const Target& target, const Problem& p) {
