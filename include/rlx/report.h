@@ -32,6 +32,9 @@ struct StepReport {
   // all its dispatches: by the estimate, or as it was measured; 0 if that is not known.
   std::string reason = {};
   double expected_ns = 0;
+  // Whether this dispatch alone is estimated to keep the device for longer than a submit may
+  // (CompileOptions::submit_ms): a watchdog may end it.
+  bool too_long = false;
   uint32_t grid[3] = {0, 0, 0};
   int64_t bindings = 0;
   int64_t bytes = 0;  // of the memory that is bound
@@ -58,6 +61,7 @@ struct PlanReport {
   // A sentence for each branch, loop and size that only the run knows, with the dispatches of `run` that it
   // decides about.
   std::vector<std::string> control;
+  int64_t submits = 0;  // that `run` is cut into, by CompileOptions::submit_ms, if all of it runs once
   MemoryReport memory;
   std::vector<StorageReport> storages;  // weights and states are not among them
   // Why the plan was made although there was one for the same capacities of the symbols; "" if there was

@@ -45,6 +45,7 @@ Json to_json(const PlanReport& plan, const std::string& graph, const std::string
                        {"load", to_json(plan.load)},
                        {"dispatches", to_json(plan.run)},
                        {"control", control},
+                       {"submits", plan.submits},
                        {"memory", Json::object({{"weight_bytes", m.weight_bytes},
                                                 {"derived_bytes", m.derived_bytes},
                                                 {"state_bytes", m.state_bytes},
@@ -93,6 +94,10 @@ void show_plan(const Options& o) {
   print_steps("each run", plan.run);
   for (const std::string& sentence : plan.control) print(sentence + "\n");
   if (!plan.control.empty()) print("\n");
+  if (plan.submits > 1) print(formatted("{} submits (RLX_SUBMIT_MS)\n", plan.submits));
+  for (const StepReport& s : plan.run) {
+    if (s.too_long) note(formatted("'{}' ({}) is estimated to take longer than a submit may", s.node, s.op));
+  }
   print(schedule_summary(plan));
 }
 

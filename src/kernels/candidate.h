@@ -27,7 +27,6 @@ struct Candidate {
   std::string_view form = {};
   bool measured = false;                          // ns is no estimate
   ChoiceReason reason = ChoiceReason::estimated;  // of the one that was taken
-  bool measured = false;                          // ns is no estimate
   // What its own dispatches are predicted to take, where that is not `ns`: to choose, ranks are enough, and a
   // form may need other dispatches, which are chosen by themselves. 0: `ns`.
   double own_ns = 0;

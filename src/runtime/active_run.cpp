@@ -127,29 +127,18 @@ void Executable::Impl::note_run(const DevicePlan& plan) {
 
 void Executable::Impl::submit(const DevicePlan& plan, std::span<const size_t> commands, const gpu::Work& work,
                               std::vector<DispatchReport>* times) {
-  const double longest = plan.longest_ns();
-  if (longest == 0 || (commands.empty() && plan.expected_ns() <= longest))
-    return submit_piece(plan, {commands, 0}, work, times);
+  const size_t count = work.dispatches.size();
   gpu::Work piece = work;
   size_t first = 0;
-  double ns = 0;
-  for (size_t i = 0; i < work.dispatches.size(); ++i) {
-    const double next = plan.expected_ns(Piece{commands, i}.step(0));
-    if (i > first && ns + next > longest) {
-      piece.dispatches = work.dispatches.subspan(first, i - first);
-      piece.after = {};
-      piece.readback = nullptr;
-      submit_piece(plan, {commands, first}, piece, times);
-      piece.before = {};
-      first = i;
-      ns = 0;
-    }
-    ns += next;
-  }
-  piece.dispatches = work.dispatches.subspan(first);
-  piece.after = work.after;
-  piece.readback = work.readback;
-  submit_piece(plan, {commands, first}, piece, times);
+  do {
+    const size_t end = plan.end_of_submit(commands, first, count);
+    piece.dispatches = work.dispatches.subspan(first, end - first);
+    piece.after = end == count ? work.after : std::span<const gpu::Copy>();
+    piece.readback = end == count ? work.readback : nullptr;
+    submit_piece(plan, {commands, first}, piece, times);
+    piece.before = {};
+    first = end;
+  } while (first < count);
 }
 
 void Executable::Impl::submit_piece(const DevicePlan& plan, const Piece& of, const gpu::Work& work,

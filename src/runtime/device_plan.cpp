@@ -54,6 +54,21 @@ void DevicePlan::expect() {
   for (size_t i = 0; i < dispatches().size(); ++i) expected_ns_ += expected_ns(i);
 }
 
+size_t DevicePlan::end_of_submit(std::span<const size_t> commands, size_t first, size_t count) const {
+  const double longest = target_.longest_ns;
+  if (longest == 0 || (commands.empty() && expected_ns_ <= longest)) return count;
+  double ns = 0;
+  for (size_t i = first; i < count; ++i) {
+    ns += expected_ns(commands.empty() ? i : commands[i]);
+    if (i > first && ns > longest) return i;
+  }
+  return count;
+}
+
+bool DevicePlan::is_too_long(size_t command) const {
+  return target_.longest_ns > 0 && expected_ns(command) > target_.longest_ns;
+}
+
 const gpu::Buffer& DevicePlan::buffer(int32_t id) const {
   if (id >= plan_.fixed_buffers) return buffers_[static_cast<size_t>(id - plan_.fixed_buffers)];
   if (id < weights_.weight_buffers()) return weights_.buffer(id);

@@ -74,11 +74,10 @@ class DevicePlan {
   // Where a word lies that the host reads.
   Placement place_of(int32_t storage) const { return plan_.placements[static_cast<size_t>(storage)]; }
   const std::vector<BoundDispatch>& dispatches() const { return commands_->dispatches(); }
-  // How long a run, and each of commands(), are estimated to take, and how long a submit may
-  // (Target::longest_ns).
-  double expected_ns() const { return expected_ns_; }
-  double expected_ns(size_t command) const { return rlx::expected_ns(rates_, dispatches()[command]); }
-  double longest_ns() const { return target_.longest_ns; }
+  // Where a submit ends that begins with number `first` of `count` commands, these or, if they are none, all:
+  // after as many as take no longer than a submit may (Target::longest_ns), but at least one.
+  size_t end_of_submit(std::span<const size_t> commands, size_t first, size_t count) const;
+  bool is_too_long(size_t command) const;  // for a submit of its own
   // The words for overflow; zeros at the start of a run.
   OverflowWords overflow() const;
   // What a node of the graph holds, after a run of a plan that keeps intermediates.
@@ -103,6 +102,7 @@ class DevicePlan {
     std::vector<size_t> starts;  // of each dispatch, from `first`; one more at the end
   };
 
+  double expected_ns(size_t command) const { return rlx::expected_ns(rates_, dispatches()[command]); }
   void expect();
   void make_slots();
   void size_slots();
@@ -123,7 +123,7 @@ class DevicePlan {
   std::vector<Bound> bound_;  // by work
   bool has_segments_ = false;
   Rates rates_;
-  double expected_ns_ = 0;
+  double expected_ns_ = 0;  // of all commands
   std::vector<InputSlot> inputs_;
   std::vector<OutputSlot> outputs_;
   SymbolValues run_values_;  // of run symbols, for which the nodes that depend on them are lowered

@@ -205,6 +205,17 @@ MemoryReport Executable::Impl::memory_report(const DevicePlan* plan) const {
   return report;
 }
 
+namespace {
+
+int64_t submits_of(const DevicePlan& plan) {
+  const size_t count = plan.dispatches().size();
+  int64_t submits = 0;
+  for (size_t first = 0; first < count; first = plan.end_of_submit({}, first, count)) ++submits;
+  return submits;
+}
+
+}  // namespace
+
 PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
   const auto steps = [](const std::vector<BoundDispatch>& dispatches,
                         const std::vector<Program::NodeName>& names, const Graph* graph) {
@@ -223,9 +234,12 @@ PlanReport Executable::Impl::plan_report(const DevicePlan& plan) const {
     }
     return out;
   };
+  std::vector<StepReport> run = steps(plan.dispatches(), plan.names(), &plan.graph());
+  for (size_t i = 0; i < run.size(); ++i) run[i].too_long = plan.is_too_long(i);
   return {.load = steps(device_side->weights.load_dispatches(), device_side->weights.load_names(), nullptr),
-          .run = steps(plan.dispatches(), plan.names(), &plan.graph()),
+          .run = std::move(run),
           .control = plan.control(),
+          .submits = submits_of(plan),
           .memory = memory_report(&plan),
           .storages = plan.storages(),
           .reason = device_side->plans.reason()};

@@ -45,6 +45,8 @@ TEST(SubmitTime, LongPlansAreCut) {
   Executable cut = compile(g, full_device(), {.submit_ms = 1});
   EXPECT_EQ(submits_of_run(whole, inputs), 1);
   EXPECT_GT(submits_of_run(cut, inputs), 1);
+  EXPECT_EQ(submits_of_run(cut, inputs), cut.plan_report().submits);
+  EXPECT_EQ(whole.plan_report().submits, 1);
   ASSERT_EQ(cut.plan_report().run.size(), whole.plan_report().run.size());
   const NamedTensors want = whole.run(inputs);
   const NamedTensors got = cut.run(inputs);
