@@ -1,9 +1,11 @@
 #include "rlx/command_line.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string>
 
+#include "base/flags.h"
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -27,6 +29,7 @@ constexpr const char* kExamples =
     "  rlx verify model.onnx --dim batch=4       compares a run on random numbers with the CPU\n"
     "  rlx tune model.onnx --dim batch=1         measures which of its kernels are fastest here\n"
     "  rlx plan model.rlx --dim batch=4          dispatches, kernels and memory of a graph\n"
+    "  rlx compile model.rlx --dim batch=4       compiles its shaders, so that its first run need not\n"
     "`rlx COMMAND --help` says more about each.";
 
 int complain(const std::string& text, int code) {
@@ -35,14 +38,23 @@ int complain(const std::string& text, int code) {
   return code;
 }
 
+// Mesa's drivers keep what they compile in a folder of their own. Beside what we keep, a copy of the cache
+// folder has both. Before there are other threads, which might read the environment.
+void keep_the_drivers_cache_beside_ours() {
+  const std::string folder = cache_folder();
+  if (!folder.empty()) setenv("MESA_SHADER_CACHE_DIR", (folder + "/driver").c_str(), /*overwrite=*/0);
+}
+
 int run(int argc, char** argv) {
+  keep_the_drivers_cache_beside_ours();
   remove_unfinished_files_when_interrupted();
   try {
     register_extras();
     Arguments arguments("A machine-learning compiler and runtime on WebGPU.", kExamples);
-    for (auto* add : {add_devices, add_ops, add_info, add_plan, add_run, add_profile, add_calibrate, add_cost,
-                      add_tune, add_verify, add_convert, add_bench, add_gpu_report, add_conformance, add_ocr,
-                      add_transcribe, add_spectrogram, add_splat, add_demo})
+    for (auto* add :
+         {add_devices,     add_ops,  add_info,       add_plan,        add_compile, add_run,   add_profile,
+          add_calibrate,   add_cost, add_tune,       add_verify,      add_convert, add_bench, add_gpu_report,
+          add_conformance, add_ocr,  add_transcribe, add_spectrogram, add_splat,   add_demo})
       add(arguments);
     arguments.run(argc, argv);
     // What is larger than the buffer is written at once: its error is not one of the flush.

@@ -10,6 +10,7 @@ void add_devices(Arguments& arguments);
 void add_ops(Arguments& arguments);
 void add_plan(Arguments& arguments);
 void add_info(Arguments& arguments);
+void add_compile(Arguments& arguments);
 void add_run(Arguments& arguments);
 void add_profile(Arguments& arguments);
 void add_tune(Arguments& arguments);

@@ -34,6 +34,7 @@ std::string_view without_trailing_newlines(std::string_view text) {
 Core::~Core() {
   free_staging.clear();
   pipelines.clear();
+  nothing.uniform = nothing.read = nothing.written = nullptr;
   if (device) device.Destroy();
   queue = nullptr;
   device = nullptr;

@@ -124,6 +124,15 @@ struct Core {
   const std::string cache_folder;  // "": none
   DiskCache disk;                  // Dawn's worker threads use it until the device is destroyed
 
+  // The driver compiles pipelines when they are first dispatched (warm_up.h).
+  bool compiles_late = false;
+  DeviceOptions side_options;  // of a SideDevice
+  // What dispatches of nothing bind; made for the first.
+  struct {
+    std::once_flag once;
+    wgpu::Buffer uniform, read, written;
+  } nothing;
+
   std::filesystem::path wgsl_dir;    // where modules are written, if anywhere
   bool worker_threads = true;        // make pipelines
   bool describes_pipelines = false;  // Device::describe_pipelines_only

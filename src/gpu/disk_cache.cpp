@@ -79,6 +79,7 @@ struct Answer {
   Bytes value;
 };
 thread_local Answer last_answer;
+thread_local uint64_t translated_here = 0;
 
 }  // namespace
 
@@ -89,6 +90,8 @@ DiskCache::DiskCache(fs::path folder) : folder_(std::move(folder)) {
   fs::create_directories(folder_, error);
   if (error) folder_.clear();
 }
+
+uint64_t DiskCache::shaders_translated_here() { return translated_here; }
 
 // Only a process that added entries pays for looking at them all.
 DiskCache::~DiskCache() {
@@ -106,7 +109,10 @@ size_t DiskCache::load(std::span<const std::byte> key, std::span<std::byte> valu
                    folder_.empty() ? Bytes{} : value_in(read_file(file_of(key)), key)};
     const bool found = !last_answer.value.empty();
     ++(found ? hits_ : misses_);
-    if (!found && is_translation(key)) ++shaders_translated_;
+    if (!found && is_translation(key)) {
+      ++shaders_translated_;
+      ++translated_here;
+    }
   }
   if (!std::ranges::equal(last_answer.key, key)) return 0;
   const size_t size = last_answer.value.size();

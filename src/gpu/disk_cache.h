@@ -30,6 +30,8 @@ class DiskCache {
   uint64_t misses() const { return misses_; }
   uint64_t stores() const { return stores_; }
   uint64_t shaders_translated() const { return shaders_translated_; }
+  // The same, of all caches, on this thread.
+  static uint64_t shaders_translated_here();
 
  private:
   std::filesystem::path file_of(std::span<const std::byte> key) const;

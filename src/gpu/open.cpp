@@ -224,16 +224,23 @@ DeviceOpening open_core(std::shared_ptr<Core> core, const wgpu::Adapter& adapter
 
 DeviceOpening Device::start_opening(const DeviceOptions& options) {
   const CallScope scope;
+  // Makes the folder of the cache, in which a driver that is told to may want one of its own when it is
+  // loaded.
+  auto core = std::make_shared<Core>(cache_folder_of(options));
   const AdapterSearch search = search_adapters(options);
   if (search.fitting.empty()) fail_without_adapter(options, search);
   const FoundAdapter& best = search.fitting.front();
 
-  auto core = std::make_shared<Core>(cache_folder_of(options));
   core->instance = search.instance;
   core->info = best.info;
   core->caps = lowered(best.info.caps, options.limits);
   core->wgsl_dir = options.wgsl_dir.empty() ? env_text("RLX_WGPU_DUMP_WGSL") : options.wgsl_dir;
   core->worker_threads = options.worker_threads;
+  core->compiles_late = best.info.caps.software();
+  core->side_options = options;
+  core->side_options.worker_threads = false;
+  core->side_options.progress = {};
+  core->side_options.disk_cache &= !env_flag("MESA_SHADER_CACHE_DISABLE");
   core->progress = options.progress;
   core->budget = options.memory_budget != 0         ? options.memory_budget
                  : best.info.caps.memory_bytes != 0 ? best.info.caps.memory_bytes

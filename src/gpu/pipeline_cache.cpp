@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "gpu/core.h"
+#include "gpu/warm_up.h"
 
 namespace rlx::gpu {
 
@@ -189,6 +190,9 @@ std::shared_ptr<const Pipeline::Impl> compile(Core& core, const PipelineRequest&
   return result;
 }
 
+constexpr size_t kLeastForSideDevice = 16;
+constexpr size_t kMostSideDevices = 7;
+
 }  // namespace
 
 const std::string& Pipeline::label() const {
@@ -201,9 +205,14 @@ struct PipelineBatch::Impl {
       : core(std::move(with)), requests(std::move(wanted)), pipelines(requests.size()) {}
   ~Impl() { stop = true; }
 
-  // Makes the next one; false if there is none.
-  bool make_one();
+  // Makes the next one, with the thread's other device if it has one; false if there is none.
+  bool make_one(SideDevice* side = nullptr);
+  void warm_up(const PipelinePtr& made, bool is_new, SideDevice* side);
   void add(size_t request, PipelinePtr made);
+  // What a worker does.
+  void work(bool with_side);
+  // Whether the driver has compiled all of them, once they are made.
+  bool poll_driver();
 
   std::shared_ptr<Core> core;
   std::vector<PipelineRequest> requests;
@@ -212,6 +221,8 @@ struct PipelineBatch::Impl {
   std::vector<size_t> missing;   // requests
   std::atomic<size_t> next = 0;  // of `missing`
   std::atomic<size_t> made = 0;
+  std::atomic<size_t> working = 0;     // workers
+  std::shared_ptr<QueueEnd> compiled;  // where the driver compiles late: when it has, after all are made
   std::atomic<bool> stop = false;
   std::atomic<bool> is_wrong = false;
   mutable std::mutex mutex;  // guards the two below, and `pipelines`
@@ -235,16 +246,44 @@ void PipelineBatch::Impl::add(size_t request, PipelinePtr made_now) {
   }
 }
 
-bool PipelineBatch::Impl::make_one() {
+// A pipeline that was translated just now is new to the driver too: it is compiled on the other device, or
+// this thread waits for it, so that both get as many as they can take. All others it has on disk.
+void PipelineBatch::Impl::warm_up(const PipelinePtr& made_now, bool is_new, SideDevice* side) {
+  if (!core->compiles_late || core->describes_pipelines) return;
+  if (is_new && side && side->compile(made_now)) return;
+  dispatch_nothing(*core, *made_now);
+  if (is_new) core->wait(*core->end_of_queue());
+}
+
+void PipelineBatch::Impl::work(bool with_side) {
+  {
+    SideDevice side(*core);
+    while (make_one(with_side ? &side : nullptr)) {
+    }
+    side.finish();
+  }
+  --working;
+}
+
+bool PipelineBatch::Impl::poll_driver() {
+  if (!core->compiles_late || core->describes_pipelines || missing.empty() || core->lost) return true;
+  const CallScope scope;
+  if (!compiled) compiled = core->end_of_queue();
+  return compiled->done || core->poll(compiled->future);
+}
+
+bool PipelineBatch::Impl::make_one(SideDevice* side) {
   if (stop) return false;
   const size_t i = next++;
   if (i >= missing.size()) return false;
   const CallScope scope;
   try {
     const PipelineRequest& request = requests[missing[i]];
-    PipelinePtr compiled = core->describes_pipelines ? describe(*core, request) : compile(*core, request);
+    const uint64_t translated = DiskCache::shaders_translated_here();
+    PipelinePtr made_now = core->describes_pipelines ? describe(*core, request) : compile(*core, request);
+    warm_up(made_now, DiskCache::shaders_translated_here() != translated, side);
     const std::lock_guard lock(mutex);
-    add(missing[i], std::move(compiled));
+    add(missing[i], std::move(made_now));
     core->report(ProgressStage::pipelines, static_cast<int64_t>(++made), std::ssize(missing));
   } catch (...) {
     const std::lock_guard lock(mutex);
@@ -263,8 +302,10 @@ PipelineBatch::PipelineBatch(PipelineBatch&&) noexcept = default;
 PipelineBatch& PipelineBatch::operator=(PipelineBatch&&) noexcept = default;
 
 bool PipelineBatch::ready() {
-  if (impl_->workers.empty() && !impl_->is_wrong) impl_->make_one();
-  return impl_->is_wrong || impl_->made == impl_->missing.size();
+  PipelineBatch::Impl& b = *impl_;
+  if (b.workers.empty() && !b.is_wrong) b.make_one();
+  if (b.is_wrong) return true;
+  return b.made == b.missing.size() && b.working == 0 && b.poll_driver();
 }
 
 void PipelineBatch::wait() {
@@ -272,6 +313,7 @@ void PipelineBatch::wait() {
   }
   impl_->workers.clear();  // joins them
   if (impl_->error) std::rethrow_exception(impl_->error);
+  if (!impl_->poll_driver()) impl_->core->wait(*impl_->compiled);
 }
 
 ProgressReport PipelineBatch::progress() const {
@@ -314,12 +356,13 @@ PipelineBatch Device::start_pipelines(std::vector<PipelineRequest> requests) {
   // On our own threads: Dawn's asynchronous creation is no faster, parses the WGSL on the calling thread, and
   // its worker threads delay the destruction of the device by 100 ms. One core is left for the caller.
   const size_t cores = std::max(2u, std::thread::hardware_concurrency());
-  for (size_t i = 0; i < std::min(cores - 1, b.missing.size()); ++i) {
-    b.workers.emplace_back([&b] {
-      while (b.make_one()) {
-      }
-    });
-  }
+  const size_t workers = std::min(cores - 1, b.missing.size());
+  // Opening another device takes as long as compiling a few pipelines, and each has threads of its own. What
+  // it compiles gets here through the disk caches.
+  const bool many = b.missing.size() >= kLeastForSideDevice && core_->side_options.disk_cache;
+  const size_t sides = core_->compiles_late && many ? std::min(workers, kMostSideDevices) : 0;
+  b.working = workers;
+  for (size_t i = 0; i < workers; ++i) b.workers.emplace_back([&b, side = i < sides] { b.work(side); });
   return batch;
 }
 
@@ -337,7 +380,10 @@ void Device::describe_pipelines_only() { core_->describes_pipelines = true; }
 
 void Device::compile_alone(const PipelineRequest& request) {
   const CallScope scope;
-  compile(*core_, request);
+  const PipelinePtr made = compile(*core_, request);
+  if (!core_->compiles_late) return;
+  dispatch_nothing(*core_, *made);
+  core_->wait(*core_->end_of_queue());
 }
 
 Pipeline Device::pipeline(PipelineRequest request) {

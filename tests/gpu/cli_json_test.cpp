@@ -55,7 +55,7 @@ class CliJson : public CliTest {
 
 TEST_F(CliJson, EveryCommandHasIt) {
   const std::vector<std::string> names = commands();
-  EXPECT_EQ(names.size(), 19u);
+  EXPECT_EQ(names.size(), 20u);
   for (const std::string& name : names) {
     const std::string help = rlx(name + " --help").out;
     EXPECT_TRUE(help.contains("--json ")) << help;
@@ -76,6 +76,7 @@ TEST_F(CliJson, CommandsWithoutADevice) {
 TEST_F(CliJson, CommandsThatRunModels) {
   const std::string model = write("small.rlx", kSmall) + " --dim batch=3";
   EXPECT_EQ(told("plan " + model).at("graph"), "small");
+  EXPECT_GE(told("compile " + model).at("modules"), 1);
   const json run = told("run " + model + " --verify --profile --repeat 2 --dump-nodes");
   EXPECT_EQ(run.at("random"), (json{"x", "w"}));
   EXPECT_EQ(run.at("outputs")[0].at("values").size(), 12u);

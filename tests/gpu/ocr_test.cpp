@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "gpu/device.h"
 #include "rlx/compile.h"
 #include "rlx/npy.h"
 #include "rlx/ocr.h"
 #include "rlx/onnx.h"
+#include "runtime/device_access.h"
 #include "tests/support/compare.h"
 #include "tests/support/devices.h"
 #include "tests/support/message.h"
@@ -125,6 +127,15 @@ TEST_F(Ocr, ReadsTheDemosPicture) {
   Image grey{.width = 3, .height = 70, .rgb = std::vector<uint8_t>(3 * 70 * 3, 128)};
   EXPECT_TRUE(reader().find(grey).empty());
   EXPECT_TRUE(reader().read(grey, {}).empty());
+}
+
+// Each takes the driver a quarter of a second; docs/cold-start.md.
+TEST_F(Ocr, TheDemosPictureTakesFewModules) {
+  const Device device = Device::open();
+  TextNetworks networks(device, models_);
+  const Image image = read_image(kPicture);
+  EXPECT_EQ(networks.read(image, networks.upright(image, networks.find(image))).size(), 14u);
+  EXPECT_LE(DeviceAccess::get(device)->stats().pipelines_created, 108u);
 }
 
 // What was read, without capitals: V and v are one shape.

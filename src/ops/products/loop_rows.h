@@ -16,6 +16,7 @@ const LANES: u32 = 8u;  //@ spec
 const QUADS: u32 = 1u;  //@ spec
 const A_FOUR_ROWS: bool = false;  //@ spec
 const PARTIAL: bool = false;  //@ spec
+const ENDS: bool = true;  //@ spec     a run may end within a four
 const ROWS_AT_ONCE: u32 = select(1u, 4u, A_FOUR_ROWS);
 
 @compute @workgroup_size(LANES)
@@ -56,7 +57,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         }
       }
     }
-    for (; i < s.end; i++) {
+    for (; ENDS && i < s.end; i++) {
       for (var q = 0u; q < QUADS; q++) {
         let bv = b_four_lines(b[q], select(i, 0u, b_STEPS));
         b[q] = b_quad_ahead(b[q], 1u);
@@ -87,6 +88,8 @@ inline std::vector<Candidate> wide_candidates(const Target& target, const Produc
   const uint32_t most = target.sizes_vary ? std::bit_ceil(rows) : rows;
   std::vector<Candidate> out;
   for (const uint32_t quads : {1u, 2u, 4u, 8u}) {
+    // One number serves all sizes: the largest body takes three times as long to compile.
+    if (target.sizes_vary && quads != 2) continue;
     // More sums take drivers longer to compile than they gain.
     out.push_back({ns * misfit(quads, most <= 8 ? 8 : 4) * p.padding(rows, int64_t{32} * quads),
                    {{"ROWS", most}, {"LANES", 8}, {"QUADS", quads}}});
@@ -96,7 +99,8 @@ inline std::vector<Candidate> wide_candidates(const Target& target, const Produc
 
 inline std::vector<Candidate> candidates(const Target& target, const Product& p) {
   const Rates r = rates_of(target.caps);
-  if (r.cpu && p.rows() <= kMostWideRows && p.columns_access() == Access::four_lines)
+  const int64_t most_wide = target.sizes_vary ? 8 : kMostWideRows;
+  if (r.cpu && p.rows() <= most_wide && p.columns_access() == Access::four_lines)
     return wide_candidates(target, p);
   const bool few = p.rows() <= 4;
   const double gpu = p.rows() > 8 || p.b->along_k() ? 0.25 : 1;
@@ -127,22 +131,25 @@ inline Dispatch make(Lowering& l, const Product& p, const Candidate& c) {
   const Extent& row = p.region.rows;
   const bool a_four_k = p.reads_four_k(*p.a);
   const bool partial = l.target().sizes_vary && rows > 1;
+  const auto whole = [](int64_t k) { return k % 4 == 0; };
+  const bool ends = p.run == 0 ? l.target().sizes_vary || !whole(p.region.k.begin) || !whole(p.region.k.end)
+                               : !p.fours_of_k() || !whole(p.region.k.end);
   // Rows past the last repeat it, which four at a time cannot do.
   const bool four_rows = !a_four_k && rows % 4 == 0 && p.a->offers(Access::four_lines) &&
                          row.begin % 4 == 0 && row.length() % 4 == 0;
-  return make_dispatch(
-      l, p,
-      {.name = "rows",
-       .wgsl = kWgsl,
-       .a = a_four_k    ? Access::four_k
-            : four_rows ? Access::four_lines
-                        : Access::one,
-       .b = p.columns_access(),
-       .four_columns = true,
-       .tile_rows = partial ? round_up(p.even_rows(rows), four_rows ? 4 : 1) : rows,
-       .tile_cols = int64_t{4} * lanes * quads,
-       .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes), spec_value("QUADS", quads),
-                 spec_value("A_FOUR_ROWS", four_rows), spec_value("PARTIAL", partial)}});
+  return make_dispatch(l, p,
+                       {.name = "rows",
+                        .wgsl = kWgsl,
+                        .a = a_four_k    ? Access::four_k
+                             : four_rows ? Access::four_lines
+                                         : Access::one,
+                        .b = p.columns_access(),
+                        .four_columns = true,
+                        .tile_rows = partial ? round_up(p.even_rows(rows), four_rows ? 4 : 1) : rows,
+                        .tile_cols = int64_t{4} * lanes * quads,
+                        .specs = {spec_value("ROWS", rows), spec_value("LANES", lanes),
+                                  spec_value("QUADS", quads), spec_value("A_FOUR_ROWS", four_rows),
+                                  spec_value("PARTIAL", partial), spec_value("ENDS", ends)}});
 }
 
 inline constexpr Loop kLoop{"rows", always, candidates, make};

@@ -118,9 +118,29 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     k0 = k_end;
   }
   if (col >= params.col_end) { return; }
-  for (var r = 0u; r < ROWS; r++) {
-    if (r >= row_count) { break; }
-    put4(t, t.row + r, col, sum[r]);
+  if (!PARTIAL || ROWS == 8u) {
+    for (var r = 0u; r < ROWS; r++) {
+      if (r >= row_count) { break; }
+      put4(t, t.row + r, col, sum[r]);
+    }
+    return;
+  }
+  // Written out for all rows, stores would be most of the module.
+  for (var first = 0u; first < row_count; first += 8u) {
+    var some = array<vec4<sum_t>, 8>();
+    if (first == 0u) {
+      for (var r = 0u; r < 8u; r++) { some[r] = sum[r]; }
+    } else if (first == 8u) {
+      for (var r = 8u; r < 16u; r++) { some[r - 8u] = sum[r]; }
+    } else if (first == 16u) {
+      for (var r = 16u; r < min(ROWS, 24u); r++) { some[r - 16u] = sum[r]; }
+    } else {
+      for (var r = 24u; r < ROWS; r++) { some[r - 24u] = sum[r]; }
+    }
+    for (var r = 0u; r < 8u; r++) {
+      if (first + r >= row_count) { break; }
+      put4(t, t.row + first + r, col, some[r]);
+    }
   }
 }
 )";
@@ -145,6 +165,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
   const auto add = [&](int64_t most, int64_t rows) {
     for (const uint32_t lanes : {32u, 64u, 128u}) {
       if (lanes == 32 && !r.cpu) continue;
+      // One number serves all sizes: where columns are few, lanes without any take little time.
+      if (lanes != 64 && r.cpu && target.sizes_vary) continue;
       if (lanes > target.caps.max_invocations_per_workgroup) continue;
       out.push_back({ns * misfit(static_cast<double>(rows), 32) * misfit(lanes, lanes_wanted) *
                          p.padding(rows, 4 * (r.cpu ? kCpuLanes : lanes)) *
