@@ -52,6 +52,12 @@ std::vector<gpu::Pipeline> for_each(const std::vector<size_t>& of, const std::ve
 
 }  // namespace
 
+std::vector<gpu::Pipeline> Commands::pipelines(gpu::Device& device,
+                                               std::span<const BoundDispatch> dispatches) {
+  Requests wanted = requests(dispatches);
+  return for_each(wanted.of, device.pipelines(std::move(wanted.all)));
+}
+
 Commands::Step Commands::next_step(const BoundDispatch& d, uint64_t& bytes) {
   Step step;
   step.views_offset = bytes;
@@ -135,10 +141,9 @@ void Commands::replace(size_t first, size_t count, std::vector<BoundDispatch> di
     steps.back().uniforms =
         std::make_shared<gpu::Buffer>(device_->create_buffer(gpu::BufferUse::uniform, size, "params"));
   }
-  Requests wanted = requests(dispatches);
-  std::vector<gpu::Pipeline> pipelines = for_each(wanted.of, device_->pipelines(std::move(wanted.all)));
+  std::vector<gpu::Pipeline> made = pipelines(*device_, dispatches);
   for (size_t i = 0; i < steps.size(); ++i) {
-    steps[i].pipeline = std::move(pipelines[i]);
+    steps[i].pipeline = std::move(made[i]);
     if (!uses_states(dispatches[i])) steps[i].group = make_group(steps[i], dispatches[i]);
   }
   const auto exchange = [&](auto& all, auto& with) {

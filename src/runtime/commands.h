@@ -31,6 +31,8 @@ class Commands {
     std::vector<size_t> of;
   };
   static Requests requests(std::span<const BoundDispatch> dispatches);
+  // One for each dispatch.
+  static std::vector<gpu::Pipeline> pipelines(gpu::Device& device, std::span<const BoundDispatch> dispatches);
 
   // Before a submit: the dispatches that use states are bound to those of this context. What is bound to
   // others is kept for the next time.

@@ -12,6 +12,7 @@
 #include "ops/machinery/flops.h"
 #include "runtime/calibration.h"
 #include "runtime/compile_graph.h"
+#include "runtime/device_access.h"
 #include "runtime/resizable_program.h"
 
 namespace rlx {
@@ -70,7 +71,7 @@ void check_bound(const Graph& graph, const CompileOptions& options) {
 
 GraphCost predict_cost(const Graph& graph, const Device& device, const CompileOptions& options) try {
   check_bound(graph, options);
-  const CompiledGraph compiled = compile_graph(device.caps(), graph, options);
+  const CompiledGraph compiled = compile_graph(*DeviceAccess::get(device), graph, options);
   const ResizableProgram lowered = lower_resizable(compiled.split.main, compiled.target, {}, {});
   return cost_of(lowered, compiled.target);
 } catch (...) {

@@ -244,7 +244,7 @@ std::unique_ptr<NodeTrial::Made> NodeTrial::make(const KernelProblem& problem,
     const Placement& place = plan.placements[s];
     upload(device_, buffer(place.buffer), place.offset, storage.table->dtype(), storage.table->bytes(), name);
   }
-  std::vector<gpu::Pipeline> pipelines = device_.pipelines(Commands::requests(plan.dispatches));
+  std::vector<gpu::Pipeline> pipelines = Commands::pipelines(device_, plan.dispatches);
   made->commands_ =
       std::make_unique<Commands>(plan_.device(), std::move(plan.dispatches), std::move(pipelines), buffer);
   return made;
