@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/dtype.h"
 #include "rlx/caps.h"
 
 namespace rlx {
@@ -19,6 +20,9 @@ inline uint32_t matrix_width(const Caps& caps) {
   if (caps.emulated_matrices) return 64;
   return pins_subgroups(caps) ? caps.subgroup_min_size : caps.subgroup_max_size;
 }
+
+// Of a factor or a sum.
+inline int64_t unit_bytes(DType type) { return static_cast<int64_t>(device_bytes(type)); }
 
 inline std::vector<std::string> matrix_fragments(const Caps& caps) {
   if (caps.emulated_matrices) return {"matrix_emulated"};

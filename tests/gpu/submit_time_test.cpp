@@ -56,7 +56,9 @@ TEST(SubmitTime, LongPlansAreCut) {
   ASSERT_EQ(times.size(), cut.plan_report().run.size());
   for (size_t i = 0; i < times.size(); ++i) {
     EXPECT_EQ(times[i].step, static_cast<int64_t>(i));
-    if (i > 0) EXPECT_GE(times[i].begin_ns, times[i - 1].begin_ns);
+    if (i > 0) {
+      EXPECT_GE(times[i].begin_ns, times[i - 1].begin_ns);
+    }
   }
 }
 

@@ -286,7 +286,7 @@ struct MatrixShape {
 };
 MatrixShape matrix_shape(const AttentionProblem& p, const SubgroupMatrix& unit, uint32_t subgroups,
                          uint32_t block) {
-  const int64_t element = device_bytes(unit.component);
+  const int64_t element = unit_bytes(unit.component);
   MatrixShape s{subgroups, block, to_u32(16 / element), 0};
   const int64_t rows = int64_t{subgroups} * unit.m;
   const int64_t head = round_up(p.head(), unit.k);
@@ -331,7 +331,7 @@ std::vector<Candidate> matrix_candidates(const Target& target, const AttentionPr
     const double crowd = std::max(1.0, static_cast<double>(s.bytes) / (kBytes * s.subgroups));
     out.push_back(
         {ns * misfit(s.subgroups, p.rows() > 2 * int64_t{unit.m} ? 4 : 1) * misfit(s.block, 32) * crowd,
-         {{"FACTORS", to_u32(8 * device_bytes(unit.component))},
+         {{"FACTORS", to_u32(8 * unit_bytes(unit.component))},
           {"M", unit.m},
           {"N", unit.n},
           {"K", unit.k},

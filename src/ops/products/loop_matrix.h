@@ -241,7 +241,7 @@ inline std::string task_text(const Part& part, bool half_sums) {
 // Whether a product may be made of these units: its factors must be numbers of the component, and its sums
 // exact to the precision that is asked for.
 inline bool can_use(const Product& p, const SubgroupMatrix& unit) {
-  if (p.fours) return unit.component == *p.fours && device_bytes(unit.result) == 4;
+  if (p.fours) return unit.component == *p.fours && unit_bytes(unit.result) == 4;
   if (p.sum_type() != DType::f32 || unit.result != (p.half_sums ? DType::f16 : DType::f32)) return false;
   if (unit.component == DType::f32) return !p.halved;
   return unit.component == DType::f16 &&
@@ -266,7 +266,7 @@ inline Shape shape_of(const Caps& caps, const SubgroupMatrix& unit, int64_t rows
   s.subgroups = rows / s.part_rows * (cols / s.part_cols);
   s.step = (caps.software() ? 32 : 64) / element;
   s.stride = s.step + 16 / element;
-  s.bytes = (rows + cols) * s.stride * element + s.subgroups * unit.m * unit.n * device_bytes(unit.result);
+  s.bytes = (rows + cols) * s.stride * element + s.subgroups * unit.m * unit.n * unit_bytes(unit.result);
   return s;
 }
 
@@ -296,8 +296,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
       const double reads = 1 + 8.0 * (1.0 / rows + 1.0 / cols);
       const double preferred = target.prefers_f32_units && unit.component == DType::f32 ? 1e-3 : 1;
       out.push_back({estimate_ns(r, p, share_of(caps, unit)) * reads * p.padding(rows, cols) * preferred,
-                     {{"FACTORS", to_u32(8 * device_bytes(unit.component))},
-                      {kSums, to_u32(8 * device_bytes(unit.result))},
+                     {{"FACTORS", to_u32(8 * unit_bytes(unit.component))},
+                      {kSums, to_u32(8 * unit_bytes(unit.result))},
                       {"M", unit.m},
                       {"N", unit.n},
                       {"K", unit.k},
@@ -310,8 +310,8 @@ inline std::vector<Candidate> candidates(const Target& target, const Product& p)
 
 inline const SubgroupMatrix& unit_of(const Caps& caps, const Product& p, const Candidate& c) {
   const auto found = std::ranges::find_if(caps.subgroup_matrices, [&](const SubgroupMatrix& s) {
-    return can_use(p, s) && 8 * device_bytes(s.component) == c.at("FACTORS") &&
-           8 * device_bytes(s.result) == c.at(kSums) && s.m == c.at("M") && s.n == c.at("N") &&
+    return can_use(p, s) && 8 * unit_bytes(s.component) == c.at("FACTORS") &&
+           8 * unit_bytes(s.result) == c.at(kSums) && s.m == c.at("M") && s.n == c.at("N") &&
            s.k == c.at("K");
   });
   check(found != caps.subgroup_matrices.end(), "a candidate is of one of the device's units");

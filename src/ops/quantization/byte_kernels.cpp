@@ -22,7 +22,7 @@ std::string ByteProblem::key() const {
 View with_channels_last(const View& v) { return v.permute({0, 2, 3, 4, 5, 1}); }
 
 bool is_per_channel(const View& v) {
-  for (const size_t axis : {0, 3, 4, 5}) {
+  for (const size_t axis : {0u, 3u, 4u, 5u}) {
     if (v.strides[axis] != 0 && v.dims[axis] != 1) return false;
   }
   return true;
