@@ -2,8 +2,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "base/flags.h"
 #include "base/format.h"
@@ -42,7 +44,10 @@ int complain(const std::string& text, int code) {
 // folder has both. Before there are other threads, which might read the environment.
 void keep_the_drivers_cache_beside_ours() {
   const std::string folder = cache_folder();
-  if (!folder.empty()) setenv("MESA_SHADER_CACHE_DIR", (folder + "/driver").c_str(), /*overwrite=*/0);
+  std::error_code error;  // where it is no folder, the drivers' warnings would be added to our own error
+  const bool usable = !std::filesystem::exists(folder, error) || std::filesystem::is_directory(folder, error);
+  if (!folder.empty() && usable)
+    setenv("MESA_SHADER_CACHE_DIR", (folder + "/driver").c_str(), /*overwrite=*/0);
 }
 
 int run(int argc, char** argv) {

@@ -130,6 +130,7 @@ struct Core {
   // What dispatches of nothing bind; made for the first.
   struct {
     std::once_flag once;
+    std::mutex warning;  // of Dawn, of such a dispatch
     wgpu::Buffer uniform, read, written;
   } nothing;
 

@@ -175,27 +175,15 @@ struct Walk {
 
 // A walk that also serves what `like` serves: it has at least as many axes, and a stride for the last axis
 // where `like` has one.
-//
-// What is the same everywhere along the axes is no walk at all: compilers then see that it is read once. The
-// bases of rows are needed once for many elements: those of one row, and those with steps of 1, have the
-// module of the others.
-Walk make_walk(const View& view, WalkPart part, const WalkPattern* like) {
+Walk make_walk(const View& view, const WalkPattern* like) {
   Walk w{view.coalesced()};
   View& v = w.view;
-  if (v.rank() == 0 && part == WalkPart::outer) {
-    v.dims = {1};
-    v.strides = {0};
-  } else if (std::ranges::all_of(v.strides, [](int64_t stride) { return stride == 0; })) {
-    v.dims.clear();
-    v.strides.clear();
-  }
   w.unit = v.rank() == 0 || v.strides.back() == 1;
   while (like && v.rank() < like->rank) {
     v.strides.insert(v.strides.begin(), v.rank() == 0 ? 1 : 0);
     v.dims.insert(v.dims.begin(), 1);
   }
   if (like && like->rank > 0) w.unit = w.unit && like->unit;
-  if (part == WalkPart::outer && v.rank() == 1) w.unit = false;
   return w;
 }
 
@@ -212,7 +200,7 @@ std::array<Walk, 3> make_walks(const OperandDecl& decl, const Operand& o, const 
   for (const WalkPart part : kWalkParts) {
     if (!calls_walk(decl, part)) continue;
     Walk& walk = walks[static_cast<size_t>(part)];
-    walk = make_walk(axes_of(o, part), part, like ? &like->walk(part) : nullptr);
+    walk = make_walk(axes_of(o, part), like ? &like->walk(part) : nullptr);
     p.walk(part) = walk.pattern();
   }
   return walks;

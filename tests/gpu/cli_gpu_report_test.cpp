@@ -50,7 +50,7 @@ TEST_F(GpuReport, HasARowForEachModule) {
   EXPECT_FALSE(softmax.contains("workgroup_bytes")) << "the driver does not say it";
   const CliResult table = rlx("gpu-report add16 --device m1");
   EXPECT_TRUE(table.out.contains("Apple M1 (")) << table.out;
-  EXPECT_TRUE(table.out.contains("1 modules: 0 spill to memory, 0 fail")) << table.out;
+  EXPECT_TRUE(table.out.contains("1 module: 0 spill to memory, 0 fail")) << table.out;
 }
 
 TEST_F(GpuReport, TellsTheEnvironmentOfADevice) {

@@ -89,7 +89,7 @@ inline std::vector<Candidate> wide_candidates(const Target& target, const Produc
   std::vector<Candidate> out;
   for (const uint32_t quads : {1u, 2u, 4u, 8u}) {
     // One number serves all sizes: the largest body takes three times as long to compile.
-    if (target.sizes_vary && most > 1 && quads != 2) continue;
+    if (target.sizes_vary && quads != 2 && (most > 1 || quads != 8)) continue;
     // More sums take drivers longer to compile than they gain.
     out.push_back({ns * misfit(quads, most <= 8 ? 8 : 4) * p.padding(rows, int64_t{32} * quads),
                    {{"ROWS", most}, {"LANES", 8}, {"QUADS", quads}}});
