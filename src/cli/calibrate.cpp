@@ -43,13 +43,13 @@ void calibrate(const Options& o) {
   const Calibration found = [&] {
     if (stored) return *stored;
     const Progress progress("measuring");
-    // What a file lacks was said by load().
-    return Calibration::load_or_measure(device, {.again = true, .log = options.log});
+    return Calibration::measure(device, options);
   }();
   Json json = Json::read(found.to_json()).value();
   json.set("measured_now", !stored);
   o.report.write(json);
   if (!o.report.only_json()) show(found, stored.has_value());
+  if (!stored) found.save();
 }
 
 }  // namespace

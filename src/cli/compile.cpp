@@ -1,5 +1,10 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <memory>
 
+#include "base/fail.h"
 #include "base/flags.h"
 #include "base/format.h"
 #include "base/json.h"
@@ -36,6 +41,9 @@ void compile_model(const Options& o) {
   }();
   const double ms = watch.ms();
   const std::string folder = cache_folder();
+  if (!folder.empty() && access(folder.c_str(), W_OK | X_OK) != 0)
+    fail(ErrorKind::invalid_file, "{} modules were compiled, but nothing can be kept in {}: {}",
+         made.pipelines, folder, std::strerror(errno));
   o.report.write(Json::object({{"file", with_shown_names(o.graph.model.file)},
                                {"adapter", device.info().name},
                                {"cache", folder},

@@ -15,6 +15,7 @@
 #include "cli/standard_input.h"
 #include "cli/text.h"
 #include "rlx/error.h"
+#include "runtime/tuning_records.h"
 
 namespace rlx::cli {
 namespace {
@@ -137,6 +138,13 @@ void run_tune(Options o) {
   if (o.tune.file == "-") throw Misuse("--records: standard output is no file that can be read again");
   if (std::filesystem::is_directory(o.tune.file))
     throw Misuse(formatted("--records: '{}' is a folder; it must be a file", o.tune.file));
+  if (std::filesystem::exists(o.tune.file) && !std::filesystem::is_regular_file(o.tune.file))
+    throw Misuse(formatted("--records: '{}' is no regular file", o.tune.file));
+  if (!TuningFile(o.tune.file).is_ours())
+    throw Misuse(
+        formatted("--records: '{}' exists and has no measured times that this version can read; it is not "
+                  "overwritten",
+                  o.tune.file));
   if (o.all) o.tune.least_share = 0;
   check_outputs(o.report.outputs({{"--records", o.tune.file, FileKind::json}}), o.values.files(o.graph));
   const RunSetup setup = set_up(o);

@@ -33,6 +33,7 @@ std::optional<double> KnownChoices::measured_ns(std::string_view family, std::st
   const auto entry = record->candidates.find(candidate);
   if (entry == record->candidates.end()) return std::nullopt;
   if (TuningRecord::excludes(entry->second.verdict)) return std::numeric_limits<double>::infinity();
+  if (entry->second.verdict != TuningRecord::Verdict::timed) return std::nullopt;
   // What is replayed was not chosen for its time.
   return replays ? std::nullopt : std::optional(entry->second.ns);
 }

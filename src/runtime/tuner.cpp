@@ -35,8 +35,9 @@ Tuner::Tuner(std::shared_ptr<DevicePlan> plan, TuningFile file, const Limits& li
       problems_(kernel_problems(*plan_)) {
   // Nobody else is measuring: what is being tried was being tried when its process died.
   const auto is_trying = [](const auto& record) {
-    return std::ranges::contains(record.second.candidates | std::views::values, Verdict::trying,
-                                 &TuningRecord::Entry::verdict);
+    return std::ranges::any_of(record.second.candidates | std::views::values, [](const auto& entry) {
+      return entry.verdict == Verdict::trying || entry.verdict == Verdict::retrying;
+    });
   };
   if (std::ranges::any_of(file_.read().all(), is_trying))
     file_.update([](TuningRecords& records) { records.settle_trials(); });
@@ -170,7 +171,10 @@ void Tuner::exclude(const std::string& candidate, Verdict verdict, const std::st
 
 template <class F>
 void Tuner::marked(const std::string& candidate, F&& action) {
-  record([&](TuningRecord& r) { r.candidates[candidate] = {.verdict = Verdict::trying}; });
+  record([&](TuningRecord& r) {
+    TuningRecord::Entry& entry = r.candidates[candidate];
+    entry = {.verdict = entry.verdict == Verdict::interrupted ? Verdict::retrying : Verdict::trying};
+  });
   try {
     action();
   } catch (const Error& e) {

@@ -68,6 +68,7 @@ TuneReport tune(Executable& exe, const RunInputs& inputs, const TuneOptions& opt
   const std::shared_ptr<DevicePlan> plan = impl.device_side->last;
   if (!plan) fail(ErrorKind::invalid_argument, "the plan of the executable is gone; nothing can be tuned");
   const TuningFile file = file_of(*impl.device_side->store->device, options);
+  file.check();
   const FileLock turn = take_turn(file, options);
   Tuner tuner(plan, file, {.seconds = options.seconds, .candidates = options.candidates});
 

@@ -26,8 +26,8 @@ constexpr int kFormat = 1;
 constexpr std::string_view kFormatName = "rlx_tuning";
 
 using Verdict = TuningRecord::Verdict;
-constexpr Verdict kVerdicts[] = {Verdict::timed, Verdict::trying, Verdict::crashed, Verdict::wrong,
-                                 Verdict::failed};
+constexpr Verdict kVerdicts[] = {Verdict::timed,   Verdict::trying, Verdict::interrupted, Verdict::retrying,
+                                 Verdict::crashed, Verdict::wrong,  Verdict::failed};
 
 std::optional<TuningRecord::Entry> read_entry(const Json& value) {
   if (const auto ns = value.number()) {
@@ -76,6 +76,10 @@ std::string_view to_string(Verdict verdict) {
       return "timed";
     case Verdict::trying:
       return "trying";
+    case Verdict::interrupted:
+      return "interrupted";
+    case Verdict::retrying:
+      return "retrying";
     case Verdict::crashed:
       return "crashed";
     case Verdict::wrong:
@@ -94,11 +98,16 @@ TuningScope tuning_scope(const AdapterInfo& adapter) {
 
 // --- Records ---
 
-TuningRecords TuningRecords::parse(std::string_view json) {
-  TuningRecords out;
+bool TuningRecords::can_parse(std::string_view json) {
   const std::optional<Json> file = Json::read(json);
   const std::optional<Json> format = file ? file->member(kFormatName) : std::nullopt;
-  if (!format || format->number() != kFormat) return out;
+  return format && format->number() == kFormat;
+}
+
+TuningRecords TuningRecords::parse(std::string_view json) {
+  TuningRecords out;
+  if (!can_parse(json)) return out;
+  const std::optional<Json> file = Json::read(json);
   const std::optional<Json> items = file->member("records");
   if (!items) return out;
   for (size_t i = 0;; ++i) {
@@ -158,7 +167,8 @@ void TuningRecords::merge(const TuningRecords& others) {
 void TuningRecords::settle_trials() {
   for (auto& [problem, record] : records_) {
     for (auto& [name, entry] : record.candidates) {
-      if (entry.verdict == Verdict::trying) entry.verdict = Verdict::crashed;
+      if (entry.verdict == Verdict::retrying) entry.verdict = Verdict::crashed;
+      if (entry.verdict == Verdict::trying) entry.verdict = Verdict::interrupted;
     }
   }
 }
@@ -170,15 +180,35 @@ std::optional<TuningFile> TuningFile::in_folder(const std::string& cache_folder)
   return TuningFile((fs::path(cache_folder) / "tuning.json").string());
 }
 
-TuningRecords TuningFile::read() const {
-  std::ifstream in(path_, std::ios::binary);
-  if (!in) return {};
+namespace {
+
+// "" where there is no file: devices and pipes are not read.
+std::string text_of(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return "";
+  std::ifstream in(path, std::ios::binary);
   std::stringstream text;
   text << in.rdbuf();
-  return TuningRecords::parse(std::move(text).str());
+  return std::move(text).str();
 }
 
+}  // namespace
+
+bool TuningFile::is_ours() const {
+  const std::string text = text_of(path_);
+  return text.empty() || TuningRecords::can_parse(text);
+}
+
+void TuningFile::check() const {
+  std::error_code error;
+  if (fs::exists(path_, error) && !fs::is_regular_file(path_, error))
+    fail(ErrorKind::invalid_file, "{}: measured times cannot be written there, since it is no file", path_);
+}
+
+TuningRecords TuningFile::read() const { return TuningRecords::parse(text_of(path_)); }
+
 void TuningFile::update(const std::function<void(TuningRecords&)>& change) const {
+  check();
   const auto refuse = [&] { fail(ErrorKind::invalid_file, "{}: measured times cannot be written", path_); };
   const std::optional<FileLock> lock = FileLock::take(path_ + ".lock", true);
   if (!lock) refuse();
@@ -189,6 +219,7 @@ void TuningFile::update(const std::function<void(TuningRecords&)>& change) const
   out << records.text();
   out.close();
   std::error_code error;
+  if (!is_ours()) fs::rename(path_, path_ + ".old", error);
   if (out) fs::rename(unfinished, path_, error);
   if (!out || error) refuse();
 }

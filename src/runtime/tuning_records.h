@@ -24,17 +24,21 @@ TuningScope tuning_scope(const AdapterInfo& adapter);
 struct TuningRecord {
   enum class Verdict : uint8_t {
     timed,
-    trying,   // for the first time; who finds this later knows that the process died of it
-    crashed,  // the device, or the process
-    wrong,    // numbers
-    failed,   // could not be made
+    trying,       // for the first time; found later, it was interrupted, by the user or by a crash
+    interrupted,  // which may be tried once more
+    retrying,     // which, found later, has crashed the process
+    crashed,      // the device, or the process
+    wrong,        // numbers
+    failed,       // could not be made
   };
   struct Entry {
     Verdict verdict = Verdict::timed;
     double ns = 0;  // of what is timed
     friend bool operator==(const Entry&, const Entry&) = default;
   };
-  static bool excludes(Verdict verdict) { return verdict != Verdict::timed; }
+  static bool excludes(Verdict verdict) {
+    return verdict != Verdict::timed && verdict != Verdict::interrupted;
+  }
 
   std::string choice = {};  // "": not decided yet
   std::map<std::string, Entry, std::less<>> candidates = {};
@@ -51,6 +55,7 @@ class TuningRecords {
   };
 
   // What can be made sense of; nothing of what is broken or of another format.
+  static bool can_parse(std::string_view json);
   static TuningRecords parse(std::string_view json);
   std::string text() const;
 
@@ -75,10 +80,14 @@ class TuningFile {
   explicit TuningFile(std::string path) : path_(std::move(path)) {}
   // In the cache folder of a device; nothing if it has none.
   static std::optional<TuningFile> in_folder(const std::string& cache_folder);
+  // Whether what stands there, if anything, are measured times that this version can read.
+  bool is_ours() const;
+  // ErrorKind::invalid_file if it is something else than a file.
+  void check() const;
 
   const std::string& path() const { return path_; }
   TuningRecords read() const;  // empty if there is no file
-  // ErrorKind::invalid_file if it cannot be written.
+  // ErrorKind::invalid_file if it cannot be written. What cannot be read is kept beside it, as PATH.old.
   void update(const std::function<void(TuningRecords&)>& change) const;
   // Whoever measures has it: two would disturb each other. Trials that are found then were ended by a crash.
   std::string turn() const { return path_ + ".turn"; }

@@ -1,6 +1,7 @@
 // `rlx tune`, and what `rlx plan` says about it; times decide nothing here.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
@@ -67,6 +68,10 @@ TEST_F(CliTuning, RefusesWhatMakesNoSense) {
   expect_complaint(call(formatted("tune {} --records {}", model_, folder_.string())), 2, "folder");
   expect_complaint(call(formatted("tune {} --records -", model_)), 2, "--records");
   expect_complaint(call(formatted("tune {} --records {}/x.json", model_, model_)), 2, "cannot be written");
+  std::ofstream(folder_ / "package.json") << "{\"name\": \"not ours\"}";
+  expect_complaint(call(formatted("tune {} --records {}", model_, path("package.json"))), 2,
+                   "not overwritten");
+  expect_complaint(call(formatted("tune {} --records /dev/zero", model_)), 2, "no regular file");
   // A cache folder that is a file.
   expect_complaint(rlx("tune " + model_, formatted("RLX_NO_TUNE=0 RLX_CACHE_DIR='{}'", model_)), 1,
                    "cannot be written");

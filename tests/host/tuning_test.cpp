@@ -1,11 +1,13 @@
 // What is kept of measured times, how a contest is decided, and which choice follows; no device, no clock.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "runtime/contest.h"
 #include "runtime/known_choices.h"
 #include "runtime/tuning_records.h"
+#include "tests/support/message.h"
 
 namespace rlx {
 namespace {
@@ -105,10 +108,18 @@ TEST(TuningRecords, AreMergedWithTheirOwnFirst) {
   EXPECT_EQ(ours.find(kHere, "product", "m<=32")->choice, "");
 }
 
-TEST(TuningRecords, TrialsWithoutAnEndAreCrashes) {
+TEST(TuningRecords, TwoTrialsWithoutAnEndAreACrash) {
   TuningRecords records = some_records();
+  const auto held = [&]() -> TuningRecord::Entry& {
+    return records.at(kHere, "softmax", "<=64").candidates.at("held");
+  };
   records.settle_trials();
-  EXPECT_EQ(records.find(kHere, "softmax", "<=64")->candidates.at("held").verdict, Verdict::crashed);
+  EXPECT_EQ(held().verdict, Verdict::interrupted);
+  records.settle_trials();
+  EXPECT_EQ(held().verdict, Verdict::interrupted);
+  held().verdict = Verdict::retrying;
+  records.settle_trials();
+  EXPECT_EQ(held().verdict, Verdict::crashed);
   EXPECT_EQ(records.find(kHere, "product", "m<=32")->candidates.at("tiled").verdict, Verdict::timed);
 }
 
@@ -268,6 +279,27 @@ TEST(KnownChoices, AreThoseOfTheRecordWhateverTheTimes) {
   target.chooser =
       known(records_of({.choice = "slow", .candidates = {{"slow", {.ns = 50}}, {"fast", {.ns = 49.5}}}}));
   EXPECT_EQ(chosen(target).row, "slow");
+}
+
+TEST_F(TuningFolder, KeepsWhatItCannotRead) {
+  const std::string path = (folder_ / "tuning.json").string();
+  const std::string newer = "{\"rlx_tuning\": 2, \"records\": []}";
+  std::ofstream(path) << newer;
+  const TuningFile file(path);
+  EXPECT_FALSE(file.is_ours());
+  file.update([](TuningRecords& records) { records = some_records(); });
+  EXPECT_TRUE(file.is_ours());
+  EXPECT_EQ(file.read().size(), 3u);
+  std::stringstream kept;
+  kept << std::ifstream(path + ".old").rdbuf();
+  EXPECT_EQ(kept.str(), newer);
+}
+
+TEST_F(TuningFolder, WritesOverNothingButFiles) {
+  const std::string path = (folder_ / "pipe").string();
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_SAYS(TuningFile(path).update([](TuningRecords&) {}), "since it is no file");
+  EXPECT_EQ(TuningFile(path).read().size(), 0u);  // and does not wait for a writer
 }
 
 TEST(KnownChoices, AreNeverWhatIsExcluded) {
