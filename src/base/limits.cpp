@@ -52,8 +52,7 @@ void check_emulated(const SubgroupMatrix& unit) {
   if (known && sums && side(unit.m) && side(unit.n) && depth) return;
   fail(ErrorKind::invalid_argument,
        "matrix units of {} x {} x {} with these types cannot be emulated: m and n are 8 or 16, k is 8, 16 or "
-       "32, at most 8 "
-       "for f32 and 16 for f16; results are f32, f16 for f16, i32 for i8 and u32 for u8",
+       "32, at most 8 for f32 and 16 for f16; results are f32, f16 for f16, i32 for i8 and u32 for u8",
        unit.m, unit.n, unit.k);
 }
 

@@ -60,7 +60,32 @@ BenchSubject subject(const std::string& name, const BenchOptions& o) {
   return model_subject(name, name, o.graph, o);
 }
 
+RunSetup set_up_case(const Case& known, const GraphFlags& graph, const ValueFlags& values,
+                     const CompileOptions& options) {
+  const bool for_models =
+      !graph.model.inputs.empty() || !graph.dims.empty() || !graph.capacities.empty() || !values.load.empty();
+  if (for_models) throw Misuse("--input, --dim, --capacity and --load are for models, and none is given");
+  RunSetup out{.graph = known.graph()};
+  if (!out.graph.is_static())
+    throw Misuse(formatted("the case '{}' has another length in each run", known.name));
+  out.model.graph = out.graph;
+  out.options = options;
+  graph.add_choices_to(out.options);
+  out.leaves = measure::case_values(out.graph);
+  return out;
+}
+
 }  // namespace
+
+RunSetup set_up_subject(const GraphFlags& graph, const ValueFlags& values, const CompileOptions& options) {
+  const std::string& name = graph.model.file;
+  if (const Case* known = measure::find_case(name)) return set_up_case(*known, graph, values, options);
+  if (const Network* network = measure::find_network(name)) {
+    const measure::TemporaryFolder folder;
+    return set_up_run(network_flags(*network, graph, folder), values, options);
+  }
+  return set_up_run(graph, values, options);
+}
 
 GraphFlags network_flags(const Network& network, GraphFlags flags, const measure::TemporaryFolder& folder) {
   if (!std::filesystem::exists(network.path()))

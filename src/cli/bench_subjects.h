@@ -25,6 +25,9 @@ struct BenchSubject {
 // keeps what an input needs.
 GraphFlags network_flags(const measure::Network& network, GraphFlags flags,
                          const measure::TemporaryFolder& folder);
+// What a command runs whose FILE may also be a case or a network, by its name.
+RunSetup set_up_subject(const GraphFlags& graph, const ValueFlags& values,
+                        const CompileOptions& options = {});
 // A Misuse unless the name, which is no case and no network, can be that of a file.
 void expect_model_file(const std::string& name);
 

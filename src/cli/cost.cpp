@@ -11,10 +11,7 @@
 #include "cli/run_setup.h"
 #include "cli/standard_input.h"
 #include "cli/text.h"
-#include "measure/bench_cases.h"
-#include "measure/child_process.h"
 #include "measure/measure.h"
-#include "measure/networks.h"
 
 namespace rlx::cli {
 namespace {
@@ -27,30 +24,6 @@ struct Options {
   bool predict_only = false;
   ReportFlags report;
 };
-
-RunSetup setup_of_case(const measure::Case& known, const Options& o) {
-  const bool for_models = !o.graph.model.inputs.empty() || !o.graph.dims.empty() ||
-                          !o.graph.capacities.empty() || !o.values.load.empty();
-  if (for_models) throw Misuse("--input, --dim, --capacity and --load are for models, and none is given");
-  RunSetup out;
-  out.graph = known.graph();
-  if (!out.graph.is_static())
-    throw Misuse(formatted("the case '{}' has another length in each run", known.name));
-  out.model.graph = out.graph;
-  o.graph.add_choices_to(out.options);
-  out.leaves = measure::case_values(out.graph);
-  return out;
-}
-
-RunSetup setup_of(const Options& o) {
-  const std::string& name = o.graph.model.file;
-  if (const measure::Case* known = measure::find_case(name)) return setup_of_case(*known, o);
-  if (const measure::Network* network = measure::find_network(name)) {
-    const measure::TemporaryFolder folder;
-    return set_up_run(network_flags(*network, o.graph, folder), o.values);
-  }
-  return set_up_run(o.graph, o.values);
-}
 
 // All sizes are those of this run, also those for which memory is planned.
 GraphCost predict(const RunSetup& setup, const Device& device, CompileOptions options) {
@@ -74,7 +47,7 @@ measure::CostComparison measure_model(const RunSetup& setup, const Device& devic
 
 void show_cost(const Options& o) {
   check_outputs(o.report.outputs(), o.values.files(o.graph));
-  RunSetup setup = setup_of(o);
+  RunSetup setup = set_up_subject(o.graph, o.values);
   const Device device = o.device.open();
   setup.options.calibration = [&] {
     const Progress progress("calibrating");

@@ -50,26 +50,6 @@ TuneReport tune_model(const Options& o, const RunSetup& setup, std::string& adap
   }
 }
 
-// A case or a network of `rlx bench`, by its name, or the model of a file.
-RunSetup set_up(const Options& o) {
-  const std::string& name = o.graph.model.file;
-  // What is measured serves deterministic executables too; to measure is not deterministic.
-  const CompileOptions options{.deterministic = false};
-  if (const measure::Case* known = measure::find_case(name)) {
-    RunSetup out{.graph = known->graph()};
-    out.model.graph = out.graph;
-    out.options = options;
-    o.graph.add_choices_to(out.options);
-    out.leaves = measure::case_values(out.graph);
-    return out;
-  }
-  if (const measure::Network* network = measure::find_network(name)) {
-    const measure::TemporaryFolder folder;
-    return set_up_run(network_flags(*network, o.graph, folder), o.values, options);
-  }
-  return set_up_run(o.graph, o.values, options);
-}
-
 double ratio_of(const TunedProblem& p) {
   return p.static_ns > 0 && p.tuned_ns > 0 ? p.tuned_ns / p.static_ns : 1;
 }
@@ -120,9 +100,9 @@ void show(const TuneReport& report) {
   }
   const auto known = std::ranges::count(report.problems, std::string("known"), &TunedProblem::left);
   print(
-      formatted("{} problems measured, {} known before, {} left alone (one candidate, forced, or little of "
+      formatted("{} problem{} measured, {} known before, {} left alone (one candidate, forced, or little of "
                 "the run)\n",
-                report.measured, known, left));
+                report.measured, report.measured == 1 ? "" : "s", known, left));
   if (static_ms > 0)
     print(
         formatted("by these times their nodes take {} of a run with the static choices and {} with the tuned "
@@ -147,7 +127,8 @@ void run_tune(Options o) {
                   o.tune.file));
   if (o.all) o.tune.least_share = 0;
   check_outputs(o.report.outputs({{"--records", o.tune.file, FileKind::json}}), o.values.files(o.graph));
-  const RunSetup setup = set_up(o);
+  // What is measured serves deterministic executables too; to measure is not deterministic.
+  const RunSetup setup = set_up_subject(o.graph, o.values, {.deterministic = false});
   std::string adapter;
   const TuneReport report = tune_model(o, setup, adapter);
   o.report.write(Json::object({{"file", with_shown_names(o.graph.model.file)},

@@ -1,4 +1,5 @@
-// How long dispatches are estimated to take, before any has run.
+// How long a dispatch is estimated to take, for keeping submits short: each by itself, without allocating,
+// also in a run with a new length. What nodes take together is in kernels/dispatch_cost.h.
 #pragma once
 
 #include <algorithm>

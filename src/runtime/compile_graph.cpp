@@ -54,7 +54,13 @@ CompileOptions with_environment(CompileOptions options) {
   options.tuning.records &= !env_flag("RLX_NO_TUNE");
   add_words(options.tuning.files, env_text("RLX_TUNING_FILES"));
   options.force_input_upload |= env_flag("RLX_WGPU_FORCE_INPUT_UPLOAD");
-  if (!env_text("RLX_SUBMIT_MS").empty()) options.submit_ms = env_number("RLX_SUBMIT_MS", 0);
+  if (!env_text("RLX_SUBMIT_MS").empty()) {
+    options.submit_ms = env_number("RLX_SUBMIT_MS", 0);
+    if (*options.submit_ms < 0)
+      fail(ErrorKind::invalid_argument,
+           "the environment variable RLX_SUBMIT_MS is {}; it is a time in milliseconds, or 0",
+           *options.submit_ms);
+  }
   options.debug = with_environment(std::move(options.debug));
   // Values that are inspected after a run must not be overwritten during it.
   options.keep_intermediates |= options.debug.nan_trace || options.debug.dump_nodes != 0;

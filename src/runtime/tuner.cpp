@@ -171,24 +171,36 @@ void Tuner::exclude(const std::string& candidate, Verdict verdict, const std::st
 
 template <class F>
 void Tuner::marked(const std::string& candidate, F&& action) {
+  bool retries = false;
   record([&](TuningRecord& r) {
     TuningRecord::Entry& entry = r.candidates[candidate];
-    entry = {.verdict = entry.verdict == Verdict::interrupted ? Verdict::retrying : Verdict::trying};
+    retries = entry.verdict == Verdict::interrupted;
+    entry = {.verdict = retries ? Verdict::retrying : Verdict::trying};
   });
+  // That it was interrupted once is kept for its next step, and until it has a time.
+  const auto unmark = [&] {
+    record([&](TuningRecord& r) {
+      if (retries) {
+        r.candidates[candidate] = {.verdict = Verdict::interrupted};
+      } else {
+        r.candidates.erase(candidate);
+      }
+    });
+  };
   try {
     action();
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::device_lost) {
       exclude(candidate, Verdict::crashed, "the device was lost");
-      throw;
+    } else {
+      unmark();
     }
-    record([&](TuningRecord& r) { r.candidates.erase(candidate); });
     throw;
   } catch (...) {
-    record([&](TuningRecord& r) { r.candidates.erase(candidate); });
+    unmark();
     throw;
   }
-  record([&](TuningRecord& r) { r.candidates.erase(candidate); });
+  unmark();
 }
 
 void Tuner::open_problem() try {

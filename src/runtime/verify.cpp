@@ -94,10 +94,10 @@ NodeCheck check_node(const Executable& exe, const Graph& graph, int32_t id,
     pointers.push_back(n.inputs[i].is_absent() ? nullptr : &inputs[i]);
   const std::vector<RefTensor> want = run_reference(n, pointers);
   const Tolerance tolerance = n.op->tolerance(types);
-  const auto compare_all = [&](const std::vector<Movement>& moved, const Tolerance& tolerance) {
+  const auto compare_all = [&](const std::vector<Movement>& moved, const Tolerance& allowed) {
     NodeCheck check{.node = n.name, .op = std::string(n.op->name()), .type = n.outputs[0].text()};
     for (size_t o = 0; o < want.size(); ++o) {
-      compare_output(check, exe.value(n.name, static_cast<int32_t>(o)), want[o], tolerance,
+      compare_output(check, exe.value(n.name, static_cast<int32_t>(o)), want[o], allowed,
                      moved.empty() ? nullptr : &moved[o]);
     }
     return check;

@@ -32,7 +32,7 @@ TEST_F(CliTuning, MeasuresOnceAndIsUsedFromThenOn) {
   const std::string tune = formatted("tune {} --seconds 0.001 --candidates 3 --all", model_);
   const Result first = call(tune);
   ASSERT_EQ(first.code, 0) << first.err;
-  EXPECT_TRUE(first.out.contains("1 problems measured, 0 known before")) << first.out;
+  EXPECT_TRUE(first.out.contains("1 problem measured, 0 known before")) << first.out;
   EXPECT_TRUE(first.out.contains("static choice")) << first.out;
   EXPECT_EQ(first.err, "");
   const Result second = call(tune + " --json");

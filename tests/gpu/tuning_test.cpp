@@ -79,6 +79,20 @@ class Tuning : public ::testing::Test {
     };
   }
 
+  // The favourite, on which a process that is gone has left this verdict and nothing else.
+  std::string left_behind(Verdict verdict) {
+    favour_another();
+    tune_once(open());
+    file().update([&](TuningRecords& all) {
+      for (const auto& [problem, record] : TuningRecords(all).all()) {
+        if (!record.candidates.contains(favourite_)) continue;
+        all.at(problem.scope, problem.family,
+               problem.key) = {.candidates = {{favourite_, {.verdict = verdict}}}};
+      }
+    });
+    return favourite_;
+  }
+
   // Verdict of a candidate in the record of the product.
   std::optional<Verdict> verdict_on(const std::string& candidate) const {
     for (const auto& [problem, record] : file().read().all()) {
@@ -238,16 +252,7 @@ TEST_F(Tuning, WhatLosesTheDeviceIsNeverTriedAgain) {
 }
 
 TEST_F(Tuning, ASecondTrialThatAProcessLeftBehindCountsAsACrash) {
-  favour_another();
-  tune_once(open());
-  const std::string left = favourite_;
-  file().update([&](TuningRecords& all) {
-    for (const auto& [problem, record] : TuningRecords(all).all()) {
-      if (!record.candidates.contains(left)) continue;
-      all.at(problem.scope, problem.family,
-             problem.key) = {.candidates = {{left, {.verdict = Verdict::retrying}}}};
-    }
-  });
+  const std::string left = left_behind(Verdict::retrying);
   EXPECT_NE(step(open()).variant, left);
   timed_.clear();
   EXPECT_EQ(tune_once(open()).measured, 1);
@@ -255,19 +260,16 @@ TEST_F(Tuning, ASecondTrialThatAProcessLeftBehindCountsAsACrash) {
   EXPECT_FALSE(timed_.contains(left));
 }
 
-// It may have been interrupted by the user.
+// It may have been interrupted by the user. Until its first run is over, another end is the second one.
 TEST_F(Tuning, AFirstTrialThatAProcessLeftBehindIsMadeAgain) {
-  favour_another();
-  tune_once(open());
-  const std::string left = favourite_;
-  file().update([&](TuningRecords& all) {
-    for (const auto& [problem, record] : TuningRecords(all).all()) {
-      if (!record.candidates.contains(left)) continue;
-      all.at(problem.scope, problem.family,
-             problem.key) = {.candidates = {{left, {.verdict = Verdict::trying}}}};
-    }
-  });
+  const std::string left = left_behind(Verdict::trying);
+  std::set<std::string> ran;
+  tuning_hooks.before_first_run = [&](gpu::Device&, const std::string& name) {
+    ran.insert(name);
+    EXPECT_EQ(verdict_on(name), name == left ? Verdict::retrying : Verdict::trying) << name;
+  };
   EXPECT_EQ(tune_once(open()).measured, 1);
+  EXPECT_TRUE(ran.contains(left));
   EXPECT_EQ(verdict_on(left), Verdict::timed);
 }
 
